@@ -1,0 +1,31 @@
+"""The mathematics of labelscape: embeddings of partly labelled collections.
+
+Public names are imported when first used, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from embedding_core.discriminant.dle import DLE, MultiLabelDLE
+    from embedding_core.discriminant.mlda import MLDA
+    from embedding_core.errors import InvalidInput
+
+_EXPORTS = {
+    "DLE": "embedding_core.discriminant.dle",
+    "MLDA": "embedding_core.discriminant.mlda",
+    "MultiLabelDLE": "embedding_core.discriminant.dle",
+    "InvalidInput": "embedding_core.errors",
+}
+
+__all__ = ["DLE", "MLDA", "InvalidInput", "MultiLabelDLE"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_EXPORTS[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,71 @@
+"""The graph a method builds where none is given: its kind, and the choice of sigma."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from embedding_core.errors import InvalidInput
+from embedding_core.graphs import (
+    check_sigma,
+    find_knn_edges,
+    gaussian_of,
+    mean_squared_distance,
+    squared_distances,
+)
+
+GRAPHS = ("knn", "gaussian")
+SIGMA_WORDS = ("auto", "cv")
+
+SIGMA_FACTORS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
+"""Candidates of `sigma="cv"` as multiples of the mean squared distance."""
+
+
+@dataclass(frozen=True)
+class GraphFamily:
+    """Gaussian graphs (Eq. 17 of DLE) on fixed pairs: `weigh(sigma)` gives one, `scale` is sigma "auto"."""
+
+    scale: float
+    weigh: Callable[[float], Any]
+
+
+def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
+    """Find the pairs and their distances once.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+    graph : {"knn", "gaussian"}
+        Sparse graph of nearest neighbours; all pairs (dense, refused beyond 2 GB).
+    n_neighbors : int
+        For "knn".
+    """
+    if graph == "knn":
+        edges = find_knn_edges(X, n_neighbors)
+        return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
+    squared = squared_distances(X)
+    return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
+
+
+def check_sigma_choice(sigma: Any) -> None:
+    """Raise unless sigma is a positive number, "auto" or "cv"."""
+    if isinstance(sigma, str):
+        if sigma not in SIGMA_WORDS:
+            raise InvalidInput(f'sigma={sigma!r} is not legal; give a positive number, "auto" or "cv".')
+    else:
+        check_sigma(sigma)
+
+
+def choose_sigma(family: GraphFamily, sigma: float | str, score: Callable[[Any], float]) -> float:
+    """Resolve sigma: a number stands, "auto" is the scale, "cv" the candidate whose graph scores best.
+
+    Of equal scores the one nearest to the scale wins.
+    """
+    if sigma == "auto":
+        return family.scale
+    if sigma != "cv":
+        return check_sigma(sigma)
+    nearest_first = sorted(SIGMA_FACTORS, key=lambda factor: abs(np.log(factor)))
+    scores = [score(family.weigh(factor * family.scale)) for factor in nearest_first]
+    return nearest_first[int(np.argmax(scores))] * family.scale

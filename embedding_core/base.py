@@ -1,0 +1,125 @@
+"""What every linear embedding shares: input checks, the number of components, `transform`, tags."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from embedding_core.eigen import fix_signs
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import Indicator, as_indicator
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Columns of a projection (p, r), best first, and their eigenvalues (r,)."""
+
+    projection: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+
+
+class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the methods that end in one matrix: q = projection_^T x.
+
+    Subclasses solve in `fit` and hand the result to `_store`. `_legal` declares the legal values of their
+    parameters of choice.
+    """
+
+    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    n_components: int | None
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Place items in the embedding.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, r)
+        """
+        check_is_fitted(self)
+        return np.asarray(self._check_items(X, reset=False) @ self.projection_)
+
+    def _check_items(self, X: Any, reset: bool) -> Any:
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from error
+
+    def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
+        """Validate parameters, items and labels, in this order."""
+        self._check_parameters()
+        X = self._check_items(X, reset=True)
+        target = as_indicator(y)
+        try:
+            check_consistent_length(X, target.Y)
+        except ValueError as error:
+            raise InvalidInput(f"{error}; X and y must have one row for each item.") from error
+        self._check_classes(target)
+        return X, target
+
+    def _check_parameters(self) -> None:
+        for name, legal in self._legal.items():
+            value = getattr(self, name)
+            if value not in legal:
+                raise InvalidInput(f"{name}={value!r} is not legal; choose one of {', '.join(legal)}.")
+        r = self.n_components
+        if r is not None and (not isinstance(r, Integral) or isinstance(r, bool) or r < 1):
+            raise InvalidInput(f"n_components={r!r} is not legal; give an integer >= 1, or None for K-1.")
+
+    def _check_classes(self, target: Indicator) -> None:
+        used = np.flatnonzero((target.Y == 1).any(axis=0))
+        if len(used) < 2:
+            found = (
+                f"1 class with labelled items ({target.classes[used[0]]})"
+                if len(used)
+                else "no labelled item"
+            )
+            raise InvalidInput(
+                f"y has {found}; {type(self).__name__} separates classes and needs two or more. Label items "
+                "of another class."
+            )
+        r, K = self.n_components, target.n_classes
+        if r is not None and r > K - 1:
+            raise InvalidInput(
+                f"n_components={r} exceeds K-1={K - 1} for {type(self).__name__}; lower it or add labels."
+            )
+
+    def _store(self, X: Any, target: Indicator, solution: Solution) -> Self:
+        """Cut to `n_components`, fix the signs, set the fitted attributes."""
+        rank = solution.projection.shape[1]
+        if rank == 0:
+            raise InvalidInput(
+                f"{type(self).__name__} finds no direction that separates the classes: their means coincide, "
+                "or differ only where the items of each class do not vary. Add items or features."
+            )
+        r = self.n_components
+        if r is not None and r > rank:
+            raise InvalidInput(
+                f"n_components={r} exceeds the {rank} directions in which the classes differ "
+                f"({X.shape[1]} features, {target.n_classes} classes); lower it or leave it at None."
+            )
+        self.projection_ = fix_signs(solution.projection[:, :r])
+        self.eigenvalues_ = solution.eigenvalues[:r].copy()
+        self.embedding_ = np.asarray(X @ self.projection_)
+        self.classes_ = target.classes
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.projection_.shape[1]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags

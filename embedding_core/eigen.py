@@ -1,0 +1,215 @@
+"""Solvers: whitening by a possibly singular matrix, thin SVD, row space of wide data, fixed signs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+EPS = float(np.finfo(np.float64).eps)
+BLOCK_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class PositivePart:
+    """S_+ = E diag(s) E^T, the part of a positive semidefinite S with positive eigenvalues.
+
+    `vectors` E is (d, r) with orthonormal columns, `values` s is (r,) and descending.
+    """
+
+    vectors: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+    @property
+    def rank(self) -> int:
+        """Number r of positive eigenvalues."""
+        return len(self.values)
+
+    def whiten(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """s^(-1/2) E^T H, of shape (r, ...)."""
+        return (self.vectors.T @ H) / np.sqrt(self.values)[:, None]
+
+    def unwhiten(self, P: NDArray[np.float64]) -> NDArray[np.float64]:
+        """E s^(-1/2) P, of shape (d, ...)."""
+        return self.vectors @ (P / np.sqrt(self.values)[:, None])
+
+    def inverse_root(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """S_+^(-1/2) H with the symmetric root, Eq. 11 of DLE."""
+        return self.vectors @ self.whiten(H)
+
+
+def positive_part(S: NDArray[np.float64]) -> PositivePart:
+    """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
+
+    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`.
+    """
+    values, vectors = scipy.linalg.eigh(S, check_finite=False)
+    keep = values > max(len(S) * EPS * values[-1], 0.0) if len(S) else np.zeros(0, dtype=bool)
+    return PositivePart(vectors[:, keep][:, ::-1], values[keep][::-1])
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A map T (d, r) with T T^T the pseudo-inverse of a positive semidefinite S, hence T^T S T = I.
+
+    `whiten(H)` is T^T H, `unwhiten(P)` is T P.
+    """
+
+    rank: int
+    whiten: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    unwhiten: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
+    """Find T by Cholesky factors alone, several times cheaper than an eigendecomposition.
+
+    With `scale_free` the rank is first judged after scaling S to unit diagonal: features of very different
+    scales are then all kept. Only where S is singular beyond its zero features, and the pseudo-inverse
+    therefore depends on the scale, it is that of S as it stands.
+    """
+    length = np.sqrt(np.maximum(np.diag(S), 0.0))
+    active = np.flatnonzero(length > 0)
+    unit = length[active] if scale_free else np.ones(len(active))
+    scaled = S[np.ix_(active, active)]
+    scaled /= unit[:, None]
+    scaled /= unit
+    C, order = pivoted_cholesky(scaled)
+    if scale_free and C.shape[1] < len(active):
+        return whitening(S, scale_free=False)
+    solve = _triangular_whitening(C) if C.shape[1] == len(active) else _thin_whitening(C)
+    rows, unit = active[order], unit[order, None]
+
+    def unwhiten(P: NDArray[np.float64]) -> NDArray[np.float64]:
+        result = np.zeros((len(S), P.shape[1]))
+        result[rows] = solve.unwhiten(P) / unit
+        return result
+
+    return Whitening(solve.rank, lambda H: solve.whiten(H[rows] / unit), unwhiten)
+
+
+def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
+    """T = C^(-T) for a regular S = C C^T."""
+
+    def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
+        return scipy.linalg.solve_triangular(C, M, lower=True, trans=trans, check_finite=False)
+
+    return Whitening(len(C), lambda H: solve(H, 0), lambda P: solve(P, 1))
+
+
+def _thin_whitening(C: NDArray[np.float64]) -> Whitening:
+    """T = C (C^T C)^(-1) for a singular S = C C^T with C of full column rank."""
+    factor = scipy.linalg.cho_factor(C.T @ C, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(M: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scipy.linalg.cho_solve(factor, M, check_finite=False)
+
+    return Whitening(C.shape[1], lambda H: solve(C.T @ H), lambda P: C @ solve(P))
+
+
+def pivoted_cholesky(S: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return C (d, r) lower trapezoidal and an order of rows with S[order][:, order] = C C^T.
+
+    What remains below 8 d eps of the largest diagonal entry is taken for rounding. `S` is overwritten where
+    its memory layout allows.
+    """
+    d = len(S)
+    if d == 0:
+        return np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
+    tolerance = 8 * d * EPS * max(float(np.diag(S).max()), 0.0)
+    C, pivots, rank, _ = scipy.linalg.lapack.dpstrf(S.T, tol=tolerance, lower=1, overwrite_a=1)
+    for column in range(1, rank):
+        C[:column, column] = 0.0
+    return C[:, :rank], pivots.astype(np.intp) - 1
+
+
+def thin_svd(N: NDArray[np.float64], floor: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Left singular vectors and squared singular values of a tall thin matrix, zero ones left out.
+
+    They are the eigenpairs of N N^T, which is not formed. A singular value counts as zero at or below
+    max(shape) eps times the largest, or at or below `floor`.
+    """
+    if N.size == 0:
+        return np.zeros((len(N), 0)), np.zeros(0)
+    U, s, _ = scipy.linalg.svd(N, full_matrices=False, check_finite=False)
+    keep = s > max(max(N.shape) * EPS * s[0], floor)
+    return U[:, keep], s[keep] ** 2
+
+
+def compress_factor(H: NDArray[np.float64], S_w: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return H' (d, r) of full rank with H' H'^T = H H^T.
+
+    The rank is judged against the total scatter H H^T + S_w of each feature: a class difference below 1e-11
+    of a feature's spread is rounding. Whitening by an ill-conditioned S_w would blow it up to a component.
+    """
+    length = np.sqrt((H**2).sum(axis=1) + np.maximum(np.diag(S_w), 0.0))
+    length[length == 0] = 1.0
+    U, values = thin_svd(H / length[:, None], floor=1e-11)
+    return length[:, None] * (U * np.sqrt(values))
+
+
+def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn each column so that its entry of largest magnitude is positive."""
+    if V.shape[0] == 0:
+        return V
+    largest = np.argmax(np.abs(V), axis=0)
+    signs = np.where(V[largest, np.arange(V.shape[1])] < 0, -1.0, 1.0)
+    return V * signs
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Coordinates of items in an orthonormal basis V of a space that holds all their differences.
+
+    x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Whatever is built from differences (S_b,
+    S_w, X^T L X) is V S V^T with S computed from the coordinates, and so are its powers and pseudo-inverse.
+    `lift` maps g to V g.
+    """
+
+    coordinates: Any
+    lift: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def row_space(X: Any) -> RowSpace:
+    """Choose coordinates with at most min(n, p) dimensions.
+
+    For p <= n they are the features themselves. For p > n dense X goes through QR of the centred X^T; sparse
+    X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists.
+    """
+    n, p = X.shape
+    if p <= n:
+        return RowSpace(X, lambda g: g)
+    return _sparse_row_space(X) if sp.issparse(X) else _dense_row_space(X)
+
+
+def _dense_row_space(X: NDArray[Any]) -> RowSpace:
+    X64 = np.asarray(X, dtype=np.float64)
+    Q, R = scipy.linalg.qr((X64 - X64.mean(axis=0)).T, mode="economic", overwrite_a=True, check_finite=False)
+    return RowSpace(np.ascontiguousarray(R.T), lambda g: Q @ g)
+
+
+def _sparse_row_space(X: Any) -> RowSpace:
+    """X X^T = T T^T by pivoted Cholesky, T triangular but for the order of its rows."""
+    C, order = pivoted_cholesky(_gram(X))
+    T = np.empty(C.shape)
+    T[order] = C
+    head = order[: C.shape[1]]
+
+    def lift(g: NDArray[np.float64]) -> NDArray[np.float64]:
+        # X[head] = T[head] V^T, hence V g = X[head]^T T[head]^(-T) g
+        a = scipy.linalg.solve_triangular(T[head], g, lower=True, trans="T", check_finite=False)
+        return X[head].astype(np.float64).T @ a
+
+    return RowSpace(T, lift)
+
+
+def _gram(X: Any) -> NDArray[np.float64]:
+    """X X^T of a sparse matrix as a dense one, block by block: its sparse form may be larger."""
+    n = X.shape[0]
+    X64 = X.astype(np.float64)
+    G = np.empty((n, n))
+    for start in range(0, n, BLOCK_ROWS):
+        G[start : start + BLOCK_ROWS] = (X64[start : start + BLOCK_ROWS] @ X64.T).toarray()
+    return G

@@ -1,0 +1,190 @@
+"""Compare methods on held-out labels.
+
+One fold: hide the labels of everything but the training rows, fit, classify the test rows, measure. The fit
+goes through `Annotator`, so what is measured is what annotates.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from embedding_core.annotator import Annotator
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import as_indicator
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.neighbors import decide_labels, nearest_rows, vote
+from embedding_core.registry import get_method
+from embedding_core.scaling import Features, as_features
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one classifier says of the test rows: labels (m, K) 0/1 and scores (m, K) in [0, 1]."""
+
+    classifier: str
+    labels: NDArray[np.int8]
+    scores: NDArray[np.float64]
+
+
+class Score(NamedTuple):
+    """One metric of one classifier on one fold."""
+
+    classifier: str
+    metric: str
+    value: float
+
+
+class FoldScore(NamedTuple):
+    """A score with the method and the fold it belongs to: one row of a comparison."""
+
+    method: str
+    classifier: str
+    fold: int
+    metric: str
+    value: float
+
+
+class Summary(NamedTuple):
+    """Mean over folds, and standard deviation over folds (n - 1; 0 for a single fold)."""
+
+    mean: float
+    std: float
+
+
+def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.intp]) -> NDArray[np.int8]:
+    """Copy of Y in which the training rows alone are labelled."""
+    shared = np.intersect1d(train, test)
+    if len(shared):
+        raise InvalidInput(
+            f"{len(shared)} rows are in both train and test, the first is {shared[0]}; keep them apart."
+        )
+    for name, rows in (("train", train), ("test", test)):
+        unlabelled = int((Y[rows] < 0).any(axis=1).sum())
+        if unlabelled or not len(rows):
+            raise InvalidInput(
+                f"{name} holds {len(rows)} rows, {unlabelled} of them unlabelled; "
+                "give at least one row, and labelled rows alone."
+            )
+    hidden = np.full_like(Y, -1)
+    hidden[train] = Y[train]
+    return hidden
+
+
+def _classify_directly(fitted: Annotator, X: Features, test: NDArray[np.intp]) -> Prediction:
+    """Answers of a classifier; one that is not inductive left them for the rows of its fit."""
+    if get_method(fitted.method).inductive:
+        scores = fitted.predict_scores(X[test])
+    else:
+        scores = fitted.model_.transduction_scores_[test]
+    return Prediction(fitted.method, decide_labels(scores, fitted.single_label), scores)
+
+
+def _classify_by_neighbors(
+    fitted: Annotator, X: Features, test: NDArray[np.intp], n_neighbors: Sequence[int]
+) -> list[Prediction]:
+    """Answers of the nearest labelled rows in the embedding, for each number of neighbours, in one search."""
+    seen = get_method(fitted.method).sees_all_rows
+    Z = fitted.model_.embedding_[test] if seen else fitted.transform(X[test])
+    reference = fitted.neighbors_
+    distances, indices = nearest_rows(reference.Z_, as_features(Z), max(n_neighbors))
+    predictions = []
+    for k in n_neighbors:
+        scores = vote(reference.Y_, distances[:, :k], indices[:, :k])
+        predictions.append(Prediction(f"{k}nn", decide_labels(scores, fitted.single_label), scores))
+    return predictions
+
+
+def predict_fold(
+    method: str,
+    params: Mapping[str, Any] | None,
+    X: Any,
+    Y: ArrayLike,
+    train: ArrayLike,
+    test: ArrayLike,
+    affinity: Any = None,
+    scale: str = "none",
+    n_neighbors: Sequence[int] = (1, 10),
+    single_label: bool = False,
+) -> list[Prediction]:
+    """Fit on the training rows and classify the test rows; see `evaluate_fold`."""
+    if not n_neighbors or min(n_neighbors) < 1:
+        raise InvalidInput(f"n_neighbors={tuple(n_neighbors)}; expected one or more numbers from 1 up.")
+    X, Y = as_features(X), as_indicator(Y).Y
+    train, test = np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)
+    annotator = Annotator(method=method, params=params, scale=scale, single_label=single_label)
+    fitted = annotator.fit(X, hide_labels(Y, train, test), affinity)
+    if get_method(method).role == "classifier":
+        return [_classify_directly(fitted, X, test)]
+    return _classify_by_neighbors(fitted, X, test, n_neighbors)
+
+
+def evaluate_fold(
+    method: str,
+    params: Mapping[str, Any] | None,
+    X: Any,
+    Y: ArrayLike,
+    train: ArrayLike,
+    test: ArrayLike,
+    affinity: Any = None,
+    scale: str = "none",
+    n_neighbors: Sequence[int] = (1, 10),
+    single_label: bool = False,
+) -> list[Score]:
+    """Every metric of one method on one fold.
+
+    Parameters
+    ----------
+    method, params
+        A name of the registry and the parameters of its estimator.
+    X : (n, p) array or CSR matrix
+    Y : (n, K) array of 0/1, rows of -1 unlabelled
+    train, test : arrays of row numbers
+        Disjoint labelled rows. All rows but `train` are unlabelled to the fit.
+    affinity : (n, n) matrix, optional
+        For methods that use a graph; without it they build their own from X.
+    scale : {"none", "zscore", "unit"}
+        Scaling in front of the method, learnt on the rows the method is fitted on. Methods with a scaling of
+        their own (the baselines) see X as it is.
+    n_neighbors : sequence of int
+        Neighbours asked in the embedding of a projection, each in turn.
+    single_label : bool
+        Rows carry exactly one label: the best-scored one is predicted.
+
+    Returns
+    -------
+    list of Score
+        The classifier is "1nn", "10nn" ... for projections and the method's own name for classifiers.
+
+    Notes
+    -----
+    Methods with `uses_graph`, or not inductive, are fitted on all rows (test rows without labels), others on
+    the training rows alone. Means over folds (`summarise`) are means of each fold's value, not of pooled
+    decisions.
+    """
+    predictions = predict_fold(method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label)
+    Y_true = as_indicator(Y).Y[np.asarray(test, dtype=np.intp)]
+    return [
+        Score(prediction.classifier, metric, value)
+        for prediction in predictions
+        for metric, value in multilabel_metrics(Y_true, prediction.labels, prediction.scores).items()
+    ]
+
+
+def summarise(rows: Iterable[tuple[str, str, int, str, float]]) -> dict[tuple[str, str, str], Summary]:
+    """Mean and spread over folds of (method, classifier, fold, metric, value) rows.
+
+    Returns
+    -------
+    dict of (method, classifier, metric) to Summary
+        In the order of first appearance.
+    """
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for method, classifier, _fold, metric, value in rows:
+        values.setdefault((method, classifier, metric), []).append(value)
+    return {
+        key: Summary(float(np.mean(folds)), float(np.std(folds, ddof=1)) if len(folds) > 1 else 0.0)
+        for key, folds in values.items()
+    }

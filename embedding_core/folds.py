@@ -1,0 +1,102 @@
+"""Cross-validation folds that keep each label's share, for rows that carry several labels.
+
+Iterative stratification [1]_: the rows of the rarest label still open are dealt first, each to the fold that
+lacks most of that label; what the row's other labels use up is booked at once.
+
+References
+----------
+.. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas, "On the Stratification of Multi-Label Data", ECML PKDD 2011.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import as_indicator
+
+
+def _fold_sizes(n: int, n_splits: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Sizes that differ by one at most; chance says which folds are larger."""
+    sizes = np.full(n_splits, n // n_splits)
+    sizes[rng.permutation(n_splits)[: n % n_splits]] += 1
+    return sizes
+
+
+def _deal_rows(lots: NDArray[np.float64], lacking: NDArray[np.int64], room: NDArray[np.int64]) -> list[int]:
+    """Fold of each row of one label: where most is lacking, then where most room is, then by lot.
+
+    `lacking` (n_splits,) counts in n_splits-ths of a row: whole numbers, so that ties are ties. Plain lists,
+    since arrays of five numbers cost more than they save. Updates `room`.
+    """
+    n_splits = len(room)
+    need, free, dealt = lacking.tolist(), room.tolist(), []
+    for lot in lots.tolist():
+        fold = max((need[f], free[f], lot[f], f) for f in range(n_splits) if free[f])[-1]
+        need[fold] -= n_splits
+        free[fold] -= 1
+        dealt.append(fold)
+    room[:] = free
+    return dealt
+
+
+def _assign_folds(Y: NDArray[np.int8], n_splits: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Fold (n,) of each row of the indicator Y (n, K)."""
+    n = len(Y)
+    visits = rng.permutation(n)
+    lots = rng.random((n, n_splits))
+    room = _fold_sizes(n, n_splits, rng)
+    open_positives = Y.sum(axis=0, dtype=np.int64)
+    lacking = np.tile(open_positives, (n_splits, 1))
+    fold_of = np.full(n, -1)
+    while open_positives.any():
+        label = int(np.argmin(np.where(open_positives > 0, open_positives, n + 1)))
+        rows = visits[(fold_of[visits] < 0) & (Y[visits, label] > 0)]
+        fold_of[rows] = _deal_rows(lots[rows], lacking[:, label], room)
+        for fold in range(n_splits):
+            lacking[fold] -= n_splits * Y[rows[fold_of[rows] == fold]].sum(axis=0, dtype=np.int64)
+        open_positives -= Y[rows].sum(axis=0, dtype=np.int64)
+    without_label = visits[fold_of[visits] < 0]
+    fold_of[without_label] = np.repeat(np.arange(n_splits), room)
+    return fold_of
+
+
+def stratified_folds(
+    Y: ArrayLike, n_splits: int = 5, seed: int = 0
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split the labelled rows into folds.
+
+    Parameters
+    ----------
+    Y : (n, K) array of 0/1, rows of -1 unlabelled; or (n,) classes
+        Unlabelled rows are in no fold, neither to train nor to test.
+    n_splits : int
+        Number of folds, from 2 to the number of labelled rows.
+    seed : int
+        The same seed and labels give the same folds.
+
+    Returns
+    -------
+    list of (train, test)
+        Row numbers in ascending order. The test parts are disjoint, cover the labelled rows and differ in
+        size by one at most (beyond [1]_, which lets sizes drift).
+
+    Notes
+    -----
+    A label with fewer positives than folds is missing from the test part of some folds; a label with a single
+    positive is missing from the training part of one.
+
+    Examples
+    --------
+    >>> Y = [[1, 0], [1, 0], [-1, -1], [0, 1], [0, 1]]
+    >>> [test.tolist() for _, test in stratified_folds(Y, n_splits=2)]
+    [[0, 4], [1, 3]]
+    """
+    indicator = as_indicator(Y)
+    rows = np.flatnonzero(indicator.labelled)
+    if n_splits < 2 or n_splits > len(rows):
+        raise InvalidInput(
+            f"{n_splits} folds of {len(rows)} labelled rows; "
+            f"choose from 2 to {max(len(rows), 2)} folds, or label more rows."
+        )
+    fold_of = _assign_folds(indicator.Y[rows], n_splits, np.random.default_rng(seed))
+    return [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_splits)]

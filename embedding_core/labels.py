@@ -1,0 +1,228 @@
+"""Labels as the papers use them: the 0/1 matrix Y, its correlation C, the weights Z.
+
+Y is (n, K) with entries 0 and 1; a row of -1 is an unlabelled item. A labelled item may carry no label at
+all (a row of zeros): it says "none of these" and adds nothing to any class.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from embedding_core.errors import InvalidInput
+
+UNLABELLED = -1
+
+LABEL_WEIGHTS: Mapping[str, str] = {
+    "binary": "Z = Y",
+    "correlated": "Z = YC (Eq. 14)",
+    "l1": "z_i = y_i C / |y_i|_1 (Eq. 15)",
+    "l1_correlated": "z_i = y_i C / |y_i C|_1 (Eq. 16)",
+}
+"""Legal weightings and their formulas, equations of the MLDA paper."""
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """Labels in one form: `Y` (n, K) int8 with rows of -1, `labelled` (n,) bool, `classes` (K,)."""
+
+    Y: NDArray[np.int8]
+    labelled: NDArray[np.bool_]
+    classes: NDArray[Any]
+
+    @property
+    def n_classes(self) -> int:
+        """Number K of columns."""
+        return self.Y.shape[1]
+
+    def hide(self, rows: NDArray[np.integer[Any]]) -> "Indicator":
+        """Return the same labels with `rows` made unlabelled."""
+        Y, labelled = self.Y.copy(), self.labelled.copy()
+        Y[rows] = UNLABELLED
+        labelled[rows] = False
+        return Indicator(Y, labelled, self.classes)
+
+
+def as_indicator(y: Any) -> Indicator:
+    """Bring classes or label columns into one form.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, K)
+        Classes (integers or strings) with -1 (in an object array also None) for unlabelled, or 0/1 columns
+        with whole rows of -1 for unlabelled. Sparse 0/1 columns are accepted.
+
+    Returns
+    -------
+    Indicator
+        For (n,) input the columns are the sorted classes; for (n, K) input `classes` is 0..K-1.
+
+    Examples
+    --------
+    >>> as_indicator(["cat", "dog", "cat"]).Y.tolist()
+    [[1, 0], [0, 1], [1, 0]]
+    """
+    if y is None:
+        raise InvalidInput(
+            "The method requires y to be passed, but the target y is None; give classes (n,) or 0/1 columns."
+        )
+    array = y.toarray() if sp.issparse(y) else np.asarray(y)
+    if np.iscomplexobj(array):
+        raise InvalidInput(
+            "Complex data not supported: y holds complex numbers; give classes or 0/1 columns."
+        )
+    if array.ndim == 1:
+        return _from_classes(array)
+    if array.ndim == 2:
+        return _from_columns(array)
+    raise InvalidInput(f"y has {array.ndim} dimensions; expected (n,) classes or (n, K) columns of 0/1.")
+
+
+def label_correlation(Y: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> NDArray[np.float64]:
+    """Cosine correlation of the labels, Eq. 13 of MLDA and Eq. 19 of DLE.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, K)
+        0/1 labels; rows of -1 are left out.
+    sample_weight : ndarray of shape (n,), optional
+        A weight of s counts as s copies of the row.
+
+    Returns
+    -------
+    ndarray of shape (K, K)
+        Symmetric, positive semidefinite, with unit diagonal. The cosine with a label that nobody has is
+        undefined; such a label gets 1 on the diagonal and 0 elsewhere, so C stays all of this.
+    """
+    Y_f, weight = _labelled_rows(Y, sample_weight)
+    counts = Y_f.T @ (Y_f * weight[:, None])
+    length = np.sqrt(np.diag(counts))
+    length[length == 0] = 1.0
+    C = counts / np.outer(length, length)
+    C = np.minimum((C + C.T) / 2, 1.0)
+    np.fill_diagonal(C, 1.0)
+    return C
+
+
+def label_weights(
+    Y: NDArray[Any], kind: str = "l1", correlation: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Weight of every item in every class, the matrix Z of the scatter matrices.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, K)
+        0/1 labels; rows of -1 and rows without a label get zero weights.
+    kind : {"binary", "correlated", "l1", "l1_correlated"}
+        Y itself; YC (Eq. 14); YC over the number of labels (Eq. 15); YC over its row sum (Eq. 16).
+    correlation : ndarray of shape (K, K), optional
+        C; that of `Y` where none is given.
+    """
+    if kind not in LABEL_WEIGHTS:
+        raise InvalidInput(f"weights={kind!r} is not known; choose one of {', '.join(LABEL_WEIGHTS)}.")
+    Y_f = np.maximum(np.asarray(Y, dtype=np.float64), 0.0)
+    if kind == "binary":
+        return Y_f
+    Z = Y_f @ (label_correlation(Y) if correlation is None else correlation)
+    if kind == "correlated":
+        return Z
+    size = (Y_f if kind == "l1" else Z).sum(axis=1, keepdims=True)
+    return np.divide(Z, size, out=np.zeros_like(Z), where=size > 0)
+
+
+def _labelled_rows(
+    Y: NDArray[Any], sample_weight: NDArray[Any] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    labelled = np.asarray(Y)[:, 0] != UNLABELLED if np.shape(Y)[1] else np.ones(len(Y), dtype=bool)
+    weight = np.ones(len(Y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    return np.asarray(Y)[labelled].astype(np.float64), weight[labelled]
+
+
+def _from_classes(y: NDArray[Any]) -> Indicator:
+    labelled = _labelled_classes(y)
+    if not labelled.any():
+        raise InvalidInput(f"All {len(y)} items are unlabelled (-1); at least two classes need an item each.")
+    values = y[labelled]
+    if values.dtype == object:
+        values = _plain(values)
+    classes, column = np.unique(values, return_inverse=True)
+    Y = np.zeros((len(y), len(classes)), dtype=np.int8)
+    Y[~labelled] = UNLABELLED
+    Y[np.flatnonzero(labelled), column] = 1
+    return Indicator(Y, labelled, classes)
+
+
+def _labelled_classes(y: NDArray[Any]) -> NDArray[np.bool_]:
+    if y.dtype.kind == "f":
+        _require_finite(y)
+        odd = np.flatnonzero(y != np.round(y))
+        if odd.size:
+            raise InvalidInput(
+                f"Unknown label type: y[{odd[0]}] = {y[odd[0]]} is not a class; expected integers or strings "
+                "with -1 for unlabelled. Bin a continuous target first."
+            )
+    if y.dtype == object:
+        return np.array([v is not None and not (_is_number(v) and v == UNLABELLED) for v in y], dtype=bool)
+    if y.dtype.kind in "US":
+        return np.ones(len(y), dtype=bool)
+    return y != UNLABELLED
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Give the classes of an object array a plain type: all strings, or all integers."""
+    if all(isinstance(v, str) for v in values):
+        return np.array([str(v) for v in values])
+    if all(_is_number(v) and np.isfinite(v) and v == int(v) for v in values):
+        return np.array([int(v) for v in values])
+    kinds = sorted({type(v).__name__ for v in values})
+    raise InvalidInput(
+        f"Unknown label type: y holds {', '.join(kinds)}; expected all strings or all integers, "
+        "with -1 or None for unlabelled (no NaN)."
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating | np.bool_)
+
+
+def _from_columns(y: NDArray[Any]) -> Indicator:
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"Label columns hold {y.dtype}; expected numbers 0, 1 and -1.") from None
+    if y.dtype.kind == "f":
+        _require_finite(y)
+    _require_legal(y)
+    Y = y.astype(np.int8)
+    hidden = Y == UNLABELLED
+    mixed = np.flatnonzero(hidden.any(axis=1) & ~hidden.all(axis=1))
+    if mixed.size:
+        raise InvalidInput(
+            f"Row {mixed[0]} of y mixes -1 with 0/1: {Y[mixed[0]].tolist()} ({mixed.size} such rows); an "
+            "item is either labelled (0/1 throughout) or unlabelled (-1 throughout)."
+        )
+    labelled = ~hidden.any(axis=1)
+    if not labelled.any():
+        raise InvalidInput(f"All {len(Y)} items are unlabelled (-1); at least two labels need an item each.")
+    return Indicator(Y, labelled, np.arange(Y.shape[1]))
+
+
+def _require_legal(y: NDArray[Any]) -> None:
+    legal = (y == 0) | (y == 1) | (y == UNLABELLED)
+    if not legal.all():
+        row, column = np.argwhere(~legal)[0]
+        raise InvalidInput(
+            f"y[{row}, {column}] = {y[row, column]} is not a label; expected 0, 1, or a whole row of -1 for "
+            "unlabelled."
+        )
+
+
+def _require_finite(y: NDArray[Any]) -> None:
+    if not np.isfinite(y).all():
+        row = np.argwhere(~np.isfinite(y))[0]
+        found = "NaN" if np.isnan(y[tuple(row)]) else "infinity"
+        raise InvalidInput(f"Input y contains {found} in row {row[0]}; use -1 for unlabelled items.")

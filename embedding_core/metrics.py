@@ -1,0 +1,182 @@
+"""Multi-label metrics with their conventions in the open.
+
+Two kinds: metrics of 0/1 decisions and metrics of the ranking that scores give the labels of a row
+(or the rows of a label). None of them is ever NaN; what an empty class or a row without labels
+counts is written at each one.
+
+| name | convention |
+|---|---|
+| macro_precision, macro_recall, macro_f1 | mean over all K classes; a class with 0/0 counts 0 |
+| micro_precision, micro_recall, micro_f1 | from the contingency tables summed over the classes; 0/0 is 0 |
+| precision_class_mean | as macro_precision, over the classes that have a positive row alone |
+| hamming_loss | share of wrong cells |
+| accuracy | share of rows with every cell right (subset accuracy) |
+| lrap | label ranking average precision; a row with no label, or with all, counts 1 |
+| map_macro | mean over the classes with a positive row of the average precision of the rows' ranking |
+| one_error | share of labelled rows whose best-scored label is wrong; labels tied at the top share the row |
+| coverage0 | how far down the ranking the last true label lies, counted from 0; no label counts 0 |
+| ranking_loss | share of wrongly ordered (true, false) pairs of labels of a row, ties are wrong; none is 0 |
+
+`lrap` and `ranking_loss` equal scikit-learn's, `coverage0` is its coverage error minus one where every row
+has a label, and the macro and micro figures are its own with `zero_division=0`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from embedding_core.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Name, direction and heading of one metric."""
+
+    name: str
+    higher_is_better: bool
+    title: str
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("macro_precision", True, "Macro precision"),
+    Metric("macro_recall", True, "Macro recall"),
+    Metric("macro_f1", True, "Macro F1"),
+    Metric("micro_precision", True, "Micro precision"),
+    Metric("micro_recall", True, "Micro recall"),
+    Metric("micro_f1", True, "Micro F1"),
+    Metric("precision_class_mean", True, "Mean precision of occurring classes"),
+    Metric("accuracy", True, "Subset accuracy"),
+    Metric("hamming_loss", False, "Hamming loss"),
+    Metric("lrap", True, "Label ranking average precision"),
+    Metric("map_macro", True, "Mean average precision"),
+    Metric("one_error", False, "One-error"),
+    Metric("coverage0", False, "Coverage (from 0)"),
+    Metric("ranking_loss", False, "Ranking loss"),
+)
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Elementwise part / whole, 0 where whole is 0."""
+    return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0)
+
+
+def _mean(values: NDArray[np.float64], empty: float = 0.0) -> float:
+    return float(values.mean()) if values.size else empty
+
+
+def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str, float]:
+    """Metrics of 0/1 decisions, from one contingency table a class."""
+    true = Y.sum(axis=0, dtype=float)
+    predicted = Y_pred.sum(axis=0, dtype=float)
+    hit = (Y & Y_pred).sum(axis=0, dtype=float)
+    precision, recall = _ratio(hit, predicted), _ratio(hit, true)
+    f1 = _ratio(2 * hit, true + predicted)
+    hits, positives, guesses = hit.sum(), true.sum(), predicted.sum()
+    return {
+        "macro_precision": _mean(precision),
+        "macro_recall": _mean(recall),
+        "macro_f1": _mean(f1),
+        "micro_precision": float(_ratio(hits, guesses)),
+        "micro_recall": float(_ratio(hits, positives)),
+        "micro_f1": float(_ratio(2 * hits, positives + guesses)),
+        "precision_class_mean": _mean(precision[true > 0]),
+        "accuracy": float((Y_pred == Y).all(axis=1).mean()),
+        "hamming_loss": float((Y_pred != Y).mean()),
+    }
+
+
+def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+    """For each cell of a row: how many cells score at least as high, and how many relevant ones do.
+
+    The second count holds at the relevant cells alone.
+    """
+    rank = rankdata(-scores, method="max", axis=1)
+    rank_among_relevant = rankdata(np.where(relevant, -scores, np.inf), method="max", axis=1)
+    return rank, rank_among_relevant
+
+
+def _average_precision(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Average precision of each row's ranking; tied cells are ranked together. 0 without a relevant cell."""
+    rank, rank_among_relevant = _ranks(scores, relevant)
+    precision = np.where(relevant, rank_among_relevant / rank, 0.0)
+    return _ratio(precision.sum(axis=1), relevant.sum(axis=1, dtype=float))
+
+
+def _one_error(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> float:
+    """Expected one-error when ties at the top are broken at random, over the rows that have a label."""
+    top = scores == scores.max(axis=1, keepdims=True)
+    wrong = (top & ~relevant).sum(axis=1) / top.sum(axis=1)
+    return _mean(wrong[relevant.any(axis=1)])
+
+
+def _ranking_metrics(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> dict[str, float]:
+    """Metrics of the ranking of the labels of a row, and (map_macro) of the rows of a label."""
+    relevant = Y.astype(bool)
+    rank, rank_among_relevant = _ranks(scores, relevant)
+    n_relevant = relevant.sum(axis=1, dtype=float)
+    n_irrelevant = Y.shape[1] - n_relevant
+    trivial = (n_relevant == 0) | (n_irrelevant == 0)
+    row_precision = np.where(trivial, 1.0, _average_precision(scores, relevant))
+    misordered = np.where(relevant, rank - rank_among_relevant, 0).sum(axis=1, dtype=float)
+    last_true = np.where(relevant, rank - 1, 0).max(axis=1)
+    class_precision = _average_precision(np.ascontiguousarray(scores.T), relevant.T)
+    return {
+        "lrap": _mean(row_precision),
+        "map_macro": _mean(class_precision[relevant.any(axis=0)]),
+        "one_error": _one_error(scores, relevant),
+        "coverage0": _mean(last_true),
+        "ranking_loss": _mean(_ratio(misordered, n_relevant * n_irrelevant)),
+    }
+
+
+def _as_decisions(Y: ArrayLike, name: str) -> NDArray[np.int8]:
+    """0/1 array (m, K) from whatever was given, or InvalidInput."""
+    array = np.asarray(Y)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidInput(
+            f"{name} has shape {array.shape}; expected (rows, labels) with at least one of each."
+        )
+    if not np.isin(array, (0, 1)).all():
+        found = sorted(set(np.unique(array).tolist()) - {0, 1})[:5]
+        raise InvalidInput(
+            f"{name} holds {found}; expected 0 and 1 alone. Leave unlabelled rows (-1) out of the evaluation."
+        )
+    return array.astype(np.int8)
+
+
+def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) -> dict[str, float]:
+    """Every metric of `METRICS` for one set of predictions.
+
+    Parameters
+    ----------
+    Y_true, Y_pred : (m, K) array of 0/1
+        True and predicted labels.
+    scores : (m, K) array of float
+        The higher, the more likely the label; finite, compared within a row and within a column.
+
+    Returns
+    -------
+    dict of str to float
+        One finite value a metric, in the order of `METRICS`.
+
+    Examples
+    --------
+    >>> values = multilabel_metrics([[1, 0], [0, 1]], [[1, 0], [1, 1]], [[0.9, 0.2], [0.6, 0.7]])
+    >>> values["hamming_loss"], values["lrap"], values["micro_recall"]
+    (0.25, 1.0, 1.0)
+    """
+    Y, decided = _as_decisions(Y_true, "Y_true"), _as_decisions(Y_pred, "Y_pred")
+    ranked = np.asarray(scores, dtype=float)
+    if not Y.shape == decided.shape == ranked.shape:
+        raise InvalidInput(
+            f"Y_true {Y.shape}, Y_pred {decided.shape} and scores {ranked.shape} differ in shape; "
+            "expected one row an item and one column a label in all three."
+        )
+    if not np.isfinite(ranked).all():
+        raise InvalidInput(
+            f"scores hold {(~np.isfinite(ranked)).sum()} NaN or infinite values; expected finite ones."
+        )
+    values = _decision_metrics(Y, decided) | _ranking_metrics(Y, ranked)
+    return {metric.name: values[metric.name] for metric in METRICS}

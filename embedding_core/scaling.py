@@ -1,0 +1,145 @@
+"""Scaling of features, dense or sparse, fitted on one set of rows and applied to others."""
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from embedding_core.errors import InvalidInput
+
+Features = Any
+"""(n, p) array of float32 or float64, or a CSR matrix of these."""
+
+SCALINGS = ("none", "zscore", "unit")
+
+
+def as_features(X: Any, n_features: int | None = None) -> Features:
+    """Features as a float array or CSR matrix; floating types are kept, all else becomes float64.
+
+    Parameters
+    ----------
+    X : (n, p) array, DataFrame or sparse matrix
+        Finite numbers.
+    n_features : int, optional
+        How many columns a fitted model expects.
+
+    Raises
+    ------
+    InvalidInput
+        For other shapes, anything but numbers, NaN or infinite values, and another number of columns.
+    """
+    if sp.issparse(X):
+        features = X.tocsr()
+        if features.dtype not in (np.float32, np.float64):
+            features = features.astype(np.float64)
+        values = features.data
+    else:
+        features = values = _as_float_array(X)
+    if features.ndim != 2 or 0 in features.shape:
+        raise InvalidInput(
+            f"X has shape {features.shape}; expected (items, features) with at least one of each."
+        )
+    if not np.isfinite(values).all():
+        count = int((~np.isfinite(values)).sum())
+        raise InvalidInput(f"X holds {count} NaN or infinite values; fill them or drop their rows first.")
+    if n_features is not None and features.shape[1] != n_features:
+        raise InvalidInput(
+            f"X has {features.shape[1]} features, the model was fitted with {n_features}; "
+            "prepare the items as they were prepared for the fit."
+        )
+    return features
+
+
+def _as_float_array(X: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(X)
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"X is not an array of numbers ({error}); expected (items, features).") from error
+
+
+def _column_moments(X: Features) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each column, in float64; the deviation of a constant column is 1."""
+    if sp.issparse(X):
+        mean, variance = mean_variance_axis(X.astype(np.float64), axis=0)
+    else:
+        mean = X.mean(axis=0, dtype=np.float64)
+        variance = X.var(axis=0, dtype=np.float64)
+    # Rounding leaves a constant column a variance up to (n eps mean)^2; dividing would blow up that noise.
+    n, eps = X.shape[0], np.finfo(np.float64).eps
+    constant = variance <= n * eps * variance + (n * mean * eps) ** 2
+    return mean, np.where(constant, 1.0, np.sqrt(variance))
+
+
+def _row_lengths(X: Features) -> NDArray[np.float64]:
+    """Euclidean length of each row; 1 for a row of zeros."""
+    if sp.issparse(X):
+        lengths = np.sqrt(np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel())
+    else:
+        lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    return np.where(lengths == 0, 1.0, lengths)
+
+
+class Scaler(TransformerMixin, BaseEstimator):
+    """Bring features to a common scale.
+
+    Parameters
+    ----------
+    kind : {"none", "zscore", "unit"}
+        "none" leaves X as it is. "zscore" subtracts each column's mean and divides by its standard deviation
+        (over n, not n-1); constant columns become 0. A sparse X is only divided, since subtracting would fill
+        it. "unit" divides each row by its Euclidean length; rows of zeros stay.
+
+    Attributes
+    ----------
+    mean_ : (p,) array
+        What is subtracted (zeros for sparse X and for the other kinds).
+    scale_ : (p,) array
+        What columns are divided by (ones for the other kinds).
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> Scaler("zscore").fit_transform([[0.0, 5.0], [2.0, 5.0]])
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self, kind: str = "none") -> None:
+        self.kind = kind
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns' means and deviations; y is ignored."""
+        if self.kind not in SCALINGS:
+            raise InvalidInput(f"scale {self.kind!r} is not known; choose one of {', '.join(SCALINGS)}.")
+        X = as_features(X)
+        p = X.shape[1]
+        self.mean_, self.scale_ = np.zeros(p), np.ones(p)
+        if self.kind == "zscore":
+            mean, self.scale_ = _column_moments(X)
+            self.mean_ = np.zeros(p) if sp.issparse(X) else mean
+        self.n_features_in_ = p
+        return self
+
+    def transform(self, X: Any) -> Features:
+        """Scaled copy of X (X itself for "none"), in X's floating type."""
+        X = as_features(X, self.n_features_in_)
+        if self.kind == "none":
+            return X
+        if self.kind == "unit":
+            return self._divide_rows(X)
+        if sp.issparse(X):
+            if self.mean_.any():
+                raise InvalidInput("X is sparse, the scaling was fitted on dense rows; give X.toarray().")
+            return (X @ sp.diags_array(1 / self.scale_)).tocsr().astype(X.dtype)
+        return ((X - self.mean_) / self.scale_).astype(X.dtype)
+
+    @staticmethod
+    def _divide_rows(X: Features) -> Features:
+        lengths = _row_lengths(X)
+        if sp.issparse(X):
+            return (sp.diags_array(1 / lengths) @ X).tocsr().astype(X.dtype)
+        return (X / lengths[:, None]).astype(X.dtype)

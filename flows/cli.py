@@ -1,0 +1,176 @@
+"""The `labelscape` command: what can be asked for, and how errors reach a person.
+
+Nothing heavy is imported here, so that `--help` answers at once.
+"""
+
+import argparse
+import importlib
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+_SOURCE_HELP = (
+    "a TOML configuration, a folder of images, a table, an ARFF file, or a built-in set"
+    " (default: labelscape.toml here, else the demo)"
+)
+
+# Command: (module, function, one line of help)
+_COMMANDS = {
+    "run": ("run", "run", "run every stage, print the results, track them"),
+    "status": ("status", "status", "say which stages are fresh and which would run, and why"),
+    "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
+    "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
+    "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
+    "methods": ("listing", "methods", "list the methods that can be named"),
+    "config": ("listing", "config", "show the configuration with every default"),
+    "up": ("operate", "up", "start a local Prefect server and the MLflow UI on 127.0.0.1"),
+    "down": ("operate", "down", "stop them"),
+    "serve": ("operate", "serve", "run on a schedule from this process"),
+    "deploy": ("operate", "deploy", "register a schedule on a work pool for a worker"),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="labelscape",
+        description="Embed, annotate and compare: a few items carry labels, the rest do not.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    made = {
+        name: commands.add_parser(name, help=text, description=text)
+        for name, (_, _, text) in _COMMANDS.items()
+    }
+    for command in made.values():
+        command.add_argument("--home", help="folder of store, database and reports (default: .labelscape)")
+        command.add_argument(
+            "--verbose", action="store_true", help="show the engine's own log and tracebacks"
+        )
+    made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
+    for name in ("run", "status", "stage", "config", "serve", "deploy"):
+        _add_configuration(made[name])
+    for name in ("run", "status", "stage", "compare", "annotate", "methods", "config"):
+        made[name].add_argument("--json", action="store_true", help="print JSON for a script")
+    _add_run(made["run"], made["stage"])
+    _add_compare(made["compare"])
+    _add_annotate(made["annotate"])
+    _add_operate(made["up"], made["serve"], made["deploy"])
+    made["config"].add_argument(
+        "--show", action="store_true", help="print the resolved configuration (the default)"
+    )
+    return parser
+
+
+def _add_configuration(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", nargs="?", metavar="CONFIG|SOURCE", help=_SOURCE_HELP)
+    parser.add_argument("--methods", help="comma-separated, see `labelscape methods`")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one setting; may be repeated",
+    )
+
+
+def _add_run(run: argparse.ArgumentParser, stage: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--refresh", action="append", default=[], metavar="STAGE", help="compute this stage again"
+    )
+    run.add_argument("--until", metavar="STAGE", help="stop after this stage")
+    stage.add_argument("--force", action="store_true", help="compute it again even if it is fresh")
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", nargs="?", help="default: the experiment of the newest run")
+    parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
+    parser.add_argument("--sort-by", default="macro_f1", metavar="METRIC")
+    parser.add_argument("--all", action="store_true", help="every run, not only the newest of each method")
+
+
+def _add_annotate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", help="new images, or a table with the columns the model was trained on")
+    parser.add_argument("--run", help="run id (default: the newest tracked run)")
+    parser.add_argument("--method", help="method of that run (default: the one with the best score)")
+    parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
+    parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
+
+
+def _add_operate(
+    up: argparse.ArgumentParser, serve: argparse.ArgumentParser, deploy: argparse.ArgumentParser
+) -> None:
+    up.add_argument("--prefect-port", type=int, help="default: 4200 if it is free, else any")
+    up.add_argument("--mlflow-port", type=int, help="default: 5000 if it is free, else any")
+    for parser in (serve, deploy):
+        parser.add_argument("--cron", default="0 3 * * *", help="when to run (default: %(default)s)")
+        parser.add_argument("--name", default="train", help="name of the deployment")
+    deploy.add_argument("--pool", default="labelscape", help="process work pool, made if missing")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.version:
+        return _version()
+    if options.command is None:
+        parser.print_help()
+        return 0
+    if options.home:
+        os.environ["LABELSCAPE_HOME"] = options.home
+    return _dispatch(options, arguments)
+
+
+def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
+    from flows.terminal import tell
+
+    module, function, _ = _COMMANDS[options.command]
+    try:
+        return int(getattr(importlib.import_module(f"flows.commands.{module}"), function)(options))
+    except KeyboardInterrupt:
+        tell("interrupted; finished stages are kept.")
+        code = 130
+    except BrokenPipeError:
+        # The reader of a pipe went away (for instance `head`): nothing is left to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        code = _explain(error, options.verbose)
+    if options.command in ("run", "stage"):
+        tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
+    return code
+
+
+def _explain(error: Exception, verbose: bool) -> int:
+    """Say what went wrong; 2 where the user can mend it, else 1 with a traceback in a file."""
+    from embedding_core.errors import InvalidInput
+    from flows.terminal import tell
+    from storage.errors import LabelscapeError
+
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, (LabelscapeError, InvalidInput)):
+        tell(f"labelscape: {error}")
+        return 2
+    from flows.crash import write_crash
+
+    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {write_crash(error)}.")
+    return 1
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    from flows.terminal import show
+
+    show(f"labelscape {version('labelscape')}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""`annotate`: label new items with a tracked run's model."""
+
+import argparse
+import json
+from pathlib import Path
+
+from flows.annotate import Annotated, annotate_items
+from flows.commands.tracker import open_tracker
+from flows.terminal import TerminalReporter, show
+
+_LISTED = 10
+
+
+def annotate(options: argparse.Namespace) -> int:
+    """Write labels with scores; say how many of each, and what was skipped."""
+    done = annotate_items(
+        Path(options.folder),
+        open_tracker(options.uri),
+        options.run,
+        options.method,
+        Path(options.out or "annotations"),
+        TerminalReporter(quiet=options.json),
+        workers=0,
+    )
+    show(json.dumps(_as_record(done), indent=2, ensure_ascii=False) if options.json else _as_text(done))
+    return 0
+
+
+def _as_record(done: Annotated) -> dict[str, object]:
+    found = done.annotations
+    return {
+        "run_id": done.model.parent_id,
+        "method": done.model.method,
+        "items": len(found.ids),
+        "labels": found.counts(),
+        "skipped": [{"file": name, "reason": reason} for name, reason in found.skipped.items()],
+        "files": [str(file) for file in done.files],
+    }
+
+
+def _as_text(done: Annotated) -> str:
+    found, model = done.annotations, done.model
+    lines = [
+        f"{len(found.ids)} items annotated by {model.title} of run {model.parent_id[:8]} ({model.experiment})"
+    ]
+    lines += [f"  {name:<24} {count}" for name, count in found.counts().items()]
+    if found.skipped:
+        lines.append(f"{len(found.skipped)} skipped:")
+        lines += [f"  {name}: {reason}" for name, reason in list(found.skipped.items())[:_LISTED]]
+        if len(found.skipped) > _LISTED:
+            lines.append(f"  and {len(found.skipped) - _LISTED} more (--json lists all)")
+    return "\n".join([*lines, *(f"written    {file}" for file in done.files)])

@@ -1,0 +1,76 @@
+"""`compare`: the tracked runs of an experiment, side by side, best first."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from embedding_core.metrics import METRICS
+from flows.commands.tracker import open_tracker
+from flows.terminal import show
+from storage.errors import ConfigError, TrackingError
+from storage.tracking import ComparedRun, Tracker
+from tasks.tables import DEFAULT_METRICS, Table, format_score, render_text
+
+_RISING = {metric.name: metric.higher_is_better for metric in METRICS}
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Print every method of the newest run, or of every run, with the spread over folds."""
+    if options.sort_by not in _RISING:
+        raise ConfigError(f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(_RISING)}.")
+    tracker = open_tracker(options.uri)
+    experiment = options.experiment or _newest_experiment(tracker)
+    runs = sort_runs(tracker.runs(experiment), options.sort_by)
+    if not options.all:
+        runs = newest_of_each(runs)
+    if options.json:
+        show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
+        return 0
+    show(f"experiment {experiment}, {tracker.uri}")
+    show(render_text(comparison_table(runs, options.sort_by)))
+    return 0
+
+
+def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
+    """Best first; runs without the metric last."""
+    sign = -1.0 if _RISING[metric] else 1.0
+    return sorted(runs, key=lambda run: sign * run.metrics[metric] if metric in run.metrics else float("inf"))
+
+
+def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
+    """For each method and set of parameters only the run that started last, in the given order."""
+    newest: dict[tuple[str, str], ComparedRun] = {}
+    for run in runs:
+        key = (run.method, json.dumps(run.params, sort_keys=True))
+        if key not in newest or run.started > newest[key].started:
+            newest[key] = run
+    kept = {run.run_id for run in newest.values()}
+    return [run for run in runs if run.run_id in kept]
+
+
+def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
+    """One row a method of a run."""
+    metrics = [sort_by, *(name for name in DEFAULT_METRICS if name != sort_by)]
+    header = ("method", *metrics, "run", "started")
+    rows = tuple(
+        (
+            f"{run.title}, {run.classifier}" if run.classifier != run.method else run.title,
+            *(format_score(run.metrics.get(name), run.metrics_std.get(name)) for name in metrics),
+            run.run_id[:8],
+            run.started.strftime("%Y-%m-%d %H:%M"),
+        )
+        for run in runs
+    )
+    return Table(header, rows, f"mean ± standard deviation over folds; best {sort_by} first")
+
+
+def _newest_experiment(tracker: Tracker) -> str:
+    experiments = tracker.experiments()
+    if not experiments:
+        raise TrackingError(f"no run has been tracked at {tracker.uri} yet; start with `labelscape run`.")
+    return experiments[0].name
+
+
+def _as_record(run: ComparedRun) -> dict[str, object]:
+    return {**asdict(run), "started": run.started.isoformat()}

@@ -1,0 +1,48 @@
+"""`methods` and `config`: what can be chosen."""
+
+import argparse
+import json
+
+from flows.terminal import show
+
+
+def methods(options: argparse.Namespace) -> int:
+    """Every method: its paper, what it takes, what it costs."""
+    from embedding_core.registry import METHODS
+    from tasks.tables import Table, render_text
+
+    if options.json:
+        show(json.dumps([_as_record(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
+        return 0
+    header = ("name", "method", "from", "new items", "labels", "cost")
+    rows = tuple(tuple(_as_record(method).values())[:6] for method in METHODS.values())
+    show(render_text(Table(header, rows), name_width=60))
+    return 0
+
+
+def _as_record(method: object) -> dict[str, str]:
+    from embedding_core.registry import Method
+
+    assert isinstance(method, Method)
+    labels = [
+        text for text, takes in (("single", method.single_label), ("multi", method.multi_label)) if takes
+    ]
+    return {
+        "name": method.name,
+        "title": method.title + (" (baseline)" if method.baseline else ""),
+        "paper": method.paper or "plain baseline",
+        "reach": "inductive" if method.inductive else "transductive",
+        "labels": "/".join(labels),
+        "cost": method.cost,
+        "equations": method.equations,
+    }
+
+
+def config(options: argparse.Namespace) -> int:
+    """The resolved configuration."""
+    from flows.commands.options import read_config
+    from flows.config import show_config
+
+    resolved = read_config(options)
+    show(resolved.model_dump_json(indent=2) if options.json else show_config(resolved).rstrip())
+    return 0

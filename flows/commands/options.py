@@ -1,0 +1,28 @@
+"""From command-line options to a configuration."""
+
+import argparse
+from pathlib import Path
+
+from flows.config import RunConfig, load_config
+
+DEFAULT_FILE = Path("labelscape.toml")
+
+
+def read_config(options: argparse.Namespace) -> RunConfig:
+    """Configuration of a command: a TOML file or a source, then `--set`, then named options."""
+    file, source = _file_or_source(options.source)
+    return load_config(
+        file,
+        options.set,
+        home=options.home,
+        source={"path": source},
+        embedding={"methods": options.methods},
+    )
+
+
+def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:
+    if given is None:
+        return (DEFAULT_FILE, None) if DEFAULT_FILE.is_file() else (None, None)
+    if Path(given).suffix.lower() == ".toml":
+        return Path(given), None
+    return None, given

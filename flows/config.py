@@ -1,0 +1,180 @@
+"""The one typed configuration: TOML file, command-line overrides, defaults, all through one model."""
+
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator
+
+from storage.errors import ConfigError
+from tasks.settings import (
+    AffinitySettings,
+    AnnotationSettings,
+    EmbeddingSettings,
+    EvaluationSettings,
+    FeatureSettings,
+    ReportSettings,
+    Settings,
+    SourceSettings,
+    TrackingSettings,
+)
+
+
+class RunConfig(Settings):
+    """Everything a run depends on; also the parameter of the deployed flow."""
+
+    name: str | None = Field(None, description="name of the run; default: the source's name")
+    home: str | None = Field(None, description="folder of store, database and reports")
+    workers: int = Field(0, ge=0, description="threads inside a stage; 0: one a core")
+    source: SourceSettings = SourceSettings()
+    features: FeatureSettings = FeatureSettings()
+    affinity: AffinitySettings = AffinitySettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    annotation: AnnotationSettings = AnnotationSettings()
+    report: ReportSettings = ReportSettings()
+    tracking: TrackingSettings = TrackingSettings()
+
+    @field_validator("evaluation")
+    @classmethod
+    def _metric_exists(cls, evaluation: EvaluationSettings) -> EvaluationSettings:
+        from embedding_core.metrics import METRICS
+
+        names = [metric.name for metric in METRICS]
+        if evaluation.sort_by not in names:
+            raise ValueError(f"sort_by={evaluation.sort_by!r} is no metric; choose from {', '.join(names)}")
+        return evaluation
+
+
+def find_home(config: RunConfig) -> Path:
+    """Folder that keeps everything: the configuration's, else LABELSCAPE_HOME, else `.labelscape`."""
+    return Path(config.home or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+
+
+def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
+    """Configuration from a TOML file, then `key.sub=value` overrides, then keyword tables.
+
+    Relative paths of the source in a TOML file count from that file's folder.
+    """
+    values = _read_toml(file) if file is not None else {}
+    for override in overrides:
+        _set_dotted(values, *_split_override(override))
+    _merge(values, given)
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, file)) from None
+
+
+def show_config(config: RunConfig) -> str:
+    """The configuration as TOML, every default visible."""
+    return "\n".join(_toml_lines("", config.model_dump(mode="json"))).strip() + "\n"
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: is not valid TOML ({error}).") from None
+    source = values.get("source")
+    if isinstance(source, dict):
+        for key in ("path", "labels", "edges"):
+            if isinstance(source.get(key), str):
+                source[key] = _from_folder(file.parent, source[key])
+    return values
+
+
+def _from_folder(folder: Path, path: str) -> str:
+    from storage.sources import BUILTIN_NAMES
+
+    return path if path in BUILTIN_NAMES else str(folder / path)
+
+
+def _split_override(override: str) -> tuple[list[str], Any]:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise ConfigError(
+            f"--set {override!r}: expected KEY=VALUE, for instance --set affinity.n_neighbors=15."
+        )
+    return key.strip().split("."), _parse_value(text.strip())
+
+
+def _parse_value(text: str) -> Any:
+    """A TOML value where it is one, else the text itself."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _set_dotted(values: dict[str, Any], keys: list[str], value: Any) -> None:
+    for depth, key in enumerate(keys[:-1]):
+        values = values.setdefault(key, {})
+        if not isinstance(values, dict):
+            raise ConfigError(
+                f"--set {'.'.join(keys)}: {'.'.join(keys[: depth + 1])} is a value, not a table."
+            )
+    values[keys[-1]] = value
+    if keys[-1] == "method":
+        values.pop("methods", None)
+
+
+def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
+    for key, value in given.items():
+        if isinstance(value, dict):
+            table = values.setdefault(key, {})
+            _merge(table, value)
+        elif value is not None:
+            values[key] = value
+
+
+def _explain(error: ValidationError, file: Path | None) -> str:
+    lines = [f"{file or 'configuration'} does not fit:"]
+    for problem in error.errors():
+        place = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"  {place}: unknown key{_near(problem['loc'])}")
+        else:
+            lines.append(
+                f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
+            )
+    lines.append("`labelscape config --show` prints every key with its default.")
+    return "\n".join(lines)
+
+
+def _near(place: tuple[int | str, ...]) -> str:
+    """`, did you mean ...` among the keys that exist beside an unknown one."""
+    from difflib import get_close_matches
+
+    model: Any = RunConfig
+    for part in place[:-1]:
+        field = getattr(model, "model_fields", {}).get(str(part))
+        model = getattr(field, "annotation", None)
+    names = list(getattr(model, "model_fields", {}))
+    close = get_close_matches(str(place[-1]), names, n=1, cutoff=0.5)
+    return f", did you mean {close[0]}?" if close else f"; known: {', '.join(names)}"
+
+
+def _toml_lines(prefix: str, table: dict[str, Any]) -> list[str]:
+    scalars = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    tables = {key: value for key, value in table.items() if isinstance(value, dict)}
+    lines = [
+        f"{key} = {_toml_value(value)}" if value is not None else f"# {key} ="
+        for key, value in scalars.items()
+    ]
+    if prefix and (lines or not tables):
+        lines.insert(0, f"[{prefix}]")
+    if lines:
+        lines.append("")
+    for key, value in tables.items():
+        lines += _toml_lines(f"{prefix}.{key}" if prefix else key, value)
+    return lines
+
+
+def _toml_value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,41 @@
+"""The surroundings in which Prefect runs a flow: which server, which home, how much it says."""
+
+import os
+from pathlib import Path
+
+from flows.services import running
+
+# Defaults only: whatever the user has set stands.
+_DEFAULTS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    # A cold start under load has been seen to pass Prefect's own limit of 20 s.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+}
+
+
+def prepare_engine(home: Path, verbose: bool = False) -> None:
+    """Set what Prefect and MLflow read at import; call it before either is imported.
+
+    A Prefect set-up of the user's (PREFECT_HOME, PREFECT_API_URL or a profile) is left alone.
+    Without one, Prefect keeps its database in the home folder, and a server started by
+    `labelscape up` is used where one is running.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    if not verbose:
+        # Stages report for themselves; errors are shown once, by the command line.
+        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+    if has_own_prefect():
+        return
+    os.environ["PREFECT_HOME"] = str(home / "prefect")
+    services = running(home)
+    if services is not None:
+        os.environ["PREFECT_API_URL"] = services.prefect_url
+
+
+def has_own_prefect() -> bool:
+    """Whether the user has set Prefect up."""
+    named = any(name in os.environ for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_PROFILE"))
+    return named or (Path.home() / ".prefect" / "profiles.toml").exists()

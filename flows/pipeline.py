@@ -1,0 +1,106 @@
+"""The pipeline as a table of contents, shared by the run and by `status`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from embedding_core.registry import get_method
+from flows.config import RunConfig, find_home
+from storage.errors import ConfigError
+from storage.keys import ArtifactRef
+from storage.store import Store
+from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
+from tasks.stage import Reporter, Stage, Workspace
+
+# Computes or finds a stage's artefact; None where it is only asked about and is not there.
+Execute = Callable[[Stage], ArtifactRef | None]
+
+STAGES = ("ingest", "features", "affinity", "correlation", "embedding", "evaluation", "report", "tracking")
+
+
+@dataclass(frozen=True)
+class Products:
+    """References to what a run made."""
+
+    manifest: ArtifactRef | None
+    features: ArtifactRef | None
+    affinity: ArtifactRef | None
+    correlation: ArtifactRef | None
+    embeddings: dict[str, ArtifactRef | None]
+    scores: dict[str, ArtifactRef | None]
+    report: ArtifactRef | None
+    tracked: ArtifactRef | None
+
+
+def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
+    """The home folder of a configuration, made if it is not there."""
+    home = find_home(config)
+    return Workspace(home=home, store=Store(home / "store"), workers=config.workers, reporter=reporter)
+
+
+def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
+    """Every stage in turn; `execute` decides what becomes of it."""
+    check_methods(config)
+    source = ingest.open_collection(config.source, workspace)
+    manifest = execute(ingest.stage(config.source, source, workspace))
+    feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
+    graph = execute(affinity.stage(config.affinity, config.source, config.features.scale, feats, workspace))
+    labels = execute(correlation.stage(manifest, workspace))
+    data = embedding.Data(manifest, feats, graph, config.features.scale)
+    fitted = {
+        name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
+        for name in config.embedding.methods
+    }
+    scores = {
+        name: execute(evaluation.stage(name, method_params(config, name), config.evaluation, data, workspace))
+        for name in compared_methods(config)
+    }
+    title = run_name(config, source.name)
+    page = execute(
+        report.stage(config.report, config.evaluation, title, source, data, labels, fitted, scores, workspace)
+    )
+    tracked = None
+    if config.tracking.enabled:
+        params = {name: method_params(config, name) for name in scores}
+        facts = tracking.Facts(title, source.name, resolved_config(config), params, tags)
+        tracked = execute(tracking.stage(config.tracking, facts, data, fitted, scores, page, workspace))
+    return Products(manifest, feats, graph, labels, fitted, scores, page, tracked)
+
+
+def compared_methods(config: RunConfig) -> list[str]:
+    """The chosen methods and the plain baselines beside them, each once."""
+    return list(dict.fromkeys([*config.embedding.methods, *config.evaluation.baselines]))
+
+
+def check_methods(config: RunConfig) -> None:
+    """Refuse unknown methods and parameters before any work is done."""
+    for name in compared_methods(config):
+        get_method(name)
+    for name in config.embedding.params:
+        get_method(name)
+
+
+def method_params(config: RunConfig, name: str) -> dict[str, object]:
+    """Parameters of one method: its own table over the shared number of components."""
+    method = get_method(name)
+    shared: dict[str, object] = {}
+    if config.embedding.n_components is not None and method.role == "projection":
+        shared["n_components"] = config.embedding.n_components
+    return {**shared, **config.embedding.params.get(name, {})}
+
+
+def run_name(config: RunConfig, source_name: str) -> str:
+    """What the run is called in tables and trackers."""
+    return config.name or source_name
+
+
+def resolved_config(config: RunConfig) -> dict[str, object]:
+    """The configuration without what differs between machines and changes no result."""
+    return config.model_dump(mode="json", exclude={"home", "workers"})
+
+
+def check_stages(names: Sequence[str]) -> set[str]:
+    """Refuse names that are no stage."""
+    unknown = [name for name in names if name not in STAGES]
+    if unknown:
+        raise ConfigError(f"{', '.join(unknown)}: no such stage; the stages are {', '.join(STAGES)}.")
+    return set(names)

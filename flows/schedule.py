@@ -1,0 +1,223 @@
+"""The train flow on a schedule: served from this process, or registered for a worker."""
+
+import contextlib
+import os
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.config import RunConfig, find_home
+from flows.services import running
+from storage.errors import ConfigError, ServiceError
+
+if TYPE_CHECKING:
+    from prefect import Flow
+    from prefect.schedules import Schedule
+
+ENTRYPOINT = "flows.train.train"
+TAGS = ["labelscape"]
+POOL_TYPE = "process"
+_NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a server that runs."
+
+
+def serve(
+    config: RunConfig | Mapping[str, Any],
+    cron: str | None,
+    name: str,
+    timezone: str | None = None,
+    entrypoint: str = ENTRYPOINT,
+) -> None:
+    """Keep a served deployment of the flow until interrupted; its schedule pauses then.
+
+    Parameters
+    ----------
+    config : RunConfig or mapping
+        The flow's parameter, checked here and by the server.
+    cron : str or None
+        When to run, in five fields; None: only on request.
+    name : str
+        Name of the deployment.
+    timezone : str, optional
+        Time zone of the cron fields, such as `Europe/Zurich`; default: UTC.
+    entrypoint : str
+        Module path of the flow.
+    """
+    parameters = _parameters(config)
+    with _connected(_home(config)):
+        from prefect.types.entrypoint import EntrypointType
+
+        flow = _load_flow(entrypoint, parameters)
+        with _paused_afterwards(f"{flow.name}/{name}"):
+            # One run at a time: a run that is due while another works waits for it, and then
+            # finds most of its stages fresh.
+            flow.serve(
+                name=name,
+                schedule=_schedule(cron, timezone),
+                parameters=parameters,
+                tags=TAGS,
+                global_limit=1,
+                limit=1,
+                pause_on_shutdown=False,
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+
+
+def deploy(
+    config: RunConfig | Mapping[str, Any],
+    cron: str | None,
+    pool: str,
+    name: str,
+    timezone: str | None = None,
+    entrypoint: str = ENTRYPOINT,
+) -> str:
+    """Register the flow on a process work pool, made where it is missing; say how to run it.
+
+    The worker imports the flow by its module path, so it needs labelscape installed and no code
+    of this machine. Parameters are those of `serve`.
+    """
+    parameters = _parameters(config)
+    with _connected(_home(config)) as api:
+        from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
+        from prefect.types.entrypoint import EntrypointType
+
+        flow = _load_flow(entrypoint, parameters)
+        deployment = RunnerDeployment.from_flow(
+            flow,
+            name=name,
+            schedule=_schedule(cron, timezone),
+            parameters=parameters,
+            tags=TAGS,
+            concurrency_limit=1,
+            work_pool_name=pool,
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        _ensure_pool(pool)
+        try:
+            deployment.apply(work_pool_name=pool)
+        except DeploymentApplyError as error:
+            raise ServiceError(f"{api} refuses deployment {deployment.full_name}: {error}") from None
+    return (
+        f"registered {deployment.full_name} on pool {pool} at {api}\n"
+        f"run it with a worker:  PREFECT_API_URL={api} prefect worker start --pool {pool} --type {POOL_TYPE}"
+    )
+
+
+def _home(config: RunConfig | Mapping[str, Any]) -> Path:
+    if isinstance(config, RunConfig):
+        return find_home(config)
+    return Path(config.get("home") or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+
+
+def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """The flow's parameters with every place absolute: a scheduled run starts in another folder."""
+    values = config.model_dump(mode="json") if isinstance(config, RunConfig) else dict(config)
+    values["home"] = str(_home(config))
+    source = values.get("source")
+    if isinstance(source, Mapping):
+        values["source"] = {key: _absolute(key, value) for key, value in source.items()}
+    return {"config": values}
+
+
+def _absolute(key: str, value: Any) -> Any:
+    from storage.sources.base import BUILTIN_NAMES
+
+    if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in BUILTIN_NAMES:
+        return value
+    return str(Path(value).resolve())
+
+
+def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":
+    if cron is None:
+        return None
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.schedules import Cron
+    from pydantic import ValidationError
+
+    try:
+        CronSchedule(cron=cron, timezone=timezone or "UTC")
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"--cron {cron!r}: {problem}; give five fields: minute, hour, day, month, weekday, "
+            'for instance "0 3 * * *" for three in the morning.'
+        ) from None
+    return Cron(cron, timezone=timezone or "UTC")
+
+
+def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
+    """The flow, after its own signature has accepted the parameters."""
+    from prefect.exceptions import ParameterTypeError
+    from prefect.flows import load_flow_from_entrypoint
+
+    flow: Flow[..., Any] = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+    try:
+        flow.validate_parameters(parameters)
+    except ParameterTypeError as error:
+        raise ConfigError(f"the configuration does not fit the flow {flow.name}:\n{error}") from None
+    return flow
+
+
+@contextlib.contextmanager
+def _connected(home: Path) -> Iterator[str]:
+    """Talk to the server Prefect is set up for, else to the one that `labelscape up` started."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    services = running(home)
+    api = PREFECT_API_URL.value() or (services.prefect_url if services else None)
+    if api is None:
+        raise ServiceError(f"a schedule needs a Prefect server and none is running. {_NO_SERVER}")
+    _check_answers(api)
+    with temporary_settings({PREFECT_API_URL: api}):
+        yield api
+
+
+@contextlib.contextmanager
+def _paused_afterwards(deployment: str) -> Iterator[None]:
+    """Pause the deployment at the end, or runs that nobody executes would pile up as late.
+
+    Prefect's own pause is cut off when SIGTERM ends the process.
+    """
+    from httpx import HTTPError
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited")
+    try:
+        yield
+    finally:
+        # A server that has gone first schedules nothing either.
+        with contextlib.suppress(ObjectNotFound, HTTPError), get_client(sync_client=True) as client:
+            client.pause_deployment(client.read_deployment_by_name(deployment).id)
+
+
+def _check_answers(api: str) -> None:
+    if not api.startswith(("http://", "https://")):
+        raise ServiceError(f"PREFECT_API_URL={api!r} is no http address. {_NO_SERVER}")
+    try:
+        urllib.request.urlopen(f"{api.rstrip('/')}/health", timeout=5).close()  # noqa: S310 (checked above)
+    except urllib.error.HTTPError as error:
+        error.close()  # it answers, if only to say that it wants a login
+    except OSError as error:
+        raise ServiceError(f"no Prefect server answers at {api} ({error}). {_NO_SERVER}") from None
+
+
+def _ensure_pool(pool: str) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_work_pool(pool)
+        except ObjectNotFound:
+            template = ProcessWorker.get_default_base_job_template()
+            client.create_work_pool(WorkPoolCreate(name=pool, type=POOL_TYPE, base_job_template=template))
+            return
+    if found.type != POOL_TYPE:
+        raise ServiceError(
+            f"work pool {pool!r} is of type {found.type!r}; expected {POOL_TYPE!r}, name another."
+        )

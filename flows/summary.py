@@ -1,0 +1,97 @@
+"""What a run has to say at its end: a record for scripts, a table for people."""
+
+from typing import Any
+
+from embedding_core.registry import get_method
+from flows.config import RunConfig
+from flows.train import RunResult
+from storage.schemas import Score
+from storage.store import Store
+from tasks.evaluation import load_scores
+from tasks.ranking import group_scores, judge
+from tasks.tables import render_text, score_table
+from tasks.tracking import load_tracked
+
+
+def load_all_scores(result: RunResult) -> list[Score]:
+    """Every score of a run."""
+    store = Store(result.home / "store")
+    return [row for ref in result.products.scores.values() if ref for row in load_scores(store, ref)]
+
+
+def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
+    """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
+    tracked = None
+    if result.products.tracked is not None:
+        tracked = load_tracked(Store(result.home / "store"), result.products.tracked)
+    return {
+        "source": config.source.path,
+        "home": str(result.home),
+        "report": str(result.report) if result.report else None,
+        "tracking": {
+            "uri": tracked.uri if tracked else None,
+            "run_id": tracked.parent_id if tracked else None,
+            "experiment_id": tracked.experiment_id if tracked else None,
+            "problem": result.untracked,
+        },
+        "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
+        "stages": [
+            {
+                "stage": record.label,
+                "state": "fresh" if record.cached else "computed",
+                "seconds": round(record.seconds, 3),
+                "key": record.ref.key,
+                "digest": record.ref.digest,
+            }
+            for record in result.stages
+        ],
+    }
+
+
+def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
+    """By method: the metrics under its first classifier, and under every classifier."""
+    methods: dict[str, Any] = {}
+    for entry in group_scores(rows):
+        found = {name: {"mean": entry.mean(name), "std": entry.spread(name)} for name in entry.values}
+        method = get_method(entry.method)
+        known = methods.setdefault(
+            entry.method,
+            {
+                "title": method.title,
+                "baseline": method.baseline,
+                "run_id": run_ids.get(entry.method),
+                "classifier": entry.classifier,
+                "metrics": found,
+                "classifiers": {},
+            },
+        )
+        known["classifiers"][entry.classifier] = found
+    return methods
+
+
+def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) -> str:
+    """Results, verdict, and where to look at them."""
+    rows = load_all_scores(result)
+    lines: list[str] = []
+    if rows:
+        names = dict.fromkeys(row[0] for row in rows)
+        titles = {name: get_method(name).title for name in names}
+        baselines = {name for name in names if get_method(name).baseline}
+        sort_by = config.evaluation.sort_by
+        table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
+        lines += ["", render_text(table), "", judge(rows, sort_by, baselines, titles).text]
+    return "\n".join([*lines, "", *_places(result, summary)])
+
+
+def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
+    computed = [record.label for record in result.stages if not record.cached]
+    lines = [f"stages     {len(computed)} computed, {len(result.stages) - len(computed)} fresh"]
+    if result.report:
+        lines.append(f"report     {result.report}")
+    tracking = summary["tracking"]
+    if tracking["run_id"]:
+        lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
+        lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
+    elif tracking["problem"]:
+        lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; run again to track them.")
+    return lines

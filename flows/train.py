@@ -1,0 +1,119 @@
+"""The train flow: from a source to a tracked, comparable run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+from prefect.states import Completed, State
+from prefect.utilities.annotations import quote
+
+from flows.config import RunConfig
+from flows.pipeline import STAGES, Products, check_stages, open_workspace, walk
+from flows.terminal import current_reporter
+from storage.errors import ArtifactDamaged, TrackingError
+from storage.keys import ArtifactRef
+from storage.store import Outcome
+from tasks.report import write_report
+from tasks.runs import remember_run
+from tasks.stage import Stage, Workspace, run_stage
+
+# A damaged artefact is set aside when it is read; the next walk computes it again.
+_MAX_REPAIRS = 5
+
+
+@dataclass(frozen=True)
+class StageRecord:
+    """What became of one stage."""
+
+    label: str
+    cached: bool
+    seconds: float
+    ref: ArtifactRef
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run made, where it lies, and what it cost."""
+
+    products: Products
+    stages: list[StageRecord]
+    report: Path | None
+    home: Path
+    untracked: str | None
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def compute_stage(stage: Stage, workspace: Workspace, force: bool) -> Outcome | State[Outcome]:
+    """One stage as a Prefect task; a stage taken from the store ends in the state `Cached`."""
+    outcome = run_stage(stage, workspace, force)
+    return Completed(data=outcome, name="Cached") if outcome.cached else outcome
+
+
+class StageRunner:
+    """Executes stages as Prefect tasks and remembers what became of each."""
+
+    def __init__(self, workspace: Workspace, refresh: set[str], until: str | None) -> None:
+        self.records: dict[str, StageRecord] = {}
+        self.untracked: str | None = None
+        self._workspace = workspace
+        self._refresh = refresh
+        self._last = STAGES.index(until) if until else len(STAGES)
+
+    def __call__(self, stage: Stage) -> ArtifactRef | None:
+        """Compute the stage, or leave it out where the run ends before it."""
+        if STAGES.index(stage.name) > self._last or not stage.ready:
+            return None
+        try:
+            outcome = self._submit(stage)
+        except TrackingError as error:
+            self.untracked = str(error)
+            return None
+        self._record(stage, outcome)
+        return outcome.ref
+
+    def _submit(self, stage: Stage) -> Outcome:
+        force = stage.name in self._refresh and stage.label not in self.records
+        named = compute_stage.with_options(name=stage.name, task_run_name=stage.label)
+        answer = named(quote(stage), quote(self._workspace), force)
+        return answer.result() if isinstance(answer, State) else answer
+
+    def _record(self, stage: Stage, outcome: Outcome) -> None:
+        self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
+        state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
+        self._workspace.reporter.say(f"  {stage.label:<28} {state}")
+
+
+@flow(name="labelscape-train", validate_parameters=True, persist_result=False)
+def train(config: RunConfig, refresh: list[str] | None = None, until: str | None = None) -> RunResult:
+    """Run every stage on the configured collection and track the result.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The typed configuration; a server checks it against its schema.
+    refresh : list of str, optional
+        Stages to compute again even where the store has them.
+    until : str, optional
+        Last stage to run.
+    """
+    workspace = open_workspace(config, current_reporter())
+    runner = StageRunner(workspace, check_stages(refresh or []), until and check_stages([until]).pop())
+    try:
+        products = _walk_repairing(config, workspace, runner)
+    finally:
+        done = {record.label: record.ref for record in runner.records.values()}
+        remember_run(workspace.store, config.source, done)
+    page = write_report(products.report, workspace) if products.report else None
+    return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked)
+
+
+def _walk_repairing(config: RunConfig, workspace: Workspace, runner: StageRunner) -> Products:
+    tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
+    for _ in range(_MAX_REPAIRS):
+        try:
+            return walk(config, workspace, runner, tags)
+        except ArtifactDamaged as damage:
+            workspace.reporter.say(f"{damage} Computing it again.")
+    return walk(config, workspace, runner, tags)

@@ -1,0 +1,60 @@
+"""What a stage hands to the store, and what it gets back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from storage.keys import ArtifactRef
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a stage produced, before it is stored.
+
+    Attributes
+    ----------
+    kind : str
+        Its schema, see `storage.schemas`.
+    table : pyarrow.Table, or iterable of pyarrow.RecordBatch
+        The rows; an iterable is consumed while it is written, so that memory stays flat.
+    metadata : mapping of str to str
+        Kept in the footer; read after the last row, so that a stream may complete it.
+    schema : pyarrow.Schema, optional
+        Of the batches; needed with an iterable only.
+    """
+
+    kind: str
+    table: pa.Table | Iterable[pa.RecordBatch]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    schema: pa.Schema | None = None
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The schema of the rows."""
+        return self.table.schema if self.schema is None else self.schema  # type: ignore[union-attr]
+
+    def batches(self) -> Iterable[pa.RecordBatch]:
+        """The rows in portions."""
+        return self.table.to_batches() if self.schema is None else self.table  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `Store.compute` did: the artefact, whether it was there already, the seconds this call took."""
+
+    ref: ArtifactRef
+    cached: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An artefact (or pointer) that was found damaged, and why."""
+
+    name: str
+    reason: str

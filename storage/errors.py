@@ -1,0 +1,29 @@
+"""One family of errors: each message says what was found, where, what was expected and what to do."""
+
+
+class LabelscapeError(Exception):
+    """Base of every error that a user can act on; its text is shown alone, without a traceback."""
+
+
+class ConfigError(LabelscapeError):
+    """A configuration that does not fit its schema, or settings that contradict each other."""
+
+
+class SourceError(LabelscapeError):
+    """Data given by the user that cannot be read as it is."""
+
+
+class StoreError(LabelscapeError):
+    """The artefact store cannot do what was asked (disk full, read-only, foreign files)."""
+
+
+class ArtifactDamaged(StoreError):
+    """An artefact whose bytes do not match its digest; it has been set aside."""
+
+
+class TrackingError(LabelscapeError):
+    """The tracking server or database cannot be reached or refuses."""
+
+
+class ServiceError(LabelscapeError):
+    """A local server did not start, stop or answer."""

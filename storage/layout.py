@@ -1,0 +1,115 @@
+"""Where the files of the store lie, and whether what lies there is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from storage.disk import TEMPORARY, make_folder, read_if_there, store_errors, sync_folder, unseal
+from storage.keys import RESERVED_FOLDERS, check_sha256, check_stage
+
+_FIELDS = {"stage", "key", "digest", "kind", "rows", "bytes", "recipe", "seconds", "created", "versions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The files of one artefact, or of one pointer (which never has a data file)."""
+
+    name: str
+    manifest: Path
+    data: Path
+    lock: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen at a place: nothing, a manifest (as bytes and as content), or a problem."""
+
+    raw: bytes | None = None
+    content: dict[str, Any] | None = None
+    problem: str | None = None
+
+
+def _complaint(place: Place, content: dict[str, Any]) -> str | None:
+    if missing := _FIELDS - set(content):
+        return f"its manifest lacks {', '.join(sorted(missing))}"
+    if f"{content['stage']}/{content['key']}" != place.name:
+        return f"its manifest is that of {content['stage']}/{content['key']}"
+    with store_errors(place.data):
+        try:
+            size = place.data.stat().st_size
+        except FileNotFoundError:
+            return "its data file is gone"
+    return None if size == content["bytes"] else f"its data file has {size} bytes, not {content['bytes']}"
+
+
+def look_at(place: Place) -> Look:
+    """Read an artefact's manifest and check it, and the size of the data, without reading the data."""
+    raw = read_if_there(place.manifest)
+    if raw is None:
+        return Look()
+    try:
+        content = unseal(raw)
+    except ValueError as error:
+        return Look(raw, problem=f"its manifest cannot be trusted: {error}")
+    if problem := _complaint(place, content):
+        return Look(raw, problem=problem)
+    return Look(raw, content)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths under the folder of a store."""
+
+    root: Path
+
+    def place(self, stage: str, key: str) -> Place:
+        """Of an artefact."""
+        check_stage(stage)
+        check_sha256(key, "key")
+        folder = self.root / stage / key[:2]
+        lock = self.root / "locks" / f"{key}.lock"
+        return Place(f"{stage}/{key}", folder / f"{key}.json", folder / f"{key}.parquet", lock)
+
+    def pointer(self, name: str) -> Place:
+        """Of a small mutable note; any text can be its name."""
+        file, folder = quote(name, safe=""), self.root / "pointers"
+        lock = self.root / "locks" / f"pointer-{file}.lock"
+        return Place(f"pointers/{file}", folder / f"{file}.json", folder / f"{file}.parquet", lock)
+
+    def artifacts(self) -> Iterator[Place]:
+        """Places that have a manifest, by stage and key."""
+        for path in self._files("??/*.json"):
+            yield self.place(path.parent.parent.name, path.stem)
+
+    def leftovers(self) -> Iterator[tuple[Path, Path]]:
+        """Files that an interrupted process may have left, each with the lock that covers it."""
+        for path in self._files("??/*"):
+            orphan = path.suffix == ".parquet" and not path.with_suffix(".json").exists()
+            if orphan or path.suffix == TEMPORARY:
+                yield path, self.root / "locks" / f"{path.name.partition('.')[0]}.lock"
+        for path in sorted((self.root / "pointers").glob(f"*{TEMPORARY}")):
+            yield path, self.root / "locks" / f"pointer-{path.name.removesuffix(f'.json{TEMPORARY}')}.lock"
+        for path in sorted((self.root / "locks").glob("*.lock")):
+            yield path, path
+
+    def _files(self, pattern: str) -> Iterator[Path]:
+        with store_errors(self.root):
+            folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
+        for folder in folders:
+            if folder.name not in RESERVED_FOLDERS and folder.is_dir():
+                yield from sorted(folder.glob(pattern))
+
+    def move_aside(self, place: Place) -> None:
+        """Put the files of a place under `damaged/`, manifest first; the caller holds the lock."""
+        target = self.root / "damaged" / Path(place.name).parent
+        with store_errors(target):
+            make_folder(target)
+            for path in (place.manifest, place.data):
+                if path.exists():
+                    path.replace(target / path.name)
+                    sync_folder(path.parent)
+            sync_folder(target)

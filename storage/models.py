@@ -1,0 +1,98 @@
+"""Fitted models as bytes that are safe to open and equal for equal models (skops; never pickle)."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+from storage.errors import StoreError
+
+FORMAT = "skops"
+_SCHEMA = "schema.json"
+
+
+def dump_model(estimator: object) -> bytes:
+    """A fitted estimator as a skops archive.
+
+    skops writes memory addresses and the time into its archive; both are replaced, so that the same model
+    gives the same bytes in every process.
+    """
+    from skops import io as skops
+
+    try:
+        payload = skops.dumps(estimator)
+    except Exception as error:  # whatever an unsupported attribute raises
+        raise StoreError(
+            f"A {type(estimator).__name__} cannot be saved as skops: {error}. Keep only arrays, plain values "
+            "and estimators as its attributes."
+        ) from error
+    return _canonical(payload)
+
+
+def _canonical(payload: bytes) -> bytes:
+    """The archive with ids counted in order of appearance and without times."""
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        schema = json.loads(archive.read(_SCHEMA))
+        files: dict[str, str] = {}
+        _renumber(schema, {}, files)
+        members = {new: archive.read(old) for old, new in files.items()}
+    members[_SCHEMA] = json.dumps(schema, indent=1).encode()
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data)
+    return target.getvalue()
+
+
+def _renumber(node: Any, ids: dict[object, int], files: dict[str, str]) -> None:
+    if isinstance(node, list):
+        for item in node:
+            _renumber(item, ids, files)
+        return
+    if not isinstance(node, dict):
+        return
+    if "__loader__" in node and "__id__" in node:
+        # Equal plain values share a number whether or not Python happened to share the object.
+        same: object = node["content"] if node["__loader__"] == "JsonNode" else node["__id__"]
+        node["__id__"] = ids.setdefault(same, len(ids) + 1)  # skops takes 0 for no id
+    if "__loader__" in node and "file" in node:
+        ending = node["file"].partition(".")[2]
+        node["file"] = files.setdefault(node["file"], f"{len(files)}.{ending}")
+    for item in node.values():
+        _renumber(item, ids, files)
+
+
+def load_model(payload: bytes, trusted: Sequence[str]) -> Any:
+    """Open a model, allowing no type but skops' own safe ones and the given.
+
+    Parameters
+    ----------
+    payload : bytes
+        From `dump_model`.
+    trusted : sequence of str
+        Full names of our own classes, a constant of the caller; a list inside the file would protect nobody.
+
+    Raises
+    ------
+    StoreError
+        When the bytes are no model, or name another type; nothing of it was then constructed.
+    """
+    from skops import io as skops
+
+    try:
+        unknown = sorted(set(skops.get_untrusted_types(data=payload)))
+    except Exception as error:  # damaged or hostile bytes may fail anywhere
+        raise StoreError(f"The {len(payload)} bytes are no model: {error!r}. Train it again.") from error
+    refused = [name for name in unknown if name not in set(trusted)]
+    if refused:
+        raise StoreError(
+            f"The model holds types that are not trusted: {', '.join(refused)}. It was not opened; use a "
+            "model that this version of labelscape has trained."
+        )
+    try:
+        return skops.loads(payload, trusted=unknown)
+    except Exception as error:
+        raise StoreError(f"The {FORMAT} model cannot be opened: {error!r}. Train it again.") from error

@@ -1,0 +1,241 @@
+"""Mulan data sets: an ARFF file and the XML file that says which attributes are labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storage.errors import SourceError
+from storage.sources.arff_text import ArffData, Attribute, parse_arff
+from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
+from storage.sources.columns import read_text
+from storage.sources.labelling import Labelling, settle_labels
+from storage.sources.listing import digest_files, index_path
+from storage.sources.sparse_text import digest_sparse_rows
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_PARTS = ("-train", "-test")
+
+
+def find_label_xml(path: Path) -> Path | None:
+    """The XML file of an ARFF file: of its name, of its name without -train or -test, or the only one."""
+    stems = [path.stem, *(path.stem.removesuffix(part) for part in _PARTS if path.stem.endswith(part))]
+    for stem in stems:
+        candidate = path.with_name(f"{stem}.xml")
+        if candidate.is_file():
+            return candidate
+    others = sorted(path.parent.glob("*.xml"))
+    return others[0] if len(others) == 1 else None
+
+
+def read_label_xml(path: Path) -> list[str]:
+    """Label names of a Mulan XML file; a hierarchy of labels is flattened, parents first."""
+    from xml.parsers import expat
+
+    names: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag.rpartition(":")[2] == "label" and "name" in attributes:
+            names.append(attributes["name"])
+
+    def refuse(*declaration: object) -> None:
+        raise SourceError(f"{path} declares XML entities, which a list of labels does not need. Remove them.")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(read_text(path), True)
+    except expat.ExpatError as error:
+        raise SourceError(f"{path}, line {error.lineno}: not well-formed XML ({error}).") from error
+    if not names:
+        raise SourceError(f'{path} lists no labels; elements <label name="..."> are expected.')
+    return names
+
+
+def feature_matrix(
+    data: ArffData, positions: list[int], path: Path
+) -> tuple[np.ndarray | csr_array, list[str]]:
+    """Features as float32 and their names.
+
+    Nominal attributes whose values are numbers count as these numbers; of two values the second counts
+    as 1; more values become one 0/1 column each.
+    """
+    blocks, names = [], []
+    for plain, group in groupby(positions, key=lambda k: _is_plain(data.attributes[k])):
+        run = list(group)
+        if plain:
+            blocks.append(data.cells[:, run])
+            names += [data.attributes[k].name for k in run]
+            continue
+        for k in run:
+            block, columns = _encode(data.attributes[k], data.column(k))
+            blocks.append(block)
+            names += columns
+    return _stack(blocks, names, data, path), names
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    """Whether the cells are the feature as they stand."""
+    return attribute.values is None or attribute.values == tuple(map(str, range(len(attribute.values))))
+
+
+def _encode(attribute: Attribute, codes: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    values = attribute.values or ()
+    missing = np.isnan(codes)
+    whole = np.where(missing, 0, codes).astype(int)
+    try:
+        block = np.array([float(value) for value in values])[whole][:, None]
+        names = [attribute.name]
+    except ValueError:
+        kept = range(1, 2) if len(values) == 2 else range(len(values))
+        block = np.stack([(whole == k).astype(float) for k in kept], axis=1)
+        names = [f"{attribute.name}={values[k]}" for k in kept]
+    block[missing] = np.nan
+    return block, names
+
+
+def _stack(
+    blocks: list[np.ndarray | csr_array], names: list[str], data: ArffData, path: Path
+) -> np.ndarray | csr_array:
+    from scipy.sparse import csr_array, hstack
+
+    if not blocks:
+        raise SourceError(f"{path}: every attribute is a label, none is a feature. Check the XML file.")
+    with np.errstate(over="ignore"):
+        if isinstance(data.cells, np.ndarray):
+            X = np.hstack(blocks).astype(np.float32)
+        else:
+            X = csr_array(hstack([csr_array(block) for block in blocks], format="csr"), dtype=np.float32)
+            X.sum_duplicates()  # sorts: rows written in another order are the same rows
+            X.eliminate_zeros()
+    rows, columns = _bad_cells(X)
+    if len(rows):
+        raise SourceError(
+            f"{path}, line {data.lines[rows[0]]}: feature {names[columns[0]]!r} is missing or not finite "
+            f"({len(rows)} such cells). Fill the cells or drop the rows or the attribute."
+        )
+    return X
+
+
+def _bad_cells(X: np.ndarray | csr_array) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(X, np.ndarray):
+        rows, columns = np.nonzero(~np.isfinite(X))
+        return rows, columns
+    bad = np.flatnonzero(~np.isfinite(X.data))
+    return np.searchsorted(X.indptr, bad, side="right") - 1, X.indices[bad]
+
+
+def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -> Labelling:
+    """Labelling by the attributes that the XML file names, in the order of the ARFF file."""
+    declared = {attribute.name for attribute in data.attributes}
+    absent = [name for name in names if name not in declared]
+    if absent:
+        raise SourceError(
+            f"{xml} names the label {absent[0]!r}, which is no attribute of {path} "
+            f"({len(absent)} such labels). Give the XML file that belongs to the ARFF file."
+        )
+    positions = [k for k, attribute in enumerate(data.attributes) if attribute.name in set(names)]
+    Y = np.stack([_indicator(data, k, path) for k in positions], axis=1)
+    missing = Y < 0
+    mixed = missing.any(axis=1) & ~missing.all(axis=1)
+    if mixed.any():
+        row = int(np.argmax(mixed))
+        name = data.attributes[positions[int(np.argmax(missing[row]))]].name
+        raise SourceError(
+            f"{path}, line {data.lines[row]}: label {name!r} is ? while other labels of the row are given "
+            f"({int(mixed.sum())} such rows). Give all labels of a row, or ? for all."
+        )
+    return Labelling(Y, [data.attributes[k].name for k in positions], single_label=False)
+
+
+def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
+    attribute, cells = data.attributes[position], data.column(position)
+    if attribute.values is not None and not set(attribute.values) <= {"0", "1"}:
+        raise SourceError(
+            f"{path}: the label {attribute.name!r} is declared {{{','.join(attribute.values[:6])}}}. "
+            "Declare labels as {0,1}."
+        )
+    values = cells if attribute.values is None else _encode(attribute, cells)[0][:, 0]
+    missing = np.isnan(values)
+    bad = ~missing & ~np.isin(values, (0, 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise SourceError(
+            f"{path}, line {data.lines[row]}: the label {attribute.name!r} is {values[row]:g}; "
+            "0, 1 or ? is expected."
+        )
+    return np.where(missing, -1, values).astype(np.int8)
+
+
+def read_class(data: ArffData, position: int) -> Labelling:
+    """Labelling by one nominal attribute; every declared value is a class."""
+    codes, values = data.column(position), data.attributes[position].values or ()
+    Y = (codes[:, None] == np.arange(len(values))).astype(np.int8)
+    Y[np.isnan(codes)] = -1
+    return Labelling(Y, list(values), single_label=True)
+
+
+@dataclass(frozen=True)
+class ArffSource:
+    """An ARFF file; its labels are the attributes that `xml` lists, or without it one class attribute."""
+
+    path: Path
+    xml: Path | None
+    options: SourceOptions
+    kind: str = "arff"
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def digest(self, cache_dir: Path) -> str:
+        files = [self.path] if self.xml is None else [self.path, self.xml]
+        return combine_digests(["arff", *digest_files(files, index_path(cache_dir, self.path))])
+
+    def read(self, cache_dir: Path) -> Collection:
+        """Read attributes and labels."""
+        data = parse_arff(self.path)
+        if self.xml is None:
+            labels = [self._class_position(data.attributes)]
+            labelling = read_class(data, labels[0])
+        else:
+            labelling = read_multi_labels(data, read_label_xml(self.xml), self.path, self.xml)
+            labels = [k for k, a in enumerate(data.attributes) if a.name in set(labelling.names)]
+        labelling, notes = settle_labels(labelling, self.options, self.path.name)
+        positions = [k for k in range(len(data.attributes)) if k not in set(labels)]
+        X, names = feature_matrix(data, positions, self.path)
+        return Collection(
+            kind=self.kind,
+            ids=[str(row) for row in range(len(data.lines))],
+            digests=digest_rows(X) if isinstance(X, np.ndarray) else digest_sparse_rows(X),
+            labels=labelling.Y,
+            label_names=labelling.names,
+            split=None,
+            single_label=labelling.single_label,
+            paths=None,
+            X=X,
+            feature_names=names,
+            notes=notes,
+        )
+
+    def _class_position(self, attributes: list[Attribute]) -> int:
+        wanted = self.options.labels or "class"
+        found = [k for k, attribute in enumerate(attributes) if attribute.name.lower() == wanted.lower()]
+        if not found:
+            raise SourceError(
+                f"{self.path}: no XML file with the names of the labels lies beside it, and it has no "
+                f"attribute {wanted!r}. Put the Mulan XML there, or name the class attribute in `labels`."
+            )
+        if attributes[found[-1]].values is None:
+            raise SourceError(
+                f"{self.path}: the class attribute {attributes[found[-1]].name!r} is numeric. "
+                "Declare it nominal, for instance {0,1,2}."
+            )
+        return found[-1]

@@ -1,0 +1,87 @@
+"""Built-in sets: a demo collection of drawn scenes, and digits, iris and wine of scikit-learn."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
+from storage.sources.image_folder import ImageFolder, find_label_file
+from storage.sources.labelling import label_classes, settle_labels
+from storage.sources.listing import digest_files, index_path
+
+# Where scikit-learn keeps the data of each set, so that a digest does not cost the import of scikit-learn.
+_DATA_FILES = {"digits": "digits.csv.gz", "iris": "iris.csv", "wine": "wine_data.csv"}
+
+
+@dataclass(frozen=True)
+class DemoSource:
+    """The demo collection, drawn below the cache folder on first use."""
+
+    options: SourceOptions
+    kind: str = "images"
+    name: str = "demo"
+
+    def digest(self, cache_dir: Path) -> str:
+        return self._folder(cache_dir).digest(cache_dir)
+
+    def read(self, cache_dir: Path) -> Collection:
+        """Draw the collection where it is not there yet, and read it."""
+        return self._folder(cache_dir).read(cache_dir)
+
+    def _folder(self, cache_dir: Path) -> ImageFolder:
+        from storage.sources.demo import write_demo
+
+        folder = cache_dir / "demo"
+        write_demo(folder)
+        return ImageFolder(folder, find_label_file(folder), self.options)
+
+
+@dataclass(frozen=True)
+class BuiltinTable:
+    """A set that scikit-learn brings along."""
+
+    name: str
+    options: SourceOptions
+    kind: str = "builtin"
+
+    def digest(self, cache_dir: Path) -> str:
+        spec = importlib.util.find_spec("sklearn")
+        folder = Path(spec.origin).parent / "datasets" / "data" if spec and spec.origin else None
+        if folder is None or not (folder / _DATA_FILES[self.name]).is_file():
+            return combine_digests(["builtin", self.name, version("scikit-learn")])
+        path = folder / _DATA_FILES[self.name]
+        return combine_digests(["builtin", self.name, *digest_files([path], index_path(cache_dir, path))])
+
+    def read(self, cache_dir: Path) -> Collection:
+        """Load the set."""
+        from sklearn import datasets
+
+        bunch = getattr(datasets, f"load_{self.name}")()
+        X = np.ascontiguousarray(bunch.data, dtype=np.float32)
+        names = [str(bunch.target_names[k]) for k in bunch.target]
+        labelling, notes = settle_labels(label_classes(names), self.options, self.name)
+        return Collection(
+            kind=self.kind,
+            ids=[str(row) for row in range(len(X))],
+            digests=digest_rows(X),
+            labels=labelling.Y,
+            label_names=labelling.names,
+            split=None,
+            single_label=True,
+            paths=None,
+            X=X,
+            feature_names=[str(name) for name in bunch.feature_names],
+            notes=notes,
+        )
+
+
+def open_builtin(options: SourceOptions) -> DemoSource | BuiltinTable:
+    """The built-in set that the options name."""
+    if options.path == "demo":
+        return DemoSource(options)
+    return BuiltinTable(options.path, options)

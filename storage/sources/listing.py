@@ -1,0 +1,123 @@
+"""Content digests of files, remembered between runs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from storage.errors import SourceError
+from storage.sources.base import combine_digests
+
+# A file changed twice within the tick of its file system's clock keeps its mtime (FAT ticks every 2 s):
+# a digest taken so soon after the mtime says nothing about what the file holds later.
+RACY_NS = 2_000_000_000
+_VERSION = 1
+
+# size, mtime_ns, ctime_ns, when it was hashed, digest
+Entry = tuple[int, int, int, int, str]
+
+
+def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
+    """Content digests (blake2b, 16 bytes, hex) of files.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    index_file : Path
+        Digests of the last call. A file whose size and times are the same as then is not read again,
+        unless it had been changed less than two seconds before it was hashed. Holds the files of this
+        call alone afterwards; a damaged index is made anew.
+
+    Returns
+    -------
+    list of str
+        In the order of `paths`.
+    """
+    known = _read_index(index_file)
+    keys = [str(path.absolute()) for path in paths]
+    index = {
+        key: entry
+        for key, path in zip(keys, paths, strict=True)
+        if (entry := _known_entry(path, known.get(key)))
+    }
+    changed = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
+    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        index.update(zip(changed, pool.map(_hash_file, changed.values()), strict=True))
+    if index != known:
+        # The index only saves time: where it cannot be written, the digests are right all the same.
+        with contextlib.suppress(OSError):
+            _write_index(index_file, index)
+    return [index[key][4] for key in keys]
+
+
+def index_path(cache_dir: Path, root: Path) -> Path:
+    """Where the digests of a source's files are remembered."""
+    return cache_dir / "listing" / f"{combine_digests([str(root.absolute())])}.json"
+
+
+def _known_entry(path: Path, known: Entry | None) -> Entry | None:
+    """The remembered entry where the file is still the same."""
+    if known is None:
+        return None
+    size, mtime, ctime, hashed, _ = known
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    same = (status.st_size, status.st_mtime_ns, status.st_ctime_ns) == (size, mtime, ctime)
+    return known if same and mtime + RACY_NS <= hashed else None
+
+
+def _unreadable(path: Path, error: OSError) -> SourceError:
+    return SourceError(f"{path} cannot be read: {error.strerror or error}. Mend the file or its permissions.")
+
+
+def _hash_file(path: Path) -> Entry:
+    try:
+        with path.open("rb") as file:
+            # Times before the bytes: a change while reading shows as other times at the next call.
+            status = os.fstat(file.fileno())
+            hashed = time.time_ns()
+            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, hashed, digest)
+
+
+def _read_index(index_file: Path) -> dict[str, Entry]:
+    try:
+        stored = json.loads(index_file.read_text(encoding="utf-8", errors="surrogateescape"))
+        if stored["version"] != _VERSION:
+            return {}
+        return {key: _entry(value) for key, value in stored["files"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _entry(value: list[int | str]) -> Entry:
+    size, mtime, ctime, hashed, digest = value
+    if not isinstance(digest, str) or len(digest) != 32:
+        raise ValueError("not a digest")
+    return (int(size), int(mtime), int(ctime), int(hashed), digest)
+
+
+def _write_index(index_file: Path, index: dict[str, Entry]) -> None:
+    index_file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"version": _VERSION, "files": index})
+    handle, temporary = tempfile.mkstemp(dir=index_file.parent, prefix=".index-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(index_file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,214 @@
+"""Tables of features and labels: Parquet or CSV with `f0, f1, ...` and `label:<name>` or `class`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from storage.errors import SourceError
+from storage.sources.base import (
+    Collection,
+    Note,
+    SourceOptions,
+    combine_digests,
+    digest_rows,
+)
+from storage.sources.columns import (
+    column_names,
+    number_column,
+    read_columns,
+    text_column,
+    unique_ids,
+)
+from storage.sources.labelling import Labelling, label_classes, settle_labels
+from storage.sources.listing import digest_files, index_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LABEL_PREFIX = "label:"
+_FEATURE = re.compile(r"f\d+")
+
+
+def is_feature_name(name: str) -> bool:
+    """Whether a column of this name holds a feature."""
+    return _FEATURE.fullmatch(name) is not None
+
+
+def to_float32(values: np.ndarray, where: str) -> np.ndarray:
+    """Values of one feature as float32; refuses what is missing, infinite or beyond its range."""
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    bad = ~np.isfinite(narrow)
+    if bad.any():
+        row = int(np.argmax(bad))
+        value = values[row]
+        what = "a missing value" if np.isnan(value) else f"{value:g}, no finite 32-bit number"
+        raise SourceError(
+            f"{where}, row {row + 1}: {what} ({int(bad.sum())} such cells in this column). "
+            "Fill the cells (for instance with the column's mean) or drop the rows or the column."
+        )
+    return narrow
+
+
+def read_labelling(table: pa.Table, path: Path, class_column: str = "class") -> Labelling:
+    """Labels of a table: its `label:<name>` columns, or its class column."""
+    names = [name for name in table.column_names if name.startswith(LABEL_PREFIX)]
+    single = class_column in table.column_names
+    if names and single:
+        raise SourceError(
+            f"{path} has both {class_column!r} and {len(names)} label:<name> columns. Keep one kind."
+        )
+    if single:
+        return label_classes(text_column(table, class_column))
+    if not names:
+        raise SourceError(f"{path} has neither label:<name> columns nor a {class_column!r} column.")
+    columns = [_label_column(table, name, path) for name in names]
+    Y = np.stack(columns, axis=1)
+    _check_whole_rows(Y, names, path)
+    return Labelling(Y, [name.removeprefix(LABEL_PREFIX) for name in names], single_label=False)
+
+
+def _label_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
+    values = number_column(table, name, path)
+    values[np.isnan(values)] = -1
+    bad = ~np.isin(values, (-1, 0, 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise SourceError(
+            f"{path}, row {row + 1}, column {name!r}: {values[row]:g}; 0, 1 or an empty cell is expected."
+        )
+    return values.astype(np.int8)
+
+
+def _check_whole_rows(Y: np.ndarray, names: list[str], path: Path) -> None:
+    missing = Y < 0
+    mixed = missing.any(axis=1) & ~missing.all(axis=1)
+    if mixed.any():
+        row = int(np.argmax(mixed))
+        name = names[int(np.argmax(missing[row]))]
+        raise SourceError(
+            f"{path}, row {row + 1}: column {name!r} is empty while other labels of the row are given "
+            f"({int(mixed.sum())} such rows). Fill the row with 0 and 1, or empty all its labels."
+        )
+
+
+def read_split(table: pa.Table) -> list[str] | None:
+    """The `split` column, "" where it is empty, or None where there is no such column."""
+    if "split" not in table.column_names:
+        return None
+    return [value or "" for value in text_column(table, "split")]
+
+
+def read_ids(table: pa.Table, path: Path) -> list[str]:
+    """The `id` column, or row numbers from 0."""
+    if "id" in table.column_names:
+        return unique_ids(text_column(table, "id"), path)
+    return [str(row) for row in range(table.num_rows)]
+
+
+def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
+    """A note of the columns that are neither feature nor label."""
+    ignored = [name for name in names if name not in set(used)]
+    if not ignored:
+        return []
+    shown = ", ".join(ignored[:10]) + (", ..." if len(ignored) > 10 else "")
+    return [Note(path.name, None, f"{len(ignored)} columns are neither features nor labels: {shown}")]
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A Parquet or CSV table: one row an item."""
+
+    path: Path
+    options: SourceOptions
+    kind: str = "table"
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def digest(self, cache_dir: Path) -> str:
+        return combine_digests(["table", *digest_files([self.path], index_path(cache_dir, self.path))])
+
+    def read(self, cache_dir: Path) -> Collection:
+        """Read the whole table."""
+        names = column_names(self.path)
+        class_column = self._class_column(names)
+        features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
+        if not features:
+            raise SourceError(
+                f"{self.path} has no feature columns f0, f1, ... but {_shown(names)}. Rename the features."
+            )
+        table = read_columns(self.path, lambda name: self._is_wanted(name, class_column), _is_numeric)
+        labelling, notes = settle_labels(
+            read_labelling(table, self.path, class_column), self.options, self.path.name
+        )
+        X = self._features(table, features)
+        return Collection(
+            kind=self.kind,
+            ids=read_ids(table, self.path),
+            digests=digest_rows(X),
+            labels=labelling.Y,
+            label_names=labelling.names,
+            split=read_split(table),
+            single_label=labelling.single_label,
+            paths=None,
+            X=X,
+            feature_names=_feature_names(table, features),
+            notes=[*notes, *ignored_note(self.path, names, table.column_names)],
+        )
+
+    def _class_column(self, names: list[str]) -> str:
+        if self.options.labels is None:
+            return "class"
+        if self.options.labels not in names:
+            raise SourceError(
+                f"{self.path} has no column {self.options.labels!r} to take labels from, but {_shown(names)}."
+            )
+        return self.options.labels
+
+    def _is_wanted(self, name: str, class_column: str) -> bool:
+        if self.options.labels is not None and name.startswith(LABEL_PREFIX):
+            return False
+        return is_feature_name(name) or name.startswith(LABEL_PREFIX) or name in (class_column, "split", "id")
+
+    def _features(self, table: pa.Table, features: list[str]) -> np.ndarray:
+        X = np.empty((table.num_rows, len(features)), dtype=np.float32)
+        for j, name in enumerate(features):
+            where = f"{self.path}, column {name!r}"
+            X[:, j] = to_float32(number_column(table, name, self.path), where)
+        return X
+
+
+def _is_numeric(name: str) -> bool:
+    return is_feature_name(name) or name.startswith(LABEL_PREFIX)
+
+
+def _shown(names: list[str]) -> str:
+    return ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
+
+
+def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
+    """Names from the schema metadata where they fit the columns, else the columns' own."""
+    stored = (table.schema.metadata or {}).get(b"feature_names")
+    try:
+        names = json.loads(stored) if stored else None
+    except ValueError:
+        return features
+    if isinstance(names, list) and len(names) == len(features) and all(isinstance(n, str) for n in names):
+        return names
+    return features
+
+
+def read_features(path: Path) -> tuple[list[str], np.ndarray]:
+    """Ids and features of a table whose labels do not matter."""
+    names = column_names(path)
+    features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
+    table = read_columns(path, lambda name: is_feature_name(name) or name == "id", _is_numeric)
+    return read_ids(table, path), TableSource(path, SourceOptions(path=str(path)))._features(table, features)

@@ -1,0 +1,308 @@
+"""The artefact store: content-addressed Parquet files that are whole, verified and computed once.
+
+    <root>/<stage>/<key[:2]>/<key>.parquet    the data
+    <root>/<stage>/<key[:2]>/<key>.json       its manifest, written last: without it there is no artefact
+    <root>/locks/<key>.lock                   held while a process computes the key, then removed
+    <root>/damaged/<stage>/                   what failed its checksum, set aside for a look
+    <root>/pointers/<name>.json               small mutable notes, such as the last run
+
+Every file is prepared beside its place (`.tmp`), flushed to the disk and renamed. A process may be killed at
+any instant: an artefact is there and whole, or it is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata as distributions
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storage import disk
+from storage.artifacts import Artifact, Outcome, SetAside
+from storage.errors import ArtifactDamaged, StoreError
+from storage.keys import ArtifactRef, Recipe
+from storage.layout import Layout, Look, Place, look_at
+from storage.locks import hold_lock, try_lock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RECENT_NS = 2 * 10**9
+_SHORT = 1000
+_NAMED_VERSIONS = ("labelscape", "numpy", "scipy", "scikit-learn", "pyarrow")
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _NAMED_VERSIONS:
+        with suppress(distributions.PackageNotFoundError):
+            found[name] = distributions.version(name)
+    return found
+
+
+def _as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
+    return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})
+
+
+def _flipped(look: Look) -> Look:
+    return Look(look.raw, problem="its data do not match the digest in its manifest")
+
+
+def _describe(
+    recipe: Recipe, ref: ArtifactRef, size: int, begun: float, metadata: Mapping[str, str]
+) -> dict[str, Any]:
+    return ref.to_json() | {
+        "bytes": size,
+        # Short entries again, so that a plan can be made without opening the data.
+        "metadata": {name: text for name, text in metadata.items() if len(text) <= _SHORT},
+        "recipe": recipe.ingredients(),
+        "seconds": round(time.perf_counter() - begun, 6),
+        "created": datetime.now(UTC).isoformat(),
+        "versions": _versions(),
+    }
+
+
+def _waiting(stage: str, on_wait: Callable[[str], None] | None) -> Callable[[int | None], None]:
+    def tell(holder: int | None) -> None:
+        if on_wait:
+            on_wait(f"{stage} is being computed by process {holder or '(unknown)'}; waiting for it.")
+
+    return tell
+
+
+class Store:
+    """Artefacts under one folder, shared by any number of processes and threads of one machine.
+
+    Parameters
+    ----------
+    root : Path
+        The folder; created when first written to.
+
+    Attributes
+    ----------
+    set_aside : list of SetAside
+        What this object found damaged so far, for the report.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root).absolute()
+        self._layout = Layout(self.root)
+        self.set_aside: list[SetAside] = []
+        self._verified: dict[Path, tuple[object, ...]] = {}
+
+    def find(self, recipe: Recipe, verify: bool = False) -> ArtifactRef | None:
+        """The artefact of a recipe, or None when it must be computed.
+
+        Parameters
+        ----------
+        recipe : Recipe
+        verify : bool
+            False checks the manifest and the size of the data, and changes nothing. True also hashes the data
+            (once a process while the file stays as it is) and sets a damaged artefact aside.
+        """
+        place = self._layout.place(recipe.stage, recipe.key)
+        look = self._look(place, full=verify)
+        if look.problem and verify:
+            self._set_aside(place, look)
+        return _as_ref(look.content) if look.content else None
+
+    def ref(self, stage: str, key: str) -> ArtifactRef:
+        """The reference of an artefact that is there; StoreError when it is not."""
+        return _as_ref(self._manifest(self._layout.place(stage, key))[1])
+
+    def details(self, ref: ArtifactRef) -> dict[str, Any]:
+        """The manifest: kind, rows, digest, bytes, recipe, seconds, created, versions."""
+        return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Manifests of all artefacts that `find` would give, by stage and key."""
+        for place in self._layout.artifacts():
+            if content := look_at(place).content:
+                yield content
+
+    def read(self, ref: ArtifactRef) -> pa.Table:
+        """The rows, verified; the metadata of the table's schema is the artefact's and its `kind`.
+
+        Raises
+        ------
+        ArtifactDamaged
+            When the bytes are not those that were written. The files have been set aside; computing the
+            recipe again replaces them.
+        """
+        with self._opened(ref) as (parquet, metadata):
+            return parquet.read().replace_schema_metadata(metadata)
+
+    def iter_batches(self, ref: ArtifactRef, rows: int = 4096) -> Iterator[pa.RecordBatch]:
+        """The rows in portions, after verifying the whole file; memory stays flat."""
+        with self._opened(ref) as (parquet, metadata):
+            for batch in parquet.iter_batches(batch_size=rows):
+                yield batch.replace_schema_metadata(metadata)
+
+    def compute(
+        self,
+        recipe: Recipe,
+        produce: Callable[[], Artifact],
+        force: bool = False,
+        on_wait: Callable[[str], None] | None = None,
+    ) -> Outcome:
+        """Give the artefact of a recipe, computing it when it is missing or damaged.
+
+        Processes that ask for the same recipe at once compute it once; the others wait.
+
+        Parameters
+        ----------
+        recipe : Recipe
+        produce : callable without arguments
+            Computes the artefact. What it raises is passed on, and nothing is stored.
+        force : bool
+            Compute even when it is there. Until the new one is whole the old one stays.
+        on_wait : callable, optional
+            Gets one line of text when another process is computing the same recipe.
+        """
+        started = time.perf_counter()
+        if not force and (ref := self.find(recipe, verify=True)):
+            return Outcome(ref, True, time.perf_counter() - started)
+        place = self._layout.place(recipe.stage, recipe.key)
+        with hold_lock(place.lock, _waiting(recipe.stage, on_wait)):
+            look = self._look(place, full=True)
+            if look.problem:
+                self._move_aside(place, look.problem)
+            if look.content and not force:
+                return Outcome(_as_ref(look.content), True, time.perf_counter() - started)
+            ref = self._write(recipe, place, produce, look.content)
+        return Outcome(ref, False, time.perf_counter() - started)
+
+    def remember(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Keep a small JSON note under a name; the latest wins, readers see the old or the new one whole."""
+        place = self._layout.pointer(name)
+        with hold_lock(place.lock), disk.store_errors(place.manifest):
+            disk.replace_durably(place.manifest, disk.seal({"name": name, "payload": dict(payload)}))
+
+    def last(self, name: str) -> dict[str, Any] | None:
+        """What `remember` kept, or None; a damaged note is set aside and counts as none."""
+        place = self._layout.pointer(name)
+        raw = disk.read_if_there(place.manifest)
+        if raw is None:
+            return None
+        try:
+            return dict(disk.unseal(raw)["payload"])
+        except (ValueError, KeyError) as error:
+            self._set_aside(place, Look(raw, problem=str(error)))
+            return None
+
+    def sweep(self) -> list[Path]:
+        """Remove what killed processes left: temporary files, data without manifest, free lock files.
+
+        What a running process works on stays. Returns what was removed.
+        """
+        removed = []
+        for path, lock in self._layout.leftovers():
+            with try_lock(lock) as mine, disk.store_errors(path):
+                published = path.suffix == ".parquet" and path.with_suffix(".json").exists()
+                if mine and not published:
+                    path.unlink(missing_ok=True)
+                    removed.append(path)
+        return removed
+
+    def _look(self, place: Place, full: bool) -> Look:
+        look = look_at(place)
+        if not full or look.content is None:
+            return look
+        with disk.store_errors(place.data):
+            return look if self._is_intact(place.data, look.content["digest"]) else _flipped(look)
+
+    def _is_intact(self, path: Path, digest: str) -> bool:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            state = (digest, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            if self._verified.get(path) == state:
+                return True
+            intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
+        # The clock of files is coarse: a change just after this look might leave the same time on it.
+        if intact and time.time_ns() - status.st_mtime_ns > _RECENT_NS:
+            self._verified[path] = state
+        return intact
+
+    def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
+        look = look_at(place)
+        if look.problem:
+            raise self._damaged(place, look)
+        if look.content is None or look.raw is None:
+            raise StoreError(f"{place.name} is not in the store {self.root}; run again to compute it.")
+        if digest and look.content["digest"] != digest:
+            raise StoreError(
+                f"{place.name} in {self.root} was computed again and is now {look.content['digest'][:12]}…, "
+                f"not {digest[:12]}…; run again to use the new one."
+            )
+        return look.raw, look.content
+
+    @contextmanager
+    def _opened(self, ref: ArtifactRef) -> Iterator[tuple[Any, dict[str, str]]]:
+        from storage import tables
+
+        place = self._layout.place(ref.stage, ref.key)
+        raw, _ = self._manifest(place, ref.digest)
+        try:
+            with tables.open_verified(place.data, ref.digest) as opened:
+                yield opened
+        except tables.DamageError as damage:
+            raise self._damaged(place, Look(raw, problem=str(damage))) from damage
+
+    def _damaged(self, place: Place, look: Look) -> StoreError:
+        try:
+            moved = self._set_aside(place, look)
+        except StoreError as error:
+            return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {error}")
+        if not moved:
+            return StoreError(f"{place.name} was replaced while it was read; run again to use the new one.")
+        return ArtifactDamaged(
+            f"{place.name} is damaged: {look.problem}. It was moved to {self.root / 'damaged'}; "
+            "run again to compute it anew."
+        )
+
+    def _set_aside(self, place: Place, look: Look) -> bool:
+        with hold_lock(place.lock):
+            # Somebody else may have put a good one in its place since.
+            unchanged = disk.read_if_there(place.manifest) == look.raw
+            if unchanged:
+                self._move_aside(place, look.problem or "")
+        return unchanged
+
+    def _move_aside(self, place: Place, reason: str) -> None:
+        self._layout.move_aside(place)
+        self.set_aside.append(SetAside(place.name, reason))
+
+    def _write(
+        self, recipe: Recipe, place: Place, produce: Callable[[], Artifact], old: dict[str, Any] | None
+    ) -> ArtifactRef:
+        from storage import tables
+
+        begun = time.perf_counter()
+        artifact = produce()
+        data, manifest = disk.temporary_path(place.data), disk.temporary_path(place.manifest)
+        try:
+            with disk.store_errors(place.data):
+                disk.make_folder(place.data.parent)
+            written = tables.write_table(data, artifact)
+            ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
+            with disk.store_errors(place.manifest):
+                disk.write_synced(manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact.metadata)))
+                # From here on only names change, for which a full disk has room.
+                if old and old["digest"] != ref.digest:
+                    place.manifest.unlink()  # never an old manifest beside new data
+                data.replace(place.data)
+                disk.sync_folder(place.data.parent)
+                manifest.replace(place.manifest)
+                disk.sync_folder(place.data.parent)
+        except BaseException:
+            disk.remove_quietly(data, manifest)
+            raise
+        return ref

@@ -1,0 +1,201 @@
+"""What goes into a tracked run and what comes out of it: plain data, no engine."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from storage.errors import TrackingError
+
+FoldRow = tuple[str, str, int, str, float]
+"""One score: (method, classifier, fold, metric, value)."""
+
+# Tags by which a run is found again.
+ROLE, METHOD, TITLE = "labelscape.role", "labelscape.method", "labelscape.title"
+CLASSIFIER, MODEL, PRIMARY = "labelscape.classifier", "labelscape.model_id", "labelscape.primary"
+PARENT = "mlflow.parentRunId"
+
+SPREAD_SUFFIX = "_std"
+MAX_PARAM_CHARS = 5000
+MAX_TAG_CHARS = 5000
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """One method of a run.
+
+    Parameters
+    ----------
+    name, title : str
+        Short name of the registry, and the name a reader sees.
+    params : mapping
+        Parameters as resolved; nested tables become dotted names.
+    metrics, metrics_std : mapping of str to float
+        Mean over the folds, and its spread, by metric name.
+    classifier : str
+        The classifier the metrics belong to.
+    tags : mapping of str to str
+    model : bytes or None
+        The fitted estimator as a skops payload.
+    files : mapping of str to bytes
+        Artefacts by relative name.
+    """
+
+    name: str
+    title: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics_std: Mapping[str, float] = field(default_factory=dict)
+    classifier: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    model: bytes | None = None
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of the flow: a parent with one child a method.
+
+    `primary` names the method whose model is taken when none is asked for; default: the first
+    method with a model. `fold_rows` become metrics with the fold as step.
+    """
+
+    experiment: str
+    name: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    methods: Sequence[MethodRecord] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    fold_rows: Sequence[FoldRow] = ()
+    primary: str | None = None
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """Where a run has been recorded; `children` maps a method's name to its run id."""
+
+    parent_id: str
+    children: dict[str, str]
+    experiment_id: str
+    uri: str
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """One method of one finished run, as `compare` shows it."""
+
+    run_id: str
+    parent_id: str
+    run_name: str
+    method: str
+    title: str
+    classifier: str
+    metrics: dict[str, float]
+    metrics_std: dict[str, float]
+    params: dict[str, str]
+    tags: dict[str, str]
+    run_tags: dict[str, str]
+    started: datetime
+
+
+@dataclass(frozen=True)
+class ExperimentInfo:
+    """An experiment that can be compared."""
+
+    experiment_id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Where a model payload comes from."""
+
+    run_id: str
+    parent_id: str
+    run_name: str
+    experiment: str
+    method: str
+    title: str
+    params: dict[str, str]
+    tags: dict[str, str]
+
+
+def check_record(record: RunRecord) -> None:
+    """Refuse a record that could only be logged half."""
+    names = [method.name for method in record.methods]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise TrackingError(
+            f"run {record.name!r}: method {twice[0]!r} is given twice; name each method once."
+        )
+    if record.primary is not None and record.primary not in names:
+        raise TrackingError(f"run {record.name!r}: primary={record.primary!r} is none of {', '.join(names)}.")
+    for files in (record.files, *(method.files for method in record.methods)):
+        for name in files:
+            check_file_name(name)
+
+
+def check_file_name(name: str) -> PurePosixPath:
+    """The name as a relative path that stays inside the run's folder."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
+        raise TrackingError(f"artefact name {name!r} must be a relative path without '..'.")
+    return path
+
+
+def flatten_params(params: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested tables as dotted names, values as short text.
+
+    >>> flatten_params({"embedding": {"methods": ["mlda"]}, "workers": 0})
+    {'embedding.methods': '["mlda"]', 'workers': '0'}
+    """
+    flat: dict[str, str] = {}
+    for key, value in params.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat |= flatten_params(value, f"{name}.")
+        else:
+            flat[name] = shorten(_as_text(value), MAX_PARAM_CHARS)
+    return flat
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, cut with a visible mark where the tracker would refuse its length."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def join_metrics(method: MethodRecord) -> dict[str, float]:
+    """Means and spreads under one set of names: `macro_f1` and `macro_f1_std`."""
+    spread = {f"{name}{SPREAD_SUFFIX}": value for name, value in method.metrics_std.items()}
+    return {**method.metrics, **spread}
+
+
+def split_metrics(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Means and spreads again, scores of single folds left out: the inverse of `join_metrics`."""
+    own = {name: value for name, value in metrics.items() if not name.startswith("fold/")}
+    spread = {
+        name.removesuffix(SPREAD_SUFFIX): value
+        for name, value in own.items()
+        if name.endswith(SPREAD_SUFFIX) and name.removesuffix(SPREAD_SUFFIX) in own
+    }
+    means = {
+        name: own[name] for name in own if name in spread or name.removesuffix(SPREAD_SUFFIX) not in spread
+    }
+    return means, spread
+
+
+def fold_scores(rows: Iterable[FoldRow], method: MethodRecord) -> list[tuple[str, float, int]]:
+    """`(metric, value, fold)` of one method, under the classifier its means belong to."""
+    return [
+        (f"fold/{metric}", float(value), int(fold))
+        for name, classifier, fold, metric, value in rows
+        if name == method.name and classifier == method.classifier
+    ]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,85 @@
+"""Affinity: a sparse graph between the items, from their features or as given."""
+
+from pathlib import Path
+from typing import Any
+
+from storage.errors import ConfigError
+from storage.keys import ArtifactRef
+from storage.schemas import pack_edges
+from storage.sources import read_edges
+from storage.sources.listing import digest_files, index_path
+from storage.store import Artifact
+from tasks.dataset import load_features
+from tasks.settings import AffinitySettings, SourceSettings
+from tasks.stage import Stage, Workspace, digest_of
+
+_GIGABYTE = 1e9
+
+
+def stage(
+    settings: AffinitySettings,
+    source: SourceSettings,
+    scale: str,
+    features: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """The graph of the readable items, in the order of their features."""
+    kind = resolve_graph(settings, source)
+    inputs = {"features": digest_of(features)}
+    if kind == "given":
+        edges = Path(str(source.edges))
+        inputs["edges"] = digest_files([edges], index_path(workspace.cache_dir, edges))[0]
+    return Stage(
+        name="affinity",
+        code=("storage.sources.edges",)
+        if kind == "given"
+        else ("embedding_core.graphs", "embedding_core.scaling"),
+        params=_params(settings, kind, scale),
+        inputs=inputs,
+        produce=lambda: _build(settings, source, kind, scale, features, workspace),
+    )
+
+
+def resolve_graph(settings: AffinitySettings, source: SourceSettings) -> str:
+    """Which graph is built: `auto` means the given edges where there are any."""
+    if settings.graph == "given" and source.edges is None:
+        raise ConfigError("affinity.graph is 'given', but no edge list is named; set source.edges.")
+    if settings.graph == "auto":
+        return "given" if source.edges else "knn"
+    return settings.graph
+
+
+def _params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]:
+    """The settings that matter for this kind of graph; changing the others leaves it fresh."""
+    used = {
+        "given": (),
+        "knn": ("n_neighbors", "weights", "sigma"),
+        "gaussian": ("sigma",),
+    }[kind]
+    own = {name: getattr(settings, name) for name in used}
+    return {"graph": kind, **own} if kind == "given" else {"graph": kind, "scale": scale, **own}
+
+
+def _build(
+    settings: AffinitySettings,
+    source: SourceSettings,
+    kind: str,
+    scale: str,
+    features: ArtifactRef | None,
+    workspace: Workspace,
+) -> Artifact:
+    from embedding_core.graphs import build_gaussian_graph, build_knn_graph, graph_from_edges
+    from embedding_core.scaling import Scaler
+
+    assert features is not None
+    found = load_features(workspace.store, features)
+    if kind == "given":
+        ids = [name for name, fine in zip(found.ids, found.readable, strict=True) if fine]
+        return pack_edges(graph_from_edges(*read_edges(Path(str(source.edges)), ids), len(ids)))
+    X = found.X[found.readable]
+    X = Scaler(scale).fit(X).transform(X)
+    if kind == "knn":
+        n_neighbors = min(settings.n_neighbors, X.shape[0] - 1)
+        return pack_edges(build_knn_graph(X, n_neighbors, settings.weights, settings.sigma))
+    budget = settings.memory_budget_gb * _GIGABYTE
+    return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))

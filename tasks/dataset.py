@@ -1,0 +1,112 @@
+"""From references to arrays: what the stages below features work on."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import SourceError
+from storage.keys import ArtifactRef
+from storage.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+PART_STAGE = "features_part"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Items with readable features, row by row.
+
+    Attributes
+    ----------
+    ids : list of n str
+    X : (n, p) float32 array or CSR array
+    Y : (n, K) int8 array
+        0/1, rows of -1 unlabelled.
+    label_names : list of K str
+    single_label : bool
+    errors : dict
+        Reason by id, for items that have no features and are left out.
+    recipe : dict
+        How the features were made.
+    """
+
+    ids: list[str]
+    X: Any
+    Y: NDArray[np.int8]
+    label_names: list[str]
+    single_label: bool
+    errors: dict[str, str]
+    recipe: dict[str, Any]
+
+
+def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
+    """The portions that a features artefact lists."""
+    parts = unpack_parts(store.read(features))
+    return [store.ref(PART_STAGE, key) for key in parts.keys]
+
+
+def load_features(store: Store, features: ArtifactRef) -> Features:
+    """All portions as one, unreadable items included."""
+    return join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])
+
+
+def join_features(parts: list[Features]) -> Features:
+    """Portions one below the other."""
+    first = parts[0]
+    if isinstance(first.X, np.ndarray):
+        X: Any = np.concatenate([part.X for part in parts])
+    else:
+        from scipy.sparse import vstack
+
+        X = vstack([part.X for part in parts], format="csr")
+    return Features(
+        ids=[name for part in parts for name in part.ids],
+        digests=[digest for part in parts for digest in part.digests],
+        X=X,
+        errors=[error for part in parts for error in part.errors or [None] * len(part.ids)],
+        recipe=first.recipe,
+        feature_names=first.feature_names,
+    )
+
+
+@lru_cache(maxsize=2)
+def load_dataset(store: Store, manifest: ArtifactRef, features: ArtifactRef) -> Dataset:
+    """Features and labels of the readable items; arrays are shared between stages and read-only."""
+    items, found = unpack_manifest(store.read(manifest)), load_features(store, features)
+    readable = found.readable
+    X, Y = found.X[readable], items.labels[readable]
+    if isinstance(X, np.ndarray):
+        X.flags.writeable = False
+    Y.flags.writeable = False
+    _check_labelled(Y, items.label_names)
+    return Dataset(
+        ids=[name for name, fine in zip(found.ids, readable, strict=True) if fine],
+        X=X,
+        Y=Y,
+        label_names=items.label_names,
+        single_label=items.single_label,
+        errors={n: e for n, e in zip(found.ids, found.errors or [], strict=True) if e is not None},
+        recipe=dict(found.recipe),
+    )
+
+
+def load_graph(store: Store, affinity: ArtifactRef | None) -> "csr_array":
+    """The graph between the readable items."""
+    assert affinity is not None
+    return unpack_edges(store.read(affinity))
+
+
+def _check_labelled(Y: NDArray[np.int8], label_names: list[str]) -> None:
+    labelled = (Y >= 0).all(axis=1)
+    used = int((Y[labelled] > 0).any(axis=0).sum())
+    if used < 2:
+        raise SourceError(
+            f"{int(labelled.sum())} readable items are labelled and carry {used} different label(s) of "
+            f"{len(label_names)}; an embedding needs two or more. Label more items, or mend unreadable ones."
+        )

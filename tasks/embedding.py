@@ -1,0 +1,115 @@
+"""Embedding: fit one method on every labelled item, place all items, keep the model."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from embedding_core.registry import get_method
+from storage.errors import StoreError
+from storage.keys import ArtifactRef, canonical_json
+from storage.models import FORMAT, dump_model
+from storage.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
+from storage.store import Artifact, Store
+from tasks.dataset import load_dataset, load_graph
+from tasks.ingest import part_digest
+from tasks.settings import AnnotationSettings
+from tasks.stage import Stage, Workspace, digest_of
+
+if TYPE_CHECKING:
+    from embedding_core.annotator import Annotator
+
+
+@dataclass(frozen=True)
+class Data:
+    """References to what every method is fitted on."""
+
+    manifest: ArtifactRef | None
+    features: ArtifactRef | None
+    affinity: ArtifactRef | None
+    scale: str
+
+    def inputs(self, uses_graph: bool, store: Store) -> dict[str, str | None]:
+        """Digests of the inputs of a method; the graph only where the method uses it."""
+        inputs = {"labels": part_digest(self.manifest, "labels", store), "features": digest_of(self.features)}
+        return {**inputs, "affinity": digest_of(self.affinity)} if uses_graph else inputs
+
+
+def stage(
+    name: str, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
+) -> Stage:
+    """The embedding of all items by one method, and the model beside it."""
+    method = get_method(name)
+    made = Stage(
+        name="embedding",
+        variant=name,
+        code=(method.module, "embedding_core.annotator"),
+        params={
+            "method": method_settings(name, params),
+            "scale": data.scale,
+            **annotation.model_dump(mode="json"),
+        },
+        inputs=data.inputs(method.uses_graph, workspace.store),
+        produce=lambda: _fit(made, params, annotation, data, workspace),
+        holds=lambda ref: load_model_payload(ref, workspace.store) is not None,
+    )
+    return made
+
+
+def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What the registry and the configuration say of a method, as it enters a key."""
+    method = get_method(name)
+    return {"name": name, **method.defaults, **params}
+
+
+def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:
+    """The model that belongs to an embedding; None where it is gone and must be fitted again."""
+    known = store.details(ref)["metadata"]["model"]
+    try:
+        return unpack_model(store.read(ArtifactRef.from_json(json.loads(known))))[0].payload
+    except StoreError:
+        return None
+
+
+def _fit(
+    made: Stage, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
+) -> Artifact:
+    from embedding_core.annotator import Annotator
+
+    assert data.manifest and data.features
+    dataset = load_dataset(workspace.store, data.manifest, data.features)
+    graph = load_graph(workspace.store, data.affinity) if get_method(made.variant).uses_graph else None
+    annotator = Annotator(
+        method=made.variant,
+        params=dict(params),
+        scale=data.scale,
+        n_neighbors=annotation.n_neighbors,
+        weights=annotation.weights,
+        single_label=dataset.single_label,
+        label_names=dataset.label_names,
+        recipe=dataset.recipe,
+    ).fit(dataset.X, dataset.Y, graph)
+    packed = pack_embedding(
+        Embedding(
+            ids=dataset.ids,
+            coordinates=_place_all(annotator, dataset.X),
+            eigenvalues=annotator.model_.eigenvalues_,
+            method=made.variant,
+        )
+    )
+    model = _store_model(made, annotator, workspace.store)
+    return replace(packed, metadata={**packed.metadata, "model": canonical_json(model.to_json())})
+
+
+def _place_all(annotator: "Annotator", X: Any) -> Any:
+    """Coordinates of all items: as the fit placed them where it saw all, else by its map."""
+    if get_method(annotator.method).sees_all_rows:
+        return annotator.model_.embedding_
+    return annotator.transform(X)
+
+
+def _store_model(made: Stage, annotator: "Annotator", store: Store) -> ArtifactRef:
+    """Keep the fitted model beside the embedding, under the same ingredients."""
+    recipe = replace(made.recipe(), stage="model")
+    produce = lambda: pack_model([ModelFile(made.variant, FORMAT, dump_model(annotator))])  # noqa: E731
+    return store.compute(recipe, produce, force=True).ref

@@ -1,0 +1,241 @@
+"""Features: one row an item, kept in portions so that a changed item rewrites one of them."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import SourceError, StoreError
+from storage.keys import ArtifactRef, Recipe
+from storage.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts, unpack_features
+from storage.sources import Collection, Source
+from storage.sources.base import combine_digests
+from storage.store import Artifact, Store
+from tasks.chunks import split_items
+from tasks.dataset import PART_STAGE, part_refs
+from tasks.ingest import digest_items, part_digest
+from tasks.runs import load_last_run
+from tasks.settings import FeatureSettings, SourceSettings
+from tasks.stage import Advance, Stage, Workspace, fingerprint
+
+if TYPE_CHECKING:
+    from embedding_core.features.color_moments import ColorMoments
+
+# Features of one item, or why there are none.
+_Row = tuple[NDArray[np.float32] | None, str | None]
+
+_IMAGE_CODE = ("embedding_core.features.extraction",)
+
+
+def stage(
+    settings: FeatureSettings,
+    place: SourceSettings,
+    source: Source,
+    manifest: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """Features of the items of a manifest; their labels do not matter here."""
+    recipe = feature_recipe(settings, source.kind == "images")
+    items = part_digest(manifest, "items", workspace.store)
+    return Stage(
+        name="features",
+        code=_code(source),
+        params={**recipe, "strict": place.strict},
+        inputs={"items": items},
+        produce=lambda: _extract(recipe, place, source, items, workspace),
+        holds=lambda ref: _has_all_parts(workspace.store, ref),
+    )
+
+
+def _code(source: Source) -> tuple[str, ...]:
+    """What makes the features: the extraction of images, else the reader of the source."""
+    return _IMAGE_CODE if source.kind == "images" else (type(source).__module__,)
+
+
+def feature_recipe(settings: FeatureSettings, images: bool) -> dict[str, Any]:
+    """How features are made, as it is kept with them and with every model fitted on them."""
+    if not images:
+        return {"kind": "given"}
+    own = settings.model_dump(mode="json", include={"grid", "moments", "color_space"})
+    return {"kind": "color_moments", **own, "code": feature_code()}
+
+
+def feature_code() -> str:
+    """One digest of the code that extracts features of images."""
+    return combine_digests(fingerprint(_IMAGE_CODE).values())
+
+
+def count_missing(
+    settings: FeatureSettings, place: SourceSettings, collection: Collection, store: Store
+) -> int | None:
+    """How many items a run would extract anew; None where nothing was extracted before."""
+    recipe = feature_recipe(settings, collection.paths is not None)
+    known = _known_rows(store, place, recipe)
+    return sum(digest not in known for digest in collection.digests) if known else None
+
+
+def _has_all_parts(store: Store, ref: ArtifactRef) -> bool:
+    try:
+        return bool(part_refs(store, ref))
+    except StoreError:
+        return False
+
+
+def _known_rows(
+    store: Store, place: SourceSettings, recipe: Mapping[str, Any]
+) -> dict[str, tuple[ArtifactRef, int]]:
+    """Where the last run of the source left the features of each content digest, if by the same recipe."""
+    last = load_last_run(store, place).get("features")
+    if last is None:
+        return {}
+    try:
+        parts = [
+            (ref, unpack_features(store.read(ref))) for ref in part_refs(store, ArtifactRef.from_json(last))
+        ]
+    except StoreError:
+        return {}
+    return {
+        digest: (ref, row)
+        for ref, part in parts
+        if part.recipe == recipe
+        for row, digest in enumerate(part.digests)
+    }
+
+
+def _extract(
+    recipe: Mapping[str, Any], place: SourceSettings, source: Source, items: str | None, workspace: Workspace
+) -> Artifact:
+    collection = source.read(workspace.cache_dir)
+    if digest_items(collection.ids, collection.digests) != items:
+        raise SourceError(f"{place.path} changed while it was being read; run again.")
+    known = _known_rows(workspace.store, place, recipe)
+    extraction = _Extraction(collection, recipe, _code(source), known, workspace)
+    refs = extraction.run()
+    _check_errors(extraction.errors, len(collection.ids), place, workspace)
+    return pack_parts(
+        Parts(
+            part=np.arange(len(refs)),
+            keys=[ref.key for ref in refs],
+            digests=[ref.digest for ref in refs],
+            rows=np.array([ref.rows for ref in refs]),
+        )
+    )
+
+
+class _Extraction:
+    """Makes the portions of a collection from known rows and newly extracted ones."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        recipe: Mapping[str, Any],
+        code: tuple[str, ...],
+        known: Mapping[str, tuple[ArtifactRef, int]],
+        workspace: Workspace,
+    ) -> None:
+        self.errors: dict[str, str] = {}
+        self._collection = collection
+        self._recipe = recipe
+        self._code = fingerprint(code)
+        self._known = known
+        self._workspace = workspace
+
+    def run(self) -> list[ArtifactRef]:
+        """Every portion in order; memory holds one at a time."""
+        chunks = list(split_items(self._collection.ids))
+        done = 0
+        refs = []
+        with self._workspace.reporter.progress("features", len(self._collection.ids)) as advance:
+            for rows in chunks:
+                refs.append(self._compute(rows, lambda count, done=done: advance(done + count)))  # type: ignore[misc]
+                done += len(rows)
+                advance(done)
+        return refs
+
+    def _compute(self, rows: range, advance: Advance) -> ArtifactRef:
+        ids, digests = _slice(self._collection.ids, rows), _slice(self._collection.digests, rows)
+        recipe = Recipe(
+            stage=PART_STAGE,
+            variant="",
+            code=self._code,
+            params=self._recipe,
+            inputs={"items": digest_items(ids, digests)},
+            schema=SCHEMA_VERSION,
+        )
+        store = self._workspace.store
+        ref = store.compute(recipe, lambda: pack_features(self._features(rows, ids, digests, advance))).ref
+        found = unpack_features(store.read(ref))
+        self.errors |= {
+            name: why for name, why in zip(ids, found.errors or [], strict=True) if why is not None
+        }
+        return ref
+
+    def _features(self, rows: range, ids: list[str], digests: list[str], advance: Advance) -> Features:
+        if self._collection.paths is None:
+            X = self._collection.X[rows.start : rows.stop]  # type: ignore[index]
+            return Features(ids, digests, X, None, self._recipe, self._collection.feature_names)
+        missing = [row for row in rows if self._collection.digests[row] not in self._known]
+        made = self._extract_images(missing, advance)
+        made |= {row: self._reuse(self._collection.digests[row]) for row in rows if row not in made}
+        width = self._moments().n_features
+        blank = np.full(width, np.nan, dtype=np.float32)
+        X = np.stack([vector if (vector := made[row][0]) is not None else blank for row in rows])
+        names = list(self._moments().feature_names())
+        return Features(ids, digests, X, [made[row][1] for row in rows], self._recipe, names)
+
+    def _extract_images(self, rows: Sequence[int], advance: Advance) -> dict[int, _Row]:
+        from embedding_core.features.extraction import extract_many
+
+        assert self._collection.paths is not None
+        paths = [self._collection.paths[row] for row in rows]
+        found = (
+            extract_many(paths, self._moments(), self._workspace.n_threads, on_done=advance) if paths else []
+        )
+        return {rows[index]: (vector, error) for index, vector, error in found}
+
+    def _reuse(self, digest: str) -> _Row:
+        ref, row = self._known[digest]
+        part = _read_part(self._workspace.store, ref)
+        error = part.errors[row] if part.errors else None
+        return (None if error else part.X[row], error)
+
+    def _moments(self) -> "ColorMoments":
+        return make_moments(self._recipe)
+
+
+def make_moments(recipe: Mapping[str, Any]) -> "ColorMoments":
+    """The extractor that a recipe of colour moments describes."""
+    from embedding_core.features.color_moments import ColorMoments
+
+    return ColorMoments(
+        grid=tuple(recipe["grid"]), moments=tuple(recipe["moments"]), color_space=recipe["color_space"]
+    )
+
+
+@lru_cache(maxsize=4)
+def _read_part(store: Store, ref: ArtifactRef) -> Features:
+    return unpack_features(store.read(ref))
+
+
+def _slice(values: Sequence[str], rows: range) -> list[str]:
+    return list(values[rows.start : rows.stop])
+
+
+def _check_errors(
+    errors: Mapping[str, str], n_items: int, place: SourceSettings, workspace: Workspace
+) -> None:
+    """Say how many items could not be read; stop where none could, or where `strict` asks for it."""
+    if not errors:
+        return
+    name, why = next(iter(errors.items()))
+    if place.strict or len(errors) == n_items:
+        how_many = "none of the items" if len(errors) == n_items else f"{len(errors)} of {n_items} items not"
+        raise SourceError(
+            f"{place.path}: {how_many} readable; the first is {name}: {why}. Mend or remove it"
+            + (", or set source.strict=false to list such items and go on." if place.strict else ".")
+        )
+    workspace.reporter.say(
+        f"  {len(errors)} of {n_items} items skipped as unreadable (the report lists them), as {name}: {why}"
+    )

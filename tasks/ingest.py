@@ -1,0 +1,65 @@
+"""Ingest: from a source to a manifest of items, their digests and their labels."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from storage.keys import ArtifactRef
+from storage.schemas import Manifest, pack_manifest
+from storage.sources import Source, SourceOptions, open_source
+from storage.sources.base import combine_digests
+from storage.store import Artifact, Store
+from tasks.settings import SourceSettings
+from tasks.stage import Stage, Workspace
+
+# What decides which bytes are read is in their digest; the rest decides how they are understood.
+_PATHS = {"path", "labels", "edges", "strict"}
+
+
+def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
+    """Recognise the source by what it is."""
+    options = SourceOptions(**settings.model_dump(exclude={"edges"}))
+    return open_source(options, workspace.cache_dir)
+
+
+def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Stage:
+    """The manifest of a source."""
+    return Stage(
+        name="ingest",
+        code=(type(source).__module__,),
+        params=settings.model_dump(mode="json", exclude=_PATHS),
+        inputs={"source": source.digest(workspace.cache_dir)},
+        produce=lambda: _read(source, workspace),
+    )
+
+
+def digest_items(ids: Sequence[str], digests: Sequence[str]) -> str:
+    """One digest of which items there are and what they contain, whatever their labels."""
+    return combine_digests([*ids, "", *digests])
+
+
+def digest_labels(manifest: Manifest) -> str:
+    """One digest of who carries which label, whatever the items contain."""
+    facts = [str(manifest.single_label), *manifest.label_names, "", manifest.labels.tobytes().hex()]
+    return combine_digests(facts)
+
+
+def part_digest(manifest: ArtifactRef | None, part: str, store: Store) -> str | None:
+    """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
+    return store.details(manifest)["metadata"][part] if manifest else None
+
+
+def _read(source: Source, workspace: Workspace) -> Artifact:
+    found = source.read(workspace.cache_dir)
+    manifest = Manifest(
+        ids=found.ids,
+        digests=found.digests,
+        labels=found.labels,
+        label_names=found.label_names,
+        split=found.split,
+        single_label=found.single_label,
+        source_kind=found.kind,
+        notes=[(note.file, note.row, note.message) for note in found.notes],
+    )
+    packed = pack_manifest(manifest)
+    parts = {"items": digest_items(found.ids, found.digests), "labels": digest_labels(manifest)}
+    return replace(packed, metadata={**packed.metadata, **parts})

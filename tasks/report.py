@@ -1,0 +1,148 @@
+"""Report: figures, tables and one page, drawn from the artefacts and kept as one."""
+
+import io
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from mimetypes import guess_type
+from pathlib import Path
+
+import numpy as np
+
+from embedding_core.registry import get_method
+from storage.keys import ArtifactRef
+from storage.schemas import (
+    StoredFile,
+    pack_files,
+    unpack_embedding,
+    unpack_files,
+    unpack_manifest,
+    unpack_matrix,
+)
+from storage.sources import Source
+from storage.store import Artifact
+from tasks.dataset import Dataset, load_dataset
+from tasks.embedding import Data
+from tasks.evaluation import load_scores
+from tasks.report_data import EmbeddingView, NoteRow, ReportData, Thumb
+from tasks.settings import EvaluationSettings, ReportSettings
+from tasks.stage import Stage, Workspace, digest_of
+
+_THUMB_PIXELS = 200
+
+
+def stage(
+    settings: ReportSettings,
+    evaluation: EvaluationSettings,
+    title: str,
+    source: Source,
+    data: Data,
+    correlation: ArtifactRef | None,
+    embeddings: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    workspace: Workspace,
+) -> Stage:
+    """The report's files."""
+    inputs = {"manifest": data.manifest, "features": data.features, "correlation": correlation}
+    inputs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
+    inputs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
+    return Stage(
+        name="report",
+        code=("tasks.page", "tasks.report"),
+        params={"title": title, "sort_by": evaluation.sort_by, **settings.model_dump(mode="json")},
+        inputs={name: digest_of(ref) for name, ref in inputs.items()},
+        produce=lambda: _draw(settings, evaluation, title, source, inputs, embeddings, scores, workspace),
+    )
+
+
+def write_report(ref: ArtifactRef, workspace: Workspace) -> Path:
+    """Lay a report's files out for people to open; returns its page."""
+    folder = workspace.home / "reports" / ref.digest[:12]
+    if not (folder / "index.html").exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as place:
+            for file in unpack_files(workspace.store.read(ref)):
+                target = Path(place) / file.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(file.data)
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(place, folder, dirs_exist_ok=True)
+    return folder / "index.html"
+
+
+def _draw(
+    settings: ReportSettings,
+    evaluation: EvaluationSettings,
+    title: str,
+    source: Source,
+    inputs: Mapping[str, ArtifactRef | None],
+    embeddings: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    workspace: Workspace,
+) -> Artifact:
+    from tasks.page import render_report
+
+    store = workspace.store
+    known = {name: ref for name, ref in inputs.items() if ref is not None}
+    manifest = unpack_manifest(store.read(known["manifest"]))
+    items = load_dataset(store, known["manifest"], known["features"])
+    labelled = (items.Y >= 0).all(axis=1)
+    data = ReportData(
+        title=title,
+        source=source.name,
+        n_items=len(items.ids),
+        n_labelled=int(labelled.sum()),
+        label_names=manifest.label_names,
+        Y=items.Y,
+        correlation=unpack_matrix(store.read(known["correlation"])).values,
+        embeddings={name: _view(name, ref, workspace) for name, ref in embeddings.items() if ref},
+        scores=[row for ref in scores.values() if ref for row in load_scores(store, ref)],
+        method_titles={name: get_method(name).title for name in scores},
+        baselines={name for name in scores if get_method(name).baseline},
+        notes=_notes(manifest.notes, items.errors),
+        facts={f"{name} digest": ref.digest for name, ref in known.items()},
+        thumbnails=_thumbnails(settings.thumbnails, source, items, workspace),
+    )
+    files = render_report(data, sort_by=evaluation.sort_by)
+    return pack_files(
+        StoredFile(name, guess_type(name)[0] or "text/plain", content) for name, content in files.items()
+    )
+
+
+def _view(name: str, ref: ArtifactRef, workspace: Workspace) -> EmbeddingView:
+    embedding = unpack_embedding(workspace.store.read(ref))
+    return EmbeddingView(get_method(name).title, embedding.coordinates, embedding.eigenvalues)
+
+
+def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]:
+    """What ingest noted and what features could not read."""
+    return [*notes, *((name, None, f"skipped: {error}") for name, error in errors.items())]
+
+
+def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace) -> list[Thumb]:
+    """Small pictures of items spread evenly over the collection, where items are images."""
+    if not count or source.kind != "images":
+        return []
+    collection = source.read(workspace.cache_dir)
+    paths = dict(zip(collection.ids, collection.paths or [], strict=True))
+    chosen = np.unique(np.linspace(0, len(items.ids) - 1, min(count, len(items.ids))).astype(int))
+    return [
+        Thumb(
+            items.ids[row],
+            _shrink(paths[items.ids[row]].read_bytes()),
+            [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0],
+        )
+        for row in chosen
+    ]
+
+
+def _shrink(data: bytes) -> bytes:
+    from PIL import Image
+
+    from embedding_core.features.images import decode_image
+
+    picture = Image.fromarray(decode_image(data))
+    picture.thumbnail((_THUMB_PIXELS, _THUMB_PIXELS))
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=85)
+    return buffer.getvalue()

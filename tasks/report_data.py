@@ -1,0 +1,72 @@
+"""What the report is drawn from: plain arrays and names, no references and no files."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+ScoreRow = tuple[str, str, int, str, float]
+"""One number of the evaluation: method, classifier, fold, metric, value."""
+
+NoteRow = tuple[str, int | None, str]
+"""One oddity of the data: file, row in it (or None), message."""
+
+
+@dataclass(frozen=True)
+class EmbeddingView:
+    """One method's embedding: coordinates (n, r) of the items and its eigenvalues (r,)."""
+
+    title: str
+    coordinates: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Thumb:
+    """A small JPEG of one item and the labels it carries (none: unlabelled)."""
+
+    id: str
+    jpeg: bytes
+    labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Everything one report shows.
+
+    Parameters
+    ----------
+    title, source : str
+        Heading, and where the items came from.
+    n_items, n_labelled : int
+        All items, and those with labels.
+    label_names : sequence of K str
+    Y : int8 array (n, K)
+        0/1, whole rows of -1 for unlabelled items.
+    correlation : array (K, K)
+        Label correlation C.
+    embeddings : mapping of method name to EmbeddingView
+    scores : sequence of ScoreRow
+    method_titles : mapping of method name to a readable title
+    baselines : set of method names that are plain baselines
+    notes : sequence of NoteRow
+    facts : mapping
+        Configuration, digests and versions, shown as they are.
+    thumbnails : sequence of Thumb
+    """
+
+    title: str
+    source: str
+    n_items: int
+    n_labelled: int
+    label_names: Sequence[str]
+    Y: NDArray[np.int8]
+    correlation: NDArray[np.float64]
+    embeddings: Mapping[str, EmbeddingView]
+    scores: Sequence[ScoreRow]
+    method_titles: Mapping[str, str]
+    baselines: Set[str]
+    notes: Sequence[NoteRow] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    thumbnails: Sequence[Thumb] = ()

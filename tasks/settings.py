@@ -1,0 +1,116 @@
+"""Typed settings of every stage: unknown keys are refused, defaults are visible in one place."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, no unknown keys, defaults checked like given values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class SourceSettings(Settings):
+    """Where the collection lies and how its labels are read."""
+
+    path: str = Field("demo", description="folder, file, or a built-in set: demo, digits, iris, wine")
+    kind: Literal["auto", "images", "table", "arff", "sparse", "builtin"] = Field(
+        "auto", description="auto recognises the source by what it is"
+    )
+    labels: str | None = Field(None, description="label file, where it is not beside the data")
+    edges: str | None = Field(None, description="given pairwise similarity: an edge list, Parquet or CSV")
+    label_separator: str = Field("|", min_length=1, max_length=1, description="between labels of one item")
+    strict: bool = Field(False, description="stop at the first unreadable image instead of listing it")
+    min_label_count: int = Field(1, ge=1, description="leave out labels with fewer items than this")
+    drop_labels: tuple[str, ...] = Field((), description="labels to leave out by name")
+
+
+class FeatureSettings(Settings):
+    """Block colour moments of images, and the scale in which later stages see any features."""
+
+    grid: tuple[int, int] = Field((8, 8), description="blocks down and across an image")
+    moments: tuple[Literal["mean", "variance"], ...] = Field(("mean", "variance"), min_length=1)
+    color_space: Literal["rgb", "ycbcr", "hsv", "luv"] = "rgb"
+    scale: Literal["none", "zscore", "unit"] = Field(
+        "none", description="none as in the papers; statistics come from training rows only"
+    )
+
+    @field_validator("grid")
+    @classmethod
+    def _grid_is_positive(cls, grid: tuple[int, int]) -> tuple[int, int]:
+        if min(grid) < 1 or max(grid) > 64:
+            raise ValueError(f"grid={grid}: both numbers must lie between 1 and 64")
+        return grid
+
+
+class AffinitySettings(Settings):
+    """The graph between items."""
+
+    graph: Literal["auto", "knn", "gaussian", "given"] = Field(
+        "auto", description="auto: the given edges where there are any, else knn"
+    )
+    n_neighbors: int = Field(10, ge=1)
+    weights: Literal["gaussian", "heat", "binary"] = "gaussian"
+    sigma: Literal["auto"] | float = Field("auto", description="auto: mean squared distance of the edges")
+    memory_budget_gb: float = Field(2.0, gt=0, description="what the dense gaussian graph may take")
+
+    @field_validator("sigma")
+    @classmethod
+    def _sigma_is_positive(cls, sigma: str | float) -> str | float:
+        if isinstance(sigma, float) and not sigma > 0:
+            raise ValueError(f"sigma={sigma}: must be above 0, or 'auto'")
+        return sigma
+
+
+class EmbeddingSettings(Settings):
+    """Which methods run, and with which parameters."""
+
+    methods: tuple[str, ...] = Field(("mlda", "multilabel_dle"), min_length=1)
+    n_components: int | None = Field(None, ge=1, description="default: number of labels - 1")
+    params: dict[str, dict[str, Any]] = Field(default_factory=dict, description="by method name")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_method(cls, given: Any) -> Any:
+        """Read `method = "mlda"` as `methods = ["mlda"]`."""
+        if isinstance(given, dict) and "method" in given and "methods" not in given:
+            rest = {name: value for name, value in given.items() if name != "method"}
+            return {**rest, "methods": [given["method"]]}
+        return given
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _split_names(cls, methods: Any) -> Any:
+        return [name.strip() for name in methods.split(",")] if isinstance(methods, str) else methods
+
+
+class EvaluationSettings(Settings):
+    """How methods are compared."""
+
+    folds: int = Field(5, ge=2)
+    seed: int = Field(1, ge=0, description="of the folds; figures differ by a point or two between seeds")
+    n_neighbors: tuple[int, ...] = Field((1, 10), min_length=1, description="neighbours asked, each in turn")
+    baselines: tuple[str, ...] = Field(("1nn", "1nn_zscore", "svm"), description="always beside the methods")
+    sort_by: str = Field("macro_f1", description="metric that orders the table")
+
+
+class AnnotationSettings(Settings):
+    """The classifier that annotates new items in the embedding."""
+
+    n_neighbors: int = Field(10, ge=1)
+    weights: Literal["uniform", "distance"] = "distance"
+
+
+class ReportSettings(Settings):
+    """What the report shows beside results."""
+
+    thumbnails: int = Field(24, ge=0, le=200, description="sample pictures, where items are images")
+
+
+class TrackingSettings(Settings):
+    """Where metrics, models and figures are recorded."""
+
+    enabled: bool = True
+    uri: str | None = Field(None, description="any MLflow URI; default: SQLite in the home folder")
+    experiment: str | None = Field(None, description="default: the source's name")

@@ -1,0 +1,126 @@
+"""A stage: enough to name its artefact before anything is computed, and the function that computes it."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from storage.fingerprint import code_fingerprint
+from storage.keys import ArtifactRef, Recipe
+from storage.schemas import SCHEMA_VERSION
+from storage.store import Artifact, Outcome, Store
+
+Advance = Callable[[int], None]
+
+
+class Reporter:
+    """What a stage may tell a person while it works; this one says nothing."""
+
+    @contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Advance]:
+        """Yield a function that counts finished pieces of `total`."""
+        yield lambda done: None
+
+    def say(self, text: str) -> None:
+        """One line of news."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a run keeps things, and what its stages may use."""
+
+    home: Path
+    store: Store
+    workers: int = 0
+    reporter: Reporter = field(default_factory=Reporter)
+
+    @property
+    def cache_dir(self) -> Path:
+        """Folder for what can be made again at any time: listings, the demo collection."""
+        return self.home / "cache"
+
+    @property
+    def n_threads(self) -> int:
+        """Threads a stage may use."""
+        return self.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One artefact to be: what it depends on and how it is made.
+
+    Attributes
+    ----------
+    name, variant : str
+        For instance `embedding` and `mlda`; together the stage's label.
+    code : tuple of str
+        Modules that compute it; their imports inside the project count too.
+    params : mapping
+        Settings that change the result.
+    inputs : mapping of str to str or None
+        Digest of each input; None where the input itself must be computed first.
+    produce : callable
+        Computes the artefact.
+    holds : callable, optional
+        Whether a found artefact is still whole, for stages that point at further artefacts.
+    """
+
+    name: str
+    code: tuple[str, ...]
+    params: Mapping[str, Any]
+    inputs: Mapping[str, str | None]
+    produce: Callable[[], Artifact]
+    variant: str = ""
+    holds: Callable[[ArtifactRef], bool] = lambda ref: True
+
+    @property
+    def label(self) -> str:
+        """Name a person reads."""
+        return f"{self.name}[{self.variant}]" if self.variant else self.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether every input is known."""
+        return all(digest is not None for digest in self.inputs.values())
+
+    def recipe(self) -> Recipe:
+        """Everything the artefact's key is made of."""
+        return Recipe(
+            stage=self.name,
+            variant=self.variant,
+            code=fingerprint(self.code),
+            params=self.params,
+            inputs={name: digest for name, digest in self.inputs.items() if digest is not None},
+            schema=SCHEMA_VERSION,
+        )
+
+
+def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:
+    """Take the stage's artefact from the store, or compute it and put it there."""
+    recipe = stage.recipe()
+    found = None if force else workspace.store.find(recipe, verify=True)
+    if found is not None and not stage.holds(found):
+        force = True
+    return workspace.store.compute(
+        recipe,
+        stage.produce,
+        force=force,
+        on_wait=workspace.reporter.say,
+    )
+
+
+def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
+    """Fingerprint of the code that computes a stage.
+
+    The registry is a list of all methods: a new entry changes none of the others, and what an entry
+    says of its method goes into the stage's parameters.
+    """
+    found = code_fingerprint(modules)
+    return {module: digest for module, digest in found.items() if module != "embedding_core.registry"}
+
+
+def digest_of(ref: ArtifactRef | None) -> str | None:
+    """Digest of an artefact, None where it is not there yet."""
+    return None if ref is None else ref.digest

@@ -1,0 +1,156 @@
+"""Tracking: one parent run a flow run and one child a method; the record of it is itself an artefact."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from embedding_core.registry import get_method
+from storage.keys import ArtifactRef
+from storage.schemas import Score, StoredFile, pack_files, unpack_files
+from storage.store import Artifact, Store
+from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker, default_artifact_root, default_uri
+from tasks.embedding import Data, load_model_payload, method_settings
+from tasks.evaluation import load_scores
+from tasks.ranking import Entry, rank_entries
+from tasks.settings import TrackingSettings
+from tasks.stage import Stage, Workspace, digest_of
+
+_RECORD = "tracked.json"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run beside its artefacts."""
+
+    name: str
+    source: str
+    config: Mapping[str, Any]
+    method_params: Mapping[str, Mapping[str, Any]]
+    tags: Mapping[str, str]
+
+
+def make_tracker(uri: str | None, home: Path) -> Tracker:
+    """The tracker at an address, by default the database in the home folder."""
+    return Tracker(uri, None) if uri else Tracker(default_uri(home), default_artifact_root(home))
+
+
+def stage(
+    settings: TrackingSettings,
+    facts: Facts,
+    data: Data,
+    embeddings: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    report: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """The record of a tracked run; a run with the same results is not tracked twice."""
+    tracker = make_tracker(settings.uri, workspace.home)
+    refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
+    refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
+    refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
+    return Stage(
+        name="tracking",
+        code=("tasks.tracking",),
+        params={"uri": tracker.uri, "experiment": experiment_name(settings, facts), "config": facts.config},
+        inputs={name: digest_of(ref) for name, ref in refs.items()},
+        produce=lambda: _track(tracker, settings, facts, refs, embeddings, scores, workspace.store),
+        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+    )
+
+
+def experiment_name(settings: TrackingSettings, facts: Facts) -> str:
+    """Experiment a run belongs to."""
+    return settings.experiment or facts.source
+
+
+def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
+    """Where a run was tracked."""
+    files = {file.name: file.data for file in unpack_files(store.read(ref))}
+    return TrackedRun(**json.loads(files[_RECORD]))
+
+
+def _track(
+    tracker: Tracker,
+    settings: TrackingSettings,
+    facts: Facts,
+    refs: Mapping[str, ArtifactRef | None],
+    embeddings: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    store: Store,
+) -> Artifact:
+    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+
+    known = {name: ref for name, ref in refs.items() if ref is not None}
+    rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
+    ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
+    primary = _first_classifier(ranked, rows)
+    record = RunRecord(
+        experiment=experiment_name(settings, facts),
+        name=facts.name,
+        params=facts.config,
+        tags={**facts.tags, **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()}},
+        methods=[
+            _method_record(entry, ranked, facts, embeddings.get(name), known[f"evaluation[{name}]"], store)
+            for name, entry in primary.items()
+        ],
+        files={
+            "config.json": _json(facts.config),
+            **{f"report/{file.name}": file.data for file in unpack_files(store.read(known["report"]))},
+        },
+        fold_rows=rows,
+        primary=next((name for name in primary if embeddings.get(name)), None),
+    )
+    tracked = tracker.log(record, trusted=SKOPS_TRUSTED_TYPES)
+    return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
+
+
+def _first_classifier(ranked: list[Entry], rows: list[Score]) -> dict[str, Entry]:
+    """The entry of each method under the classifier that was asked first, best method first."""
+    first: dict[str, str] = {}
+    for method, classifier, *_ in rows:
+        first.setdefault(method, classifier)
+    return {entry.method: entry for entry in ranked if entry.classifier == first[entry.method]}
+
+
+def _method_record(
+    entry: Entry,
+    entries: list[Entry],
+    facts: Facts,
+    embedding: ArtifactRef | None,
+    scores: ArtifactRef,
+    store: Store,
+) -> MethodRecord:
+    means, spreads = _metrics(entry, "")
+    for other in entries:
+        if other.method == entry.method and other.classifier != entry.classifier:
+            more, more_spreads = _metrics(other, f"{other.classifier}/")
+            means, spreads = means | more, spreads | more_spreads
+    method = get_method(entry.method)
+    digests = {"scores": scores.digest} | ({"embedding": embedding.digest} if embedding else {})
+    return MethodRecord(
+        name=entry.method,
+        title=method.title,
+        params=method_settings(entry.method, facts.method_params[entry.method]),
+        metrics=means,
+        metrics_std=spreads,
+        classifier=entry.classifier,
+        tags={"labelscape.baseline": str(method.baseline).lower()}
+        | {f"labelscape.digest.{name}": digest for name, digest in digests.items()},
+        model=load_model_payload(embedding, store) if embedding else None,
+    )
+
+
+def _metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:
+    means = {f"{prefix}{metric}": entry.mean(metric) for metric in entry.values}
+    spreads = {f"{prefix}{metric}": entry.spread(metric) for metric in entry.values}
+    return _present(means), _present(spreads)
+
+
+def _present(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode()

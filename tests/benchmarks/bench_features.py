@@ -1,0 +1,192 @@
+"""Speed, exactness and memory of feature extraction, as ratios measured side by side.
+
+    python -m tests.benchmarks.bench_features [--images 24] [--rounds 25]
+
+Every round runs each variant once over all images, in turning order; a line shows medians over the
+rounds of ratios within a round. Variants of one thread are compared by processor time, which other
+programs on the machine hardly disturb. Threads must be compared by the clock: what two of them gain on
+bare decoding in the same rounds shows how much of the second core was to be had. `best` compares the
+quickest round of each side: on a busy machine the nearest thing to an idle one.
+"""
+
+import argparse
+import io
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+from PIL import Image
+
+from embedding_core.features.color_moments import ColorMoments
+from embedding_core.features.extraction import extract_many
+
+HEIGHT, WIDTH, GRID = 480, 640, 8
+THREADED = ("decode_two", "one", "two")
+Times = dict[str, list[float]]
+
+
+def photo_like(seed: int) -> np.ndarray:
+    """Noise whose strength grows with its scale as in photographs, soft edges, a little grain."""
+    rng = np.random.default_rng(seed)
+    picture = np.zeros((HEIGHT, WIDTH, 3))
+    for scale in (4, 8, 16, 32, 64, 128):
+        coarse = rng.normal(size=(HEIGHT // scale + 2, WIDTH // scale + 2, 3)).astype(np.float32)
+        planes = [Image.fromarray(coarse[:, :, band]).resize((WIDTH, HEIGHT), 3) for band in range(3)]
+        picture += scale**0.7 * np.stack([np.asarray(plane) for plane in planes], axis=2)
+    picture = 128 + 50 * picture / picture.std() + rng.normal(scale=2, size=picture.shape)
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+def write_photos(folder: Path, n_images: int) -> list[Path]:
+    paths = [folder / f"{index:03d}.jpg" for index in range(n_images)]
+    for index, path in enumerate(paths):
+        Image.fromarray(photo_like(index)).save(path, "JPEG", quality=88)
+    return paths
+
+
+def naive_features(data: bytes) -> np.ndarray:
+    """What one writes first: Pillow, a loop over blocks and bands."""
+    pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+    features = []
+    for row in range(GRID):
+        for column in range(GRID):
+            block = pixels[
+                row * HEIGHT // GRID : (row + 1) * HEIGHT // GRID,
+                column * WIDTH // GRID : (column + 1) * WIDTH // GRID,
+            ]
+            for band in range(3):
+                features += [block[:, :, band].mean(), block[:, :, band].var()]
+    return np.array(features, dtype=np.float32)
+
+
+def exact_features(data: bytes) -> np.ndarray:
+    """Integer sums by NumPy, one division."""
+    pixels = simplejpeg.decode_jpeg(data).astype(np.int64)
+    blocks = pixels.reshape(GRID, HEIGHT // GRID, GRID, WIDTH // GRID, 3)
+    n = blocks.shape[1] * blocks.shape[3]
+    sums, squares = blocks.sum(axis=(1, 3)), (blocks**2).sum(axis=(1, 3))
+    return np.stack([sums / n, (n * squares - sums**2) / n**2], axis=3).astype(np.float32).reshape(-1)
+
+
+def decode_all(files: list[bytes], buffer: np.ndarray | None = None) -> None:
+    for data in files:  # not a list of results: bare decoding lets go of each image as well
+        simplejpeg.decode_jpeg(data, buffer=buffer)
+
+
+def variants(paths: list[Path]) -> dict[str, Callable[[], object]]:
+    files = [path.read_bytes() for path in paths]
+    moments = ColorMoments((GRID, GRID))
+    kept = np.empty(HEIGHT * WIDTH * 3, np.uint8)
+    pool = ThreadPoolExecutor(2)
+    half = len(files) // 2
+    halves = [files[:half], files[half:]]
+    return {
+        "decode": lambda: decode_all(files),
+        "decode_kept": lambda: decode_all(files, kept),
+        "extract": lambda: [moments.extract_bytes(data) for data in files],
+        "naive": lambda: [naive_features(data) for data in files],
+        "decode_two": lambda: list(pool.map(decode_all, halves)),
+        "one": lambda: sum(1 for _ in extract_many(paths * 4, moments, 1)),
+        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, 2)),
+    }
+
+
+def measure(runs: dict[str, Callable[[], object]], rounds: int) -> Times:
+    times: Times = {f"{name}{clock}": [] for name in runs for clock in ("", " (clock)")}
+    names = list(runs)
+    for run in runs.values():
+        run()
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            wall, processor = time.perf_counter(), time.thread_time()
+            runs[name]()
+            times[name].append(time.thread_time() - processor)
+            times[f"{name} (clock)"].append(time.perf_counter() - wall)
+    return times
+
+
+def ratio(times: Times, slow: str, fast: str) -> tuple[float, float, float, float]:
+    """How many times faster `fast` is: median over rounds, middle half, and between the best rounds."""
+    low, median, high = np.percentile(np.divide(times[slow], times[fast]), [25, 50, 75])
+    return float(median), float(low), float(high), min(times[slow]) / min(times[fast])
+
+
+def peak_memory(folder: Path, n_files: int) -> float:
+    """Peak megabytes of a fresh process that extracts `n_files` files with two threads."""
+    command = [
+        sys.executable,
+        "-m",
+        "tests.benchmarks.bench_features",
+        "--peak-of",
+        str(folder),
+        str(n_files),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def print_peak(folder: Path, n_files: int) -> None:
+    paths = sorted(folder.glob("*.jpg"))
+    many = [paths[index % len(paths)] for index in range(n_files)]
+    for _ in extract_many(many, ColorMoments((GRID, GRID)), 2):
+        pass
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+
+
+def print_table(times: Times, n_images: int) -> None:
+    rows = [
+        ("features / bare decode", ratio(times, "decode", "extract"), 0.85),
+        ("features / bare decode into kept memory", ratio(times, "decode_kept", "extract"), 0.85),
+        ("features / naive Pillow block loop", ratio(times, "naive", "extract"), 5.0),
+        ("two threads / one thread", ratio(times, "one (clock)", "two (clock)"), 1.5),
+        ("the same, bare decode", ratio(times, "decode (clock)", "decode_two (clock)"), None),
+    ]
+    print(f"\n{'speed ratio':42} {'median':>7} {'middle half':>15} {'best':>7} {'target':>7}")
+    for title, (median, low, high, best), target in rows:
+        verdict = "" if target is None else f"{target:7.2f}  {'ok' if median >= target else 'MISSED'}"
+        print(f"{title:42} {median:7.2f} {low:7.2f} {high:7.2f} {best:7.2f} {verdict}")
+    print(f"\n{'milliseconds an image':42} {'median':>7}")
+    for name, values in times.items():
+        if (name.split()[0] in THREADED) == name.endswith("(clock)"):
+            count = n_images * (4 if name.startswith(("one", "two")) else 1)
+            print(f"{name:42} {1000 * float(np.median(values)) / count:7.2f}")
+
+
+def print_exactness(paths: list[Path]) -> None:
+    moments = ColorMoments((GRID, GRID))
+    differences = [
+        np.abs(moments.extract_bytes(data) - exact_features(data)).max()
+        for data in (path.read_bytes() for path in paths)
+    ]
+    print(f"\nlargest difference from integer sums over {len(paths)} images: {max(differences)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--images", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--peak-of", nargs=2, metavar=("FOLDER", "N"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.peak_of:
+        print_peak(Path(arguments.peak_of[0]), int(arguments.peak_of[1]))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        paths = write_photos(Path(name), arguments.images)
+        size = np.mean([path.stat().st_size for path in paths]) / 1000
+        print(f"{len(paths)} JPEGs of {WIDTH} x {HEIGHT}, {size:.0f} kB each, {arguments.rounds} rounds")
+        print_table(measure(variants(paths), arguments.rounds), len(paths))
+        print_exactness(paths)
+        few, many = peak_memory(Path(name), 200), peak_memory(Path(name), 4000)
+    print(f"peak memory, two threads: {few:.0f} MB for 200 files, {many:.0f} MB for 4000 (x{many / few:.2f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Fixtures shared by all tests."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.config import load_config
+from flows.pipeline import Products, open_workspace, walk
+from storage.keys import ArtifactRef
+from storage.store import Outcome
+from tasks.runs import remember_run
+from tasks.stage import Reporter, Stage, Workspace, run_stage
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder of real data sets; tests that need it are skipped where it is not at hand."""
+    folder = Path(os.environ.get("LABELSCAPE_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"real data sets are not at {folder}; set LABELSCAPE_DATA to their folder")
+    return folder
+
+
+@pytest.fixture
+def picture_folder(tmp_path: Path) -> Path:
+    """Forty small pictures of coloured bands, labelled by the colours they hold, eight of them unlabelled."""
+    return write_pictures(tmp_path / "pictures", 40)
+
+
+def write_pictures(folder: Path, count: int) -> Path:
+    """Draw `count` pictures and their labels.csv."""
+    rng = np.random.default_rng(3)
+    colors = {"red": (200, 40, 40), "green": (40, 180, 60), "blue": (40, 60, 200)}
+    folder.mkdir(parents=True)
+    lines = ["filename,labels"]
+    for number in range(count):
+        chosen = rng.permutation(list(colors))[: rng.integers(1, 3)]
+        bands = [colors[name] for name in chosen for _ in range(24 // len(chosen))]
+        pixels = np.repeat(np.array(bands, dtype=float)[:, None, :], 32, axis=1)
+        noisy = np.clip(pixels + rng.normal(0, 25, pixels.shape), 0, 255).astype(np.uint8)
+        name = f"p{number:02d}.png"
+        Image.fromarray(noisy).save(folder / name)
+        lines.append(f"{name},{'' if number % 5 == 4 else '|'.join(sorted(chosen))}")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@dataclass
+class LocalRun:
+    """One walk over all stages in this process, without Prefect."""
+
+    products: Products
+    outcomes: dict[str, Outcome]
+    workspace: Workspace
+
+    @property
+    def computed(self) -> set[str]:
+        return {label for label, outcome in self.outcomes.items() if not outcome.cached}
+
+
+def run_locally(source: Path | str, home: Path, *overrides: str, refresh: str = "") -> LocalRun:
+    """Run every stage on a source as the flow does, and remember the run."""
+    config = load_config(
+        None,
+        ["tracking.enabled=false", "evaluation.folds=3", *overrides],
+        home=str(home),
+        source={"path": str(source)},
+    )
+    workspace = open_workspace(config, Reporter())
+    outcomes: dict[str, Outcome] = {}
+
+    def execute(stage: Stage) -> ArtifactRef:
+        outcomes[stage.label] = run_stage(stage, workspace, force=stage.name == refresh)
+        return outcomes[stage.label].ref
+
+    products = walk(config, workspace, execute, {})
+    remember_run(workspace.store, config.source, {label: outcome.ref for label, outcome in outcomes.items()})
+    return LocalRun(products, outcomes, workspace)

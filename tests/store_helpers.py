@@ -1,0 +1,43 @@
+"""What the tests of the store share: a small artefact and its recipe."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from storage.keys import Recipe
+from storage.store import Artifact, Store
+
+
+def recipe(seed: int = 0, **changes: Any) -> Recipe:
+    base: dict[str, Any] = {
+        "stage": "features",
+        "variant": "moments",
+        "code": {"embedding_core.labels": "a" * 32},
+        "params": {"seed": seed},
+        "inputs": {"manifest": "b" * 64},
+        "schema": 1,
+    }
+    return Recipe(**base | changes)
+
+
+def table(seed: int = 0, rows: int = 50, width: int = 8) -> pa.Table:
+    values = np.random.default_rng(seed).normal(size=rows * width).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), width)
+    return pa.table({"id": [f"item {row}" for row in range(rows)], "values": vectors})
+
+
+def artifact(seed: int = 0, rows: int = 50) -> Artifact:
+    return Artifact("sample", table(seed, rows), {"note": "naïve", "n": str(rows)})
+
+
+def files(store: Store, pattern: str = "*") -> list[str]:
+    """Every file of the store, by relative path."""
+    return sorted(
+        path.relative_to(store.root).as_posix() for path in store.root.rglob(pattern) if path.is_file()
+    )
+
+
+def data_path(store: Store, made: Recipe) -> Path:
+    return store.root / made.stage / made.key[:2] / f"{made.key}.parquet"

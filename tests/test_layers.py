@@ -1,0 +1,67 @@
+"""Who may import whom: flows → tasks → storage, embedding_core; the core stays pure."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+PROJECT = {"flows", "tasks", "storage", "embedding_core"}
+ALLOWED = {
+    "embedding_core": {"embedding_core"},
+    "storage": {"storage"},
+    "tasks": {"tasks", "storage", "embedding_core"},
+    "flows": {"flows", "tasks", "storage", "embedding_core"},
+}
+CORE_MAY_USE = {"numpy", "scipy", "sklearn", "PIL", "numba", "simplejpeg"} | set(sys.stdlib_module_names)
+HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba"}
+
+
+def imported_names(file: Path) -> Iterator[str]:
+    """Top-level packages a module imports anywhere, functions included."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+def modules(package: str) -> list[Path]:
+    return sorted((REPOSITORY / package).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_point_down_only(package):
+    for file in modules(package):
+        above = set(imported_names(file)) & PROJECT - ALLOWED[package]
+        assert not above, f"{file.relative_to(REPOSITORY)} imports {above}"
+
+
+def test_core_uses_numeric_libraries_only():
+    for file in modules("embedding_core"):
+        foreign = set(imported_names(file)) - CORE_MAY_USE - {"embedding_core"}
+        assert not foreign, f"{file.relative_to(REPOSITORY)} imports {foreign}"
+
+
+def test_only_the_agreed_folders_lie_at_the_top():
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    assert {name.partition("/")[0] for name in tracked if "/" in name} <= PROJECT | {"tests", ".ci"}
+
+
+@pytest.mark.parametrize(
+    "module", ["flows.cli", "flows.pipeline", "flows.commands.status", "embedding_core.registry"]
+)
+def test_light_modules_import_nothing_heavy(module):
+    code = f"import sys, {module}; print(sorted(set(sys.modules) & {HEAVY!r}))"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,147 @@
+"""Digests of files, remembered: never stale, cheap when nothing changed."""
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from storage.errors import SourceError
+from storage.sources import listing
+from storage.sources.listing import digest_files
+
+OLD = 1_500_000_000_000_000_000
+
+
+def blake(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three files last changed long ago."""
+    paths = [tmp_path / name for name in ("a", "b", "ü")]
+    for path in paths:
+        path.write_bytes(path.name.encode())
+        os.utime(path, ns=(OLD, OLD))
+    return paths
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were really read."""
+    names: list[str] = []
+    original = listing._hash_file
+
+    def record(path: Path) -> listing.Entry:
+        names.append(path.name)
+        return original(path)
+
+    monkeypatch.setattr(listing, "_hash_file", record)
+    return names
+
+
+def test_digests_are_those_of_the_content_in_order(files: list[Path], tmp_path: Path) -> None:
+    expected = [blake(b"a"), blake(b"b"), blake("ü".encode())]
+    assert digest_files(files, tmp_path / "x" / "index.json") == expected
+    assert digest_files(files[::-1], tmp_path / "x" / "index.json") == expected[::-1]
+    assert digest_files([], tmp_path / "x" / "index.json") == []
+
+
+def test_unchanged_files_are_not_read_again(files: list[Path], tmp_path: Path, hashed: list[str]) -> None:
+    index = tmp_path / "index.json"
+    first = digest_files(files, index)
+    assert sorted(hashed) == ["a", "b", "ü"]
+    hashed.clear()
+    written = index.stat().st_mtime_ns
+    assert digest_files(files, index) == first
+    assert hashed == []
+    assert index.stat().st_mtime_ns == written
+
+
+def test_only_the_changed_file_is_read_again(files: list[Path], tmp_path: Path, hashed: list[str]) -> None:
+    index = tmp_path / "index.json"
+    first = digest_files(files, index)
+    hashed.clear()
+    files[1].write_bytes(b"c")
+    second = digest_files(files, index)
+    assert hashed == ["b"]
+    assert second == [first[0], blake(b"c"), first[2]]
+
+
+def test_same_size_and_mtime_but_other_content_is_seen(files: list[Path], tmp_path: Path) -> None:
+    index = tmp_path / "index.json"
+    digest_files(files, index)
+    files[0].write_bytes(b"z")
+    os.utime(files[0], ns=(OLD, OLD))
+    assert digest_files(files, index)[0] == blake(b"z")
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "trusted"), [(0.0, False), (1.9, False), (2.1, True), (-60.0, False)]
+)
+def test_a_digest_taken_soon_after_a_change_is_never_trusted(
+    files: list[Path], tmp_path: Path, hashed: list[str], age_seconds: float, trusted: bool
+) -> None:
+    changed = time.time_ns() - int(age_seconds * 1e9)
+    os.utime(files[0], ns=(changed, changed))
+    index = tmp_path / "index.json"
+    digest_files(files[:1], index)
+    hashed.clear()
+    digest_files(files[:1], index)
+    assert hashed == ([] if trusted else ["a"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff\xfe", b'{"version": 0, "files": {}}', b'{"version": 1, "files": {"a": [1]}}'],
+)
+def test_a_damaged_index_is_made_anew(files: list[Path], tmp_path: Path, content: bytes) -> None:
+    index = tmp_path / "index.json"
+    index.write_bytes(content)
+    assert digest_files(files, index)[0] == blake(b"a")
+    assert len(json.loads(index.read_text())["files"]) == 3
+
+
+def test_the_index_forgets_files_that_left(files: list[Path], tmp_path: Path) -> None:
+    index = tmp_path / "index.json"
+    digest_files(files, index)
+    digest_files(files[:1], index)
+    assert list(json.loads(index.read_text())["files"]) == [str(files[0])]
+
+
+def test_an_index_that_cannot_be_written_only_costs_time(files: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder should be")
+    assert digest_files(files, tmp_path / "taken" / "index.json")[0] == blake(b"a")
+
+
+def test_a_failed_write_leaves_the_old_index_and_no_temporary_file(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cache"
+    index = folder / "index.json"
+    digest_files(files[:1], index)
+    before = index.read_bytes()
+
+    def refuse(handle: int) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert len(digest_files(files, index)) == 3
+    assert index.read_bytes() == before
+    assert list(folder.iterdir()) == [index]
+
+
+def test_a_file_that_cannot_be_read_is_named(files: list[Path], tmp_path: Path) -> None:
+    index = tmp_path / "index.json"
+    digest_files(files, index)
+    files[1].unlink()
+    with pytest.raises(SourceError, match=r"/b cannot be read: No such file"):
+        digest_files(files, index)
+
+
+def test_a_file_listed_twice_is_one_file(files: list[Path], tmp_path: Path) -> None:
+    digests = digest_files([files[0], files[0]], tmp_path / "index.json")
+    assert digests == [blake(b"a")] * 2

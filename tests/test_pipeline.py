@@ -1,0 +1,197 @@
+"""The stages together: what is computed again after which change, and what comes out."""
+
+import os
+import shutil
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from flows.config import load_config
+from flows.inspection import inspect_stages
+from storage.errors import ConfigError, SourceError
+from storage.schemas import unpack_embedding, unpack_matrix
+from tasks.dataset import load_dataset, load_features
+from tasks.evaluation import load_scores
+from tasks.report import write_report
+from tests.conftest import run_locally
+
+ALL = {
+    "ingest",
+    "features",
+    "affinity",
+    "correlation",
+    "embedding[mlda]",
+    "embedding[multilabel_dle]",
+    "evaluation[mlda]",
+    "evaluation[multilabel_dle]",
+    "evaluation[1nn]",
+    "evaluation[1nn_zscore]",
+    "evaluation[svm]",
+    "report",
+}
+
+
+def spoil(path, value):
+    """Overwrite a picture with another one, with a time stamp that differs."""
+    Image.fromarray(np.full((24, 32, 3), value, np.uint8)).save(path)
+    os.utime(path, (time.time() - 1000, time.time() - 1000))
+
+
+def statuses(source, home, *overrides):
+    config = load_config(
+        None,
+        ["tracking.enabled=false", "evaluation.folds=3", *overrides],
+        home=str(home),
+        source={"path": str(source)},
+    )
+    return {one.label: one for one in inspect_stages(config)}
+
+
+def test_every_stage_once_then_nothing(picture_folder, tmp_path):
+    first = run_locally(picture_folder, tmp_path / "home")
+    second = run_locally(picture_folder, tmp_path / "home")
+    assert first.computed == ALL
+    assert second.computed == set()
+    assert {label: one.ref for label, one in first.outcomes.items()} == {
+        label: one.ref for label, one in second.outcomes.items()
+    }
+
+
+def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
+    run = run_locally(picture_folder, tmp_path / "home")
+    store, products = run.workspace.store, run.products
+    data = load_dataset(store, products.manifest, products.features)
+    assert data.X.shape == (40, 384)
+    assert (data.Y < 0).all(axis=1).sum() == 8
+    correlation = unpack_matrix(store.read(products.correlation))
+    assert correlation.row_names == ["blue", "green", "red"]
+    np.testing.assert_allclose(np.diag(correlation.values), 1)
+    embedding = unpack_embedding(store.read(products.embeddings["mlda"]))
+    assert embedding.coordinates.shape == (40, 2)
+    rows = load_scores(store, products.scores["mlda"])
+    assert {row.fold for row in rows} == {0, 1, 2}
+    assert {row.classifier for row in rows} == {"1nn", "10nn"}
+    page = write_report(products.report, run.workspace)
+    assert "<html" in page.read_text(encoding="utf-8")[:200]
+    assert (page.parent / "correlation.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_one_changed_image_extracts_that_image_alone(picture_folder, tmp_path, monkeypatch):
+    run_locally(picture_folder, tmp_path / "home")
+    spoil(picture_folder / "p07.png", 90)
+    found = statuses(picture_folder, tmp_path / "home")
+    assert found["ingest"].reasons[0] == "data: 1 changed (p07.png)"
+    assert found["features"].reasons[0] == "1 of 40 items to extract"
+    assert {label for label, one in found.items() if one.state == "stale"} == ALL
+
+    from embedding_core.features import extraction
+
+    seen = []
+    original = extraction.extract_file
+    monkeypatch.setattr(
+        extraction, "extract_file", lambda path, moments: seen.append(path.name) or original(path, moments)
+    )
+    second = run_locally(picture_folder, tmp_path / "home")
+    assert seen == ["p07.png"]
+    assert second.computed == ALL - {"correlation"}
+    X = load_features(second.workspace.store, second.products.features).X
+    np.testing.assert_allclose(X[7].reshape(64, 3, 2)[:, :, 0], 90)
+    assert not (X[6] == 90).any()
+
+
+def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
+    run_locally(picture_folder, tmp_path / "home")
+    file = picture_folder / "labels.csv"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("p04.png,", "p04.png,red"), encoding="utf-8")
+    found = statuses(picture_folder, tmp_path / "home")
+    assert found["ingest"].reasons[0] == "data: 1 relabelled"
+    second = run_locally(picture_folder, tmp_path / "home")
+    assert {"ingest", "correlation", "embedding[mlda]"} <= second.computed
+    assert not {"features", "affinity"} & second.computed
+
+
+@pytest.mark.parametrize(
+    ("override", "reason", "touched"),
+    [
+        ("affinity.n_neighbors=4", "parameter n_neighbors 10 → 4", {"affinity", "embedding[multilabel_dle]"}),
+        ("evaluation.seed=9", "parameter seed 1 → 9", {"evaluation[mlda]", "evaluation[svm]"}),
+        ("features.grid=[4, 4]", "parameter grid [8, 8] → [4, 4]", {"features", "embedding[mlda]"}),
+    ],
+)
+def test_a_changed_parameter_names_itself(picture_folder, tmp_path, override, reason, touched):
+    run_locally(picture_folder, tmp_path / "home")
+    found = statuses(picture_folder, tmp_path / "home", override)
+    stale = [one for one in found.values() if one.state == "stale"]
+    assert stale[0].reasons == [reason]
+    second = run_locally(picture_folder, tmp_path / "home", override)
+    assert touched <= second.computed
+    assert "ingest" not in second.computed
+
+
+def test_a_recomputed_stage_with_the_same_result_cuts_the_chain(picture_folder, tmp_path):
+    run_locally(picture_folder, tmp_path / "home")
+    again = run_locally(picture_folder, tmp_path / "home", refresh="affinity")
+    assert again.computed == {"affinity"}
+
+
+def test_renamed_added_and_removed_images(picture_folder, tmp_path):
+    run_locally(picture_folder, tmp_path / "home")
+    (picture_folder / "p01.png").rename(picture_folder / "p99.png")
+    (picture_folder / "p02.png").unlink()
+    spoil(picture_folder / "p98.png", 10)
+    reason = statuses(picture_folder, tmp_path / "home")["ingest"].reasons[0]
+    assert reason == "data: 1 added (p98.png), 1 removed (p02.png), 1 renamed (p99.png)"
+    assert statuses(picture_folder, tmp_path / "home")["features"].reasons[0] == "1 of 40 items to extract"
+
+
+def test_unreadable_images_are_listed_and_left_out(picture_folder, tmp_path):
+    (picture_folder / "p03.png").write_bytes(b"no picture")
+    run = run_locally(picture_folder, tmp_path / "home")
+    data = load_dataset(run.workspace.store, run.products.manifest, run.products.features)
+    assert list(data.errors) == ["p03.png"]
+    assert len(data.ids) == 39
+    assert "p03.png" in write_report(run.products.report, run.workspace).read_text(encoding="utf-8")
+    with pytest.raises(SourceError, match=r"p03\.png"):
+        run_locally(picture_folder, tmp_path / "home", "source.strict=true")
+
+
+def test_a_missing_portion_is_extracted_again(picture_folder, tmp_path):
+    first = run_locally(picture_folder, tmp_path / "home")
+    shutil.rmtree(tmp_path / "home" / "store" / "features_part")
+    again = run_locally(picture_folder, tmp_path / "home")
+    assert "features" in again.computed
+    assert again.products.features == first.products.features
+
+
+def test_given_edges_are_the_graph(picture_folder, tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text(
+        "id_i,id_j,w\n" + "".join(f"p{i:02d}.png,p{i + 1:02d}.png,1\n" for i in range(39)), "utf-8"
+    )
+    run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
+    from tasks.dataset import load_graph
+
+    graph = load_graph(run.workspace.store, run.products.affinity)
+    assert graph.nnz == 2 * 39
+    with pytest.raises(ConfigError, match="edges"):
+        run_locally(picture_folder, tmp_path / "home", "affinity.graph=given")
+
+
+def test_unknown_method_is_refused_before_any_work(picture_folder, tmp_path):
+    with pytest.raises(ValueError, match="mlda"):
+        run_locally(picture_folder, tmp_path / "home", "embedding.method=mdla")
+    assert not (tmp_path / "home" / "store").exists()
+
+
+@pytest.mark.parametrize("name", ["iris", "wine"])
+def test_builtin_sets_run(name, tmp_path):
+    run = run_locally(name, tmp_path / "home")
+    means = [
+        row.value
+        for row in load_scores(run.workspace.store, run.products.scores["mlda"])
+        if row.metric == "accuracy"
+    ]
+    assert np.mean(means) > 0.9
