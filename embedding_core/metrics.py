@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from embedding_core.errors import InvalidInput
 
@@ -40,20 +39,20 @@ class Metric:
 
 
 METRICS: tuple[Metric, ...] = (
-    Metric("macro_precision", True, "Macro precision"),
-    Metric("macro_recall", True, "Macro recall"),
-    Metric("macro_f1", True, "Macro F1"),
-    Metric("micro_precision", True, "Micro precision"),
-    Metric("micro_recall", True, "Micro recall"),
-    Metric("micro_f1", True, "Micro F1"),
-    Metric("precision_class_mean", True, "Mean precision of occurring classes"),
-    Metric("accuracy", True, "Subset accuracy"),
+    Metric("macro_precision", True, "macro precision"),
+    Metric("macro_recall", True, "macro recall"),
+    Metric("macro_f1", True, "macro F1"),
+    Metric("micro_precision", True, "micro precision"),
+    Metric("micro_recall", True, "micro recall"),
+    Metric("micro_f1", True, "micro F1"),
+    Metric("precision_class_mean", True, "class-mean precision"),
+    Metric("accuracy", True, "subset accuracy"),
     Metric("hamming_loss", False, "Hamming loss"),
-    Metric("lrap", True, "Label ranking average precision"),
-    Metric("map_macro", True, "Mean average precision"),
-    Metric("one_error", False, "One-error"),
-    Metric("coverage0", False, "Coverage (from 0)"),
-    Metric("ranking_loss", False, "Ranking loss"),
+    Metric("lrap", True, "LRAP"),
+    Metric("map_macro", True, "macro MAP"),
+    Metric("one_error", False, "one-error"),
+    Metric("coverage0", False, "coverage (from 0)"),
+    Metric("ranking_loss", False, "ranking loss"),
 )
 
 
@@ -92,6 +91,8 @@ def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[ND
 
     The second count holds at the relevant cells alone.
     """
+    from scipy.stats import rankdata  # half a second to import; the names of metrics are wanted without it
+
     rank = rankdata(-scores, method="max", axis=1)
     rank_among_relevant = rankdata(np.where(relevant, -scores, np.inf), method="max", axis=1)
     return rank, rank_among_relevant

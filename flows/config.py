@@ -90,7 +90,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _from_folder(folder: Path, path: str) -> str:
-    from storage.sources import BUILTIN_NAMES
+    from storage.sources.base import BUILTIN_NAMES
 
     return path if path in BUILTIN_NAMES else str(folder / path)
 

@@ -91,7 +91,7 @@ def _detail(one: StageStatus, config: RunConfig, source: Source, workspace: Work
 
 def _changes(config: RunConfig, collection: Collection, workspace: Workspace) -> str:
     """What happened to the items since the last run, in words."""
-    last = load_last_run(workspace.store, config.source).get("ingest")
+    last = load_last_run(workspace.store, config.source)["ingest"]
     try:
         known = unpack_manifest(workspace.store.read(ArtifactRef.from_json(last)))
     except StoreError:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
@@ -76,7 +77,9 @@ class StageRunner:
     def _submit(self, stage: Stage) -> Outcome:
         force = stage.name in self._refresh and stage.label not in self.records
         named = compute_stage.with_options(name=stage.name, task_run_name=stage.label)
-        answer = named(quote(stage), quote(self._workspace), force)
+        # Quoted, so that Prefect does not search them for results of other tasks.
+        arguments: tuple[Any, ...] = (quote(stage), quote(self._workspace), force)
+        answer = named(*arguments)
         return answer.result() if isinstance(answer, State) else answer
 
     def _record(self, stage: Stage, outcome: Outcome) -> None:

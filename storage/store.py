@@ -294,7 +294,9 @@ class Store:
             written = tables.write_table(data, artifact)
             ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
             with disk.store_errors(place.manifest):
-                disk.write_synced(manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact.metadata)))
+                disk.write_synced(
+                    manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact.metadata))
+                )
                 # From here on only names change, for which a full disk has room.
                 if old and old["digest"] != ref.digest:
                     place.manifest.unlink()  # never an old manifest beside new data

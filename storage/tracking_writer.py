@@ -197,7 +197,7 @@ def _process_address(uri: str) -> Iterator[None]:
     try:
         yield
     finally:
-        pass
+        mlflow.set_tracking_uri(before)
 
 
 def _requirements() -> list[str]:

@@ -7,27 +7,12 @@ from typing import Literal
 
 import numpy as np
 
+from embedding_core.metrics import METRICS
 from storage.errors import ConfigError
 from tasks.report_data import ScoreRow
 
-LOWER_IS_BETTER = frozenset({"hamming_loss", "one_error", "coverage0", "ranking_loss"})
-
-METRIC_TITLES = {
-    "macro_f1": "macro F1",
-    "micro_f1": "micro F1",
-    "macro_precision": "macro precision",
-    "micro_precision": "micro precision",
-    "macro_recall": "macro recall",
-    "micro_recall": "micro recall",
-    "precision_class_mean": "class-mean precision",
-    "hamming_loss": "Hamming loss",
-    "accuracy": "subset accuracy",
-    "lrap": "LRAP",
-    "map_macro": "macro MAP",
-    "one_error": "one-error",
-    "coverage0": "coverage (from 0)",
-    "ranking_loss": "ranking loss",
-}
+LOWER_IS_BETTER = frozenset(metric.name for metric in METRICS if not metric.higher_is_better)
+METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
 
 
 @dataclass(frozen=True)

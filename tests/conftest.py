@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.config import load_config
+from flows.config import RunConfig, load_config
 from flows.pipeline import Products, open_workspace, walk
 from storage.keys import ArtifactRef
 from storage.store import Outcome
@@ -64,14 +64,15 @@ class LocalRun:
         return {label for label, outcome in self.outcomes.items() if not outcome.cached}
 
 
+def local_config(source: Path | str, home: Path, *overrides: str) -> RunConfig:
+    """A configuration for quick runs: three folds, no tracker."""
+    settings = ["tracking.enabled=false", "evaluation.folds=3", *overrides]
+    return load_config(None, settings, home=str(home), source={"path": str(source)})
+
+
 def run_locally(source: Path | str, home: Path, *overrides: str, refresh: str = "") -> LocalRun:
     """Run every stage on a source as the flow does, and remember the run."""
-    config = load_config(
-        None,
-        ["tracking.enabled=false", "evaluation.folds=3", *overrides],
-        home=str(home),
-        source={"path": str(source)},
-    )
+    config = local_config(source, home, *overrides)
     workspace = open_workspace(config, Reporter())
     outcomes: dict[str, Outcome] = {}
 

@@ -7,9 +7,11 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from storage import tables
 from storage.errors import ArtifactDamaged, StoreError
@@ -44,10 +46,14 @@ def together(root: Path, meeting: Path, others: int, seeds: str) -> dict[str, An
 
 
 def hold(root: Path) -> dict[str, Any]:
-    """Hold the lock of a computation until killed."""
+    """Hold the lock of a computation, with a worker that lives on, until killed."""
 
     def produce() -> Artifact:
-        sys.stdout.write("inside\n")
+        worker = os.fork()
+        if worker == 0:
+            signal.pause()
+            os._exit(0)
+        sys.stdout.write(f"{worker}\n")
         sys.stdout.flush()
         signal.pause()
         raise AssertionError("not killed")
@@ -167,7 +173,25 @@ def small_files(root: Path) -> dict[str, Any]:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
             assert files(store) == whole, files(store)
         assert store.find(recipe(0), verify=True)
+    _check_own_error_comes_first(store, hard)
     return {"messages": messages}
+
+
+def _check_own_error_comes_first(store: Store, hard: int) -> None:
+    """A computation that fails while the disk is full as well passes its own error on."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from artifact().batches()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        raise KeyError("mine")
+
+    try:
+        store.compute(recipe(2), lambda: Artifact("sample", batches(), {}, artifact().columns))
+    except KeyError:
+        return
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    raise AssertionError("no error")
 
 
 def full_disk(root: Path) -> dict[str, Any]:

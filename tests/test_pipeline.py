@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.config import load_config
 from flows.inspection import inspect_stages
 from storage.errors import ConfigError, SourceError
 from storage.schemas import unpack_embedding, unpack_matrix
 from tasks.dataset import load_dataset, load_features
 from tasks.evaluation import load_scores
 from tasks.report import write_report
-from tests.conftest import run_locally
+from tests.conftest import local_config, run_locally
 
 ALL = {
     "ingest",
@@ -40,12 +39,7 @@ def spoil(path, value):
 
 
 def statuses(source, home, *overrides):
-    config = load_config(
-        None,
-        ["tracking.enabled=false", "evaluation.folds=3", *overrides],
-        home=str(home),
-        source={"path": str(source)},
-    )
+    config = local_config(source, home, *overrides)
     return {one.label: one for one in inspect_stages(config)}
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from storage import disk
 from storage.errors import ArtifactDamaged, StoreError
+from storage.locks import try_lock
 from storage.store import Store
 from tests.store_helpers import artifact, data_path, files, recipe, table
 
@@ -73,19 +75,40 @@ def test_runs_at_once_with_partly_the_same_stages_all_succeed(tmp_path: Path) ->
         assert store.read(ref).equals(table(seed))
 
 
-def test_killing_the_holder_frees_the_lock(tmp_path: Path) -> None:
-    holder = start("hold", tmp_path)
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == "inside\n"
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that computes for ever, holding the lock, with a forked worker that outlives it."""
+    process = start("hold", tmp_path)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    yield process
+    process.kill()
+    os.kill(worker, signal.SIGKILL)
+    process.communicate()
+
+
+def test_killing_the_holder_frees_the_lock(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    lock = tmp_path / "locks" / f"{recipe().key}.lock"
+    with try_lock(lock) as mine:
+        assert not mine
+    holder.kill()
+    holder.wait()
+    assert lock.exists()
+    with try_lock(lock) as mine:
+        assert mine, "the worker keeps the lock of its killed parent"
+    assert not lock.exists()
+
+
+def test_who_waits_for_a_holder_that_is_killed_computes(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
     told: list[str] = []
 
     def kill_holder(message: str) -> None:
         told.append(message)
-        holder.send_signal(signal.SIGKILL)
+        holder.kill()
 
-    outcome = Store(tmp_path).compute(recipe(), artifact, on_wait=kill_holder)
-    holder.communicate()
-    assert not outcome.cached
+    assert not Store(tmp_path).compute(recipe(), artifact, on_wait=kill_holder).cached
     assert told == [f"features is being computed by process {holder.pid}; waiting for it."]
     assert files(Store(tmp_path), "*.lock") == []
 

@@ -6,9 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from embedding_core.metrics import METRICS
 from storage.errors import ConfigError
-from tasks.ranking import LOWER_IS_BETTER, METRIC_TITLES, format_score, judge, rank_entries
+from tasks.ranking import format_score, judge, rank_entries
 from tasks.report_data import ScoreRow
 from tasks.tables import (
     Table,
@@ -27,11 +26,6 @@ def rows(
     method: str, values: list[float], metric: str = "macro_f1", classifier: str = "1nn"
 ) -> list[ScoreRow]:
     return [(method, classifier, fold, metric, value) for fold, value in enumerate(values)]
-
-
-def test_metric_directions_agree_with_the_core() -> None:
-    assert {metric.name for metric in METRICS if not metric.higher_is_better} == LOWER_IS_BETTER
-    assert set(METRIC_TITLES) == {metric.name for metric in METRICS}
 
 
 def test_mean_and_spread_over_folds() -> None:

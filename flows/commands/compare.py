@@ -5,20 +5,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from embedding_core.metrics import METRICS
 from flows.commands.tracker import open_tracker
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
 from storage.tracking import ComparedRun, Tracker
-from tasks.tables import DEFAULT_METRICS, Table, format_score, render_text
-
-_RISING = {metric.name: metric.higher_is_better for metric in METRICS}
+from tasks.ranking import LOWER_IS_BETTER, METRIC_TITLES, Entry, format_score, metric_arrow, metric_title
+from tasks.tables import DEFAULT_METRICS, Table, render_text
 
 
 def compare(options: argparse.Namespace) -> int:
     """Print every method of the newest run, or of every run, with the spread over folds."""
-    if options.sort_by not in _RISING:
-        raise ConfigError(f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(_RISING)}.")
+    if options.sort_by not in METRIC_TITLES:
+        raise ConfigError(
+            f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
+        )
     tracker = open_tracker(options.uri)
     experiment = options.experiment or _newest_experiment(tracker)
     runs = sort_runs(tracker.runs(experiment), options.sort_by)
@@ -34,7 +34,7 @@ def compare(options: argparse.Namespace) -> int:
 
 def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
     """Best first; runs without the metric last."""
-    sign = -1.0 if _RISING[metric] else 1.0
+    sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
     return sorted(runs, key=lambda run: sign * run.metrics[metric] if metric in run.metrics else float("inf"))
 
 
@@ -52,17 +52,23 @@ def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
 def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
     """One row a method of a run."""
     metrics = [sort_by, *(name for name in DEFAULT_METRICS if name != sort_by)]
-    header = ("method", *metrics, "run", "started")
+    header = ("method", *(f"{metric_title(name)} {metric_arrow(name)}" for name in metrics), "run", "started")
     rows = tuple(
         (
-            f"{run.title}, {run.classifier}" if run.classifier != run.method else run.title,
+            run_title(run),
             *(format_score(run.metrics.get(name), run.metrics_std.get(name)) for name in metrics),
             run.run_id[:8],
             run.started.strftime("%Y-%m-%d %H:%M"),
         )
         for run in runs
     )
-    return Table(header, rows, f"mean ± standard deviation over folds; best {sort_by} first")
+    return Table(header, rows, f"mean ± standard deviation over folds; best {metric_title(sort_by)} first")
+
+
+def run_title(run: ComparedRun) -> str:
+    """The method with its classifier, as in the table of a run."""
+    mark = " (baseline)" if run.tags.get("labelscape.baseline") == "true" else ""
+    return Entry(run.method, run.classifier, {}).title({run.method: run.title}) + mark
 
 
 def _newest_experiment(tracker: Tracker) -> str:

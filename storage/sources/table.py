@@ -121,6 +121,31 @@ def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
     return [Note(path.name, None, f"{len(ignored)} columns are neither features nor labels: {shown}")]
 
 
+def feature_columns(names: list[str], path: Path) -> list[str]:
+    """The columns f0, f1, ... in the order of their numbers."""
+    features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
+    if not features:
+        raise SourceError(
+            f"{path} has no feature columns f0, f1, ... but {_shown(names)}. Rename the features."
+        )
+    return features
+
+
+def feature_matrix(table: pa.Table, features: list[str], path: Path) -> np.ndarray:
+    """The features (n, p) as float32."""
+    X = np.empty((table.num_rows, len(features)), dtype=np.float32)
+    for j, name in enumerate(features):
+        X[:, j] = to_float32(number_column(table, name, path), f"{path}, column {name!r}")
+    return X
+
+
+def read_features(path: Path) -> tuple[list[str], np.ndarray]:
+    """Ids and features of a table whose labels do not matter."""
+    features = feature_columns(column_names(path), path)
+    table = read_columns(path, lambda name: is_feature_name(name) or name == "id", _is_numeric)
+    return read_ids(table, path), feature_matrix(table, features, path)
+
+
 @dataclass(frozen=True)
 class TableSource:
     """A Parquet or CSV table: one row an item."""
@@ -140,16 +165,12 @@ class TableSource:
         """Read the whole table."""
         names = column_names(self.path)
         class_column = self._class_column(names)
-        features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
-        if not features:
-            raise SourceError(
-                f"{self.path} has no feature columns f0, f1, ... but {_shown(names)}. Rename the features."
-            )
+        features = feature_columns(names, self.path)
         table = read_columns(self.path, lambda name: self._is_wanted(name, class_column), _is_numeric)
         labelling, notes = settle_labels(
             read_labelling(table, self.path, class_column), self.options, self.path.name
         )
-        X = self._features(table, features)
+        X = feature_matrix(table, features, self.path)
         return Collection(
             kind=self.kind,
             ids=read_ids(table, self.path),
@@ -178,13 +199,6 @@ class TableSource:
             return False
         return is_feature_name(name) or name.startswith(LABEL_PREFIX) or name in (class_column, "split", "id")
 
-    def _features(self, table: pa.Table, features: list[str]) -> np.ndarray:
-        X = np.empty((table.num_rows, len(features)), dtype=np.float32)
-        for j, name in enumerate(features):
-            where = f"{self.path}, column {name!r}"
-            X[:, j] = to_float32(number_column(table, name, self.path), where)
-        return X
-
 
 def _is_numeric(name: str) -> bool:
     return is_feature_name(name) or name.startswith(LABEL_PREFIX)
@@ -204,11 +218,3 @@ def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
     if isinstance(names, list) and len(names) == len(features) and all(isinstance(n, str) for n in names):
         return names
     return features
-
-
-def read_features(path: Path) -> tuple[list[str], np.ndarray]:
-    """Ids and features of a table whose labels do not matter."""
-    names = column_names(path)
-    features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
-    table = read_columns(path, lambda name: is_feature_name(name) or name == "id", _is_numeric)
-    return read_ids(table, path), TableSource(path, SourceOptions(path=str(path)))._features(table, features)
