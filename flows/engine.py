@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from flows.services import running
+from storage.disk import store_errors
 
 # Defaults only: whatever the user has set stands.
 _DEFAULTS = {
@@ -29,6 +30,9 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
     if has_own_prefect():
         return
+    with store_errors(home / "prefect"):
+        # Prefect makes the last folder of its home, but none above it.
+        (home / "prefect").mkdir(parents=True, exist_ok=True)
     os.environ["PREFECT_HOME"] = str(home / "prefect")
     services = running(home)
     if services is not None:

@@ -66,11 +66,11 @@ def blobs(values: Sequence[bytes]) -> pa.Array:
     return pa.array(list(values), pa.large_binary())
 
 
-def vectors(values: np.ndarray, kind: pa.DataType) -> pa.Array:
+def vectors(values: np.ndarray, dtype: type[np.generic]) -> pa.Array:
     """A matrix as one fixed-size list a row; never null, since pyarrow cannot read null ones from Parquet."""
     if values.ndim != 2 or values.shape[1] == 0:
         raise StoreError(f"Found an array of shape {values.shape}; expected rows of at least one number.")
-    flat = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype()).reshape(-1)
+    flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), values.shape[1])
 
 
@@ -87,9 +87,9 @@ def strings(table: pa.Table, name: str) -> list[Any]:
 def matrix(table: pa.Table, name: str) -> np.ndarray:
     """A column of fixed-size lists as a matrix, which may be written to."""
     column = table.column(name)
-    kind = column.type.value_type.to_pandas_dtype()
+    empty = pa.array([], column.type.value_type).to_numpy()  # gives the type where there are no rows
     chunks = [chunk.flatten().to_numpy() for chunk in column.chunks]
-    return np.concatenate([*chunks, np.empty(0, kind)]).reshape(-1, column.type.list_size)
+    return np.concatenate([*chunks, empty]).reshape(-1, column.type.list_size)
 
 
 def names(text: str) -> list[str]:

@@ -73,7 +73,7 @@ def pack_manifest(manifest: Manifest) -> Artifact:
             "id": columns.texts(manifest.ids),
             "digest": columns.texts(manifest.digests),
             "split": columns.texts(split),
-            "labels": columns.vectors(manifest.labels, pa.int8()),
+            "labels": columns.vectors(manifest.labels, np.int8),
         },
         metadata,
     )
@@ -123,7 +123,7 @@ def _feature_columns(features: Features) -> dict[str, pa.Array]:
             if features.errors is None
             else np.where(features.readable[:, None], features.X, np.nan)
         )
-        return known | {"features": columns.vectors(X, pa.float32()), "error": error}
+        return known | {"features": columns.vectors(X, np.float32), "error": error}
     csr = features.X.tocsr(copy=True)
     csr.sum_duplicates()
     offsets = pa.array(csr.indptr.astype(np.int32))
@@ -259,7 +259,7 @@ class Matrix:
 
 def pack_matrix(matrix: Matrix) -> Artifact:
     """Pack a named matrix."""
-    arrays = {"row": columns.texts(matrix.row_names), "values": columns.vectors(matrix.values, pa.float64())}
+    arrays = {"row": columns.texts(matrix.row_names), "values": columns.vectors(matrix.values, np.float64)}
     if matrix.values.shape[1] != len(matrix.column_names):
         raise StoreError(
             f"{len(matrix.column_names)} column names for a matrix of shape {matrix.values.shape}."
@@ -286,7 +286,7 @@ class Embedding:
 
 def pack_embedding(embedding: Embedding) -> Artifact:
     """Pack an embedding."""
-    coordinates = columns.vectors(embedding.coordinates, pa.float64())
+    coordinates = columns.vectors(embedding.coordinates, np.float64)
     eigenvalues = canonical_json(np.asarray(embedding.eigenvalues, float).tolist())
     metadata = {"eigenvalues": eigenvalues, "method": embedding.method}
     arrays = {"id": columns.texts(embedding.ids), "coordinates": coordinates}

@@ -108,8 +108,13 @@ def test_bytes_that_are_no_model_are_refused(payload: bytes) -> None:
         load_model(payload, TRUSTED)
 
 
-def test_what_cannot_be_saved_safely_is_refused() -> None:
+class Stateless:
+    def __getstate__(self) -> Any:
+        raise TypeError("an open connection")
+
+
+def test_what_cannot_be_saved_is_refused_with_the_reason() -> None:
     model = fitted()
-    model.callback_ = (row for row in ())
-    with pytest.raises(StoreError, match="cannot be saved"):
+    model.connection_ = Stateless()
+    with pytest.raises(StoreError, match="cannot be saved as skops: an open connection"):
         dump_model(model)

@@ -227,9 +227,9 @@ class TestRealServers:
     def test_runs_logged_through_the_server_and_past_it_are_one(self, real: tuple[Path, Services]) -> None:
         home, found = real
         model = _payload()
-        record = RunRecord(
-            "both ways", "run", methods=[MethodRecord("m", "M", model=model)], files={"a.txt": b"a"}
-        )
+        many = {f"p{i}": float(i) for i in range(1010)}  # more than the server takes in one request
+        one = MethodRecord("m", "M", params=many, metrics=many, model=model)
+        record = RunRecord("both ways", "run", methods=[one], files={"a.txt": b"a"})
         past = Tracker(default_uri(home), default_artifact_root(home))
         through = Tracker(found.mlflow_url)
         done = [through.log(record), past.log(record), through.log(record)]
@@ -239,6 +239,7 @@ class TestRealServers:
             assert [run.parent_id for run in tracker.runs("both ways")] == [
                 run.parent_id for run in reversed(done)
             ]
+            assert all(len(row.metrics) == len(row.params) == 1010 for row in tracker.runs("both ways"))
             assert all(tracker.model(run.parent_id)[0][:2] == b"PK" for run in done)
         assert len(list(default_artifact_root(home).rglob("a.txt"))) == 3
 
