@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
 from storage.errors import ConfigError
+from storage.fingerprint import keep_notes
 from storage.keys import ArtifactRef
 from storage.store import Store
 from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
@@ -34,6 +35,7 @@ class Products:
 def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The home folder of a configuration, made if it is not there."""
     home = find_home(config)
+    keep_notes(home / "cache" / "code.json")
     return Workspace(home=home, store=Store(home / "store"), workers=config.workers, reporter=reporter)
 
 
@@ -42,10 +44,11 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     check_methods(config)
     source = ingest.open_collection(config.source, workspace)
     manifest = execute(ingest.stage(config.source, source, workspace))
+    scale = config.features.resolve_scale(source.kind == "images")
     feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
-    graph = execute(affinity.stage(config.affinity, config.source, config.features.scale, feats, workspace))
+    graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
     labels = execute(correlation.stage(manifest, workspace))
-    data = embedding.Data(manifest, feats, graph, config.features.scale)
+    data = embedding.Data(manifest, feats, graph, scale)
     fitted = {
         name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
         for name in config.embedding.methods

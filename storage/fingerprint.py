@@ -11,15 +11,22 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
+import os
+import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from storage.disk import TEMPORARY, seal, unseal
 from storage.errors import StoreError
 
 PACKAGES = ("embedding_core", "storage", "tasks", "flows")
 ABSENT = "absent"
+_RECENT_NS = 2 * 10**9
 _DOCUMENTED = frozenset({ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef})
 _IMPORTING = frozenset({ast.Import, ast.ImportFrom, ast.Call})
 
@@ -28,6 +35,60 @@ _IMPORTING = frozenset({ast.Import, ast.ImportFrom, ast.Call})
 class _Facts:
     digest: str
     imports: frozenset[str]
+
+
+class _Notes:
+    """What earlier processes found in each source file, trusted while its size and times are the same.
+
+    Python trusts its own compiled files on the same grounds; reading all sources takes a third of a second.
+    """
+
+    def __init__(self) -> None:
+        self._file: Path | None = None
+        self._known: dict[str, list[Any]] = {}
+        self._changed = False
+
+    def open(self, file: Path) -> None:
+        """Take up what is noted in a file; one that is missing or damaged holds nothing."""
+        self._file, self._known, self._changed = file, {}, False
+        with suppress(OSError, ValueError):
+            self._known = unseal(file.read_bytes())["modules"]
+
+    def save(self) -> None:
+        """Write what was added; notes are a convenience, so a folder that refuses them is no error."""
+        if self._file is None or not self._changed:
+            return
+        place = self._file.with_name(f"{self._file.name}.{os.getpid()}{TEMPORARY}")
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(seal({"modules": self._known}))
+            place.replace(self._file)
+        self._changed = False
+
+    def recall(self, module: str, path: Path) -> _Facts | None:
+        noted = self._known.get(module)
+        if noted is None or noted[0] != _stamp(path):
+            return None
+        return _Facts(noted[1], frozenset(noted[2]))
+
+    def add(self, module: str, path: Path, facts: _Facts) -> None:
+        # A file written just now may be written again within the same tick of the clock.
+        if self._file is not None and time.time_ns() - path.stat().st_mtime_ns > _RECENT_NS:
+            self._known[module] = [_stamp(path), facts.digest, sorted(facts.imports)]
+            self._changed = True
+
+
+def _stamp(path: Path) -> list[Any]:
+    status = path.stat()
+    return [str(path), sys.version, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+_notes = _Notes()
+
+
+def keep_notes(file: Path) -> None:
+    """Use and extend the notes of earlier processes in `file`."""
+    _notes.open(file)
 
 
 @cache
@@ -131,6 +192,14 @@ def _examine(module: str) -> _Facts | None:
     path = _locate(module)
     if path is None:
         return None
+    if (known := _notes.recall(module, path)) is not None:
+        return known
+    facts = _read_source(module, path)
+    _notes.add(module, path, facts)
+    return facts
+
+
+def _read_source(module: str, path: Path) -> _Facts:
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (OSError, SyntaxError) as error:
@@ -184,4 +253,5 @@ def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
             )
         found[module] = facts.digest if facts else ABSENT
         pending.extend(facts.imports if facts else ())
+    _notes.save()
     return dict(sorted(found.items()))

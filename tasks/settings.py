@@ -32,9 +32,16 @@ class FeatureSettings(Settings):
     grid: tuple[int, int] = Field((8, 8), description="blocks down and across an image")
     moments: tuple[Literal["mean", "variance"], ...] = Field(("mean", "variance"), min_length=1)
     color_space: Literal["rgb", "ycbcr", "hsv", "luv"] = "rgb"
-    scale: Literal["none", "zscore", "unit"] = Field(
-        "none", description="none as in the papers; statistics come from training rows only"
+    scale: Literal["auto", "none", "zscore", "unit"] = Field(
+        "auto",
+        description="how methods see them; auto: zscore for images, none (as given, as in the papers) else",
     )
+
+    def resolve_scale(self, images: bool) -> str:
+        """The scale that `auto` means: moments of images differ in size by orders, given features may not."""
+        if self.scale != "auto":
+            return self.scale
+        return "zscore" if images else "none"
 
     @field_validator("grid")
     @classmethod

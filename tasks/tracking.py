@@ -52,7 +52,8 @@ def stage(
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name="tracking",
-        code=("tasks.tracking",),
+        # What is recorded are results of other stages; how they are sent does not make them stale.
+        code=(),
         params={"uri": tracker.uri, "experiment": experiment_name(settings, facts), "config": facts.config},
         inputs={name: digest_of(ref) for name, ref in refs.items()},
         produce=lambda: _track(tracker, settings, facts, refs, embeddings, scores, workspace.store),

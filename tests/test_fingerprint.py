@@ -169,3 +169,34 @@ def test_the_real_project_is_found() -> None:
     found = code_fingerprint(["storage.store"])
     assert {"storage.store", "storage.keys", "storage.tables", "storage.errors"} <= set(found)
     assert fingerprint.ABSENT not in found.values()
+
+
+def test_notes_stand_in_for_the_source_while_it_is_the_same(
+    take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = tmp_path / "notes.json"
+    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    monkeypatch.setattr(fingerprint, "_RECENT_NS", -1)
+    fingerprint.keep_notes(notes)
+    first = take()
+    fingerprint.keep_notes(notes)
+    fingerprint._examine.cache_clear()
+    monkeypatch.setattr(fingerprint, "_read_source", lambda module, path: pytest.fail(f"{module} was read"))
+    assert code_fingerprint(["embedding_core.top"]) == first
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"modules": {"embedding_core.top": 1}}'])
+def test_damaged_notes_and_changed_sources_are_read_again(
+    take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    monkeypatch.setattr(fingerprint, "_RECENT_NS", -1)
+    notes = tmp_path / "notes.json"
+    fingerprint.keep_notes(notes)
+    first = take()
+    changed = take({"embedding_core/bottom.py": "def cut(x):\n    return x / 4\n"})
+    assert changed != first
+    notes.write_text(damage)
+    fingerprint.keep_notes(notes)
+    assert take() == first
