@@ -86,7 +86,8 @@ def rgb_moments(rgb: np.ndarray, out: np.ndarray) -> None:
     squares = np.empty(3 * width, np.uint32)
     n_rows, n_columns = out.shape[0], out.shape[1]
     totals = np.empty((n_columns, 3, 2), np.int64)
-    for block_row in range(n_rows):
+    # From the bottom up: of a picture just decoded the last rows are still in the processor's cache.
+    for block_row in range(n_rows - 1, -1, -1):
         top = block_row * height // n_rows
         bottom = max((block_row + 1) * height // n_rows, top + 1)
         totals[:] = 0
