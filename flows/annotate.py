@@ -8,7 +8,7 @@ from storage.errors import SourceError
 from storage.models import load_model
 from storage.tracking import ModelInfo, Tracker
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
-from tasks.stage import Reporter
+from tasks.stage import Reporter, count_threads
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def annotate_items(
     if not place.exists():
         raise SourceError(f"{place}: no such folder or file; give new images, or a table of features.")
     if place.is_dir():
-        annotations = annotate_images(place, model, reporter, workers)
+        annotations = annotate_images(place, model, reporter, count_threads(workers))
     else:
         annotations = annotate_table(place, model)
     files = write_annotations(annotations, out, {"run": info.parent_id, "method": info.method})

@@ -17,6 +17,7 @@ from storage.keys import canonical_json
 TEMPORARY = ".tmp"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NO_FOLDER = {errno.EEXIST, errno.ENOTDIR}
 
 
 @contextmanager
@@ -38,6 +39,12 @@ def _explain(error: OSError, path: Path) -> str:
     if error.errno in _FORBIDDEN:
         return (
             f"No permission for {path} ({reason}); make it readable and writable, or choose another folder "
+            "with --home or LABELSCAPE_HOME."
+        )
+    if error.errno in _NO_FOLDER:
+        file = next((place for place in (path, *path.parents) if place.is_file()), path)
+        return (
+            f"{file} is a file where a folder is needed ({reason}); move it away, or choose another folder "
             "with --home or LABELSCAPE_HOME."
         )
     return f"The store cannot use {path} ({reason}); check that its folder is a local, healthy disk."

@@ -13,6 +13,10 @@ class SourceError(LabelscapeError):
     """Data given by the user that cannot be read as it is."""
 
 
+class StageError(LabelscapeError):
+    """A stage that cannot do its work with these data and settings."""
+
+
 class StoreError(LabelscapeError):
     """The artefact store cannot do what was asked (disk full, read-only, foreign files)."""
 

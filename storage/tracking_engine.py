@@ -64,7 +64,8 @@ def check_uri(uri: str) -> str:
 def redact(uri: str) -> str:
     """The address without user and password, fit for a message."""
     parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    # Put together again, sqlite:////a.db would lose two of its slashes: it is left as it is.
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
 
 
 def load_mlflow() -> Any:

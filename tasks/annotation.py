@@ -71,9 +71,10 @@ def annotate_images(folder: Path, model: "Annotator", reporter: Reporter, worker
 
 def annotate_table(file: Path, model: "Annotator") -> Annotations:
     """Label the rows of a table that has the feature columns of the model's own table."""
-    kind = dict(model.recipe or {}).get("kind")
-    if kind != "given":
-        raise SourceError(f"{file} is a table, but the model was trained on {kind}; give a folder of images.")
+    if dict(model.recipe or {}).get("kind") != "given":
+        raise SourceError(
+            f"{file} is a file, but the model was trained on images; give the folder of the new images."
+        )
     ids, X = read_features(file)
     if X.shape[1] != model.n_features_in_:
         raise SourceError(

@@ -45,6 +45,7 @@ def stage(
         params={**recipe, "strict": place.strict},
         inputs={"items": items},
         produce=lambda: _extract(recipe, place, source, items, workspace),
+        anew=lambda: _extract(recipe, place, source, items, workspace, anew=True),
         holds=lambda ref: _has_all_parts(workspace.store, ref),
     )
 
@@ -105,13 +106,18 @@ def _known_rows(
 
 
 def _extract(
-    recipe: Mapping[str, Any], place: SourceSettings, source: Source, items: str | None, workspace: Workspace
+    recipe: Mapping[str, Any],
+    place: SourceSettings,
+    source: Source,
+    items: str | None,
+    workspace: Workspace,
+    anew: bool = False,
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
     if digest_items(collection.ids, collection.digests) != items:
         raise SourceError(f"{place.path} changed while it was being read; run again.")
-    known = _known_rows(workspace.store, place, recipe)
-    extraction = _Extraction(collection, recipe, _code(source), known, workspace)
+    known = {} if anew else _known_rows(workspace.store, place, recipe)
+    extraction = _Extraction(collection, recipe, _code(source), known, workspace, anew)
     refs = extraction.run()
     _check_errors(extraction.errors, len(collection.ids), place, workspace)
     return pack_parts(
@@ -134,6 +140,7 @@ class _Extraction:
         code: tuple[str, ...],
         known: Mapping[str, tuple[ArtifactRef, int]],
         workspace: Workspace,
+        anew: bool,
     ) -> None:
         self.errors: dict[str, str] = {}
         self._collection = collection
@@ -141,6 +148,7 @@ class _Extraction:
         self._code = fingerprint(code)
         self._known = known
         self._workspace = workspace
+        self._anew = anew
 
     def run(self) -> list[ArtifactRef]:
         """Every portion in order; memory holds one at a time."""
@@ -165,7 +173,8 @@ class _Extraction:
             schema=SCHEMA_VERSION,
         )
         store = self._workspace.store
-        ref = store.compute(recipe, lambda: pack_features(self._features(rows, ids, digests, advance))).ref
+        produce = lambda: pack_features(self._features(rows, ids, digests, advance))  # noqa: E731
+        ref = store.compute(recipe, produce, force=self._anew).ref
         found = unpack_features(store.read(ref))
         self.errors |= {
             name: why for name, why in zip(ids, found.errors or [], strict=True) if why is not None

@@ -1,8 +1,8 @@
 """Report: figures, tables and one page, drawn from the artefacts and kept as one."""
 
 import io
+import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from mimetypes import guess_type
 from pathlib import Path
@@ -59,14 +59,16 @@ def write_report(ref: ArtifactRef, workspace: Workspace) -> Path:
     """Lay a report's files out for people to open; returns its page."""
     folder = workspace.home / "reports" / ref.digest[:12]
     if not (folder / "index.html").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as place:
-            for file in unpack_files(workspace.store.read(ref)):
-                target = Path(place) / file.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.data)
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(place, folder, dirs_exist_ok=True)
+        place = folder.with_name(f".{folder.name}-{os.getpid()}")
+        for file in unpack_files(workspace.store.read(ref)):
+            target = place / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.data)
+        try:
+            place.rename(folder)
+        except OSError:
+            # Another run laid it out meanwhile; the same digest means the same files.
+            shutil.rmtree(place)
     return folder / "index.html"
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from embedding_core.errors import InvalidInput
+from storage.errors import StageError
 from storage.fingerprint import code_fingerprint
 from storage.keys import ArtifactRef, Recipe
 from storage.schemas import SCHEMA_VERSION
@@ -18,6 +20,9 @@ Advance = Callable[[int], None]
 class Reporter:
     """What a stage may tell a person while it works; this one says nothing."""
 
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:
         """Yield a function that counts finished pieces of `total`."""
@@ -25,6 +30,12 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """One line of news."""
+
+    def say_once(self, text: str) -> None:
+        """One line of news that several stages may have to tell."""
+        if text not in self._said:
+            self._said.add(text)
+            self.say(text)
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class Workspace:
     @property
     def n_threads(self) -> int:
         """Threads a stage may use."""
-        return self.workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return count_threads(self.workers)
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,8 @@ class Stage:
         Digest of each input; None where the input itself must be computed first.
     produce : callable
         Computes the artefact.
+    anew : callable, optional
+        Computes it without the parts that are there, for stages that keep some; else `produce` does.
     holds : callable, optional
         Whether a found artefact is still whole, for stages that point at further artefacts.
     """
@@ -73,6 +86,7 @@ class Stage:
     inputs: Mapping[str, str | None]
     produce: Callable[[], Artifact]
     variant: str = ""
+    anew: Callable[[], Artifact] | None = None
     holds: Callable[[ArtifactRef], bool] = lambda ref: True
 
     @property
@@ -97,18 +111,30 @@ class Stage:
         )
 
 
+def count_threads(workers: int) -> int:
+    """As many threads as were asked for; 0: one a core this process may use."""
+    if workers:
+        return workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:
-    """Take the stage's artefact from the store, or compute it and put it there."""
+    """Take the stage's artefact from the store, or compute it and put it there.
+
+    Raises
+    ------
+    StageError
+        The mathematics refuses the data or the settings; the message names the stage.
+    """
     recipe = stage.recipe()
+    produce = stage.anew if force and stage.anew else stage.produce
     found = None if force else workspace.store.find(recipe, verify=True)
     if found is not None and not stage.holds(found):
         force = True
-    return workspace.store.compute(
-        recipe,
-        stage.produce,
-        force=force,
-        on_wait=workspace.reporter.say,
-    )
+    try:
+        return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
+    except InvalidInput as error:
+        raise StageError(f"{stage.label}: {error}") from error
 
 
 def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
