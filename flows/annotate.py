@@ -7,8 +7,10 @@ from typing import Any
 from storage.errors import SourceError
 from storage.models import load_model
 from storage.tracking import ModelInfo, Tracker
+from storage.tracking_engine import redact
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
-from tasks.stage import Reporter, count_threads
+from tasks.reporter import Reporter
+from tasks.stage import count_threads
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,6 @@ def _newest(tracker: Tracker) -> str:
     newest = tracker.latest()
     if newest is None:
         raise SourceError(
-            f"no run has been tracked at {tracker.uri} yet; train a model with `labelscape run`."
+            f"no run has been tracked at {redact(tracker.uri)} yet; train a model with `labelscape run`."
         )
     return newest.parent_id

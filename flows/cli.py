@@ -139,9 +139,19 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         return 0
     except Exception as error:
         code = _explain(error, options.verbose)
+        if _is_wrong_command(error):
+            return code
     if options.command in ("run", "stage"):
         tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
     return code
+
+
+def _is_wrong_command(error: Exception) -> bool:
+    """Whether the command itself has to change, so that giving it again would not help."""
+    from embedding_core.errors import InvalidInput
+    from storage.errors import ConfigError, StageError
+
+    return isinstance(error, (ConfigError, InvalidInput, StageError))
 
 
 def _explain(error: Exception, verbose: bool) -> int:

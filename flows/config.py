@@ -85,14 +85,19 @@ def _read_toml(file: Path) -> dict[str, Any]:
     if isinstance(source, dict):
         for key in ("path", "labels", "edges"):
             if isinstance(source.get(key), str):
-                source[key] = _from_folder(file.parent, source[key])
+                place = place_from(file.parent, source[key])
+                # Labels may also name a column, or a file beside the data.
+                source[key] = place if key != "labels" or Path(place).exists() else source[key]
     return values
 
 
-def _from_folder(folder: Path, path: str) -> str:
+def place_from(folder: Path, path: str) -> str:
+    """Absolute path of a source that was named in a folder; a built-in set keeps its name."""
     from storage.sources.base import BUILTIN_NAMES
 
-    return path if path in BUILTIN_NAMES else str(folder / path)
+    if not path or path in BUILTIN_NAMES:
+        return path
+    return str((folder / Path(path).expanduser()).absolute())
 
 
 def _split_override(override: str) -> tuple[list[str], Any]:
@@ -128,7 +133,8 @@ def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
     for key, value in given.items():
         if isinstance(value, dict):
             table = values.setdefault(key, {})
-            _merge(table, value)
+            if isinstance(table, dict):  # what else stands there is refused with all that does not fit
+                _merge(table, value)
         elif value is not None:
             values[key] = value
 
@@ -139,6 +145,8 @@ def _explain(error: ValidationError, file: Path | None) -> str:
         place = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             lines.append(f"  {place}: unknown key{_near(problem['loc'])}")
+        elif problem["type"] == "model_type":
+            lines.append(f"  {place}: is a table of settings, [{place}] (got {problem['input']!r})")
         else:
             lines.append(
                 f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
@@ -177,4 +185,5 @@ def _toml_lines(prefix: str, table: dict[str, Any]) -> list[str]:
 
 
 def _toml_value(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    # TOML wants DEL escaped, JSON does not.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

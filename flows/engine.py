@@ -1,5 +1,6 @@
 """The surroundings in which Prefect runs a flow: which server, which home, how much it says."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -15,6 +16,9 @@ _DEFAULTS = {
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
 }
 
+# Prefect's senders log under names of their own, which its level does not reach.
+_WORKERS = ("EventsWorker", "APILogWorker")
+
 
 def prepare_engine(home: Path, verbose: bool = False) -> None:
     """Set what Prefect and MLflow read at import; call it before either is imported.
@@ -28,6 +32,8 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
     if not verbose:
         # Stages report for themselves; errors are shown once, by the command line.
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        for name in _WORKERS:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     if has_own_prefect():
         return
     with store_errors(home / "prefect"):

@@ -8,15 +8,16 @@ import numpy as np
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace, walk
-from storage.errors import StoreError
+from storage.errors import StoreError, TrackingError
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, unpack_manifest
 from storage.sources import Collection, Source
 from tasks import ingest
 from tasks.changes import compare_items
 from tasks.features import count_missing
+from tasks.reporter import Reporter
 from tasks.runs import load_last_run
-from tasks.stage import Reporter, Stage, Workspace
+from tasks.stage import Stage, Workspace
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,27 @@ class Inspector:
         self.found: list[StageStatus] = []
         self._workspace = workspace
         self._last = load_last_run(workspace.store, config.source)
+        self._trouble: list[str] = []
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
         """The stage's artefact where it is fresh; else None, and why."""
         ref = self._workspace.store.find(stage.recipe()) if stage.ready else None
         before = self._details(stage.label)
         seconds = before.get("seconds") if before else None
-        if ref is not None and stage.holds(ref):
+        if ref is not None and self._holds(stage, ref):
             self.found.append(StageStatus(stage.label, "fresh", seconds=seconds))
             return ref
         state = "stale" if before else "missing"
         self.found.append(StageStatus(stage.label, state, self._reasons(stage, before), seconds))
         return None
+
+    def _holds(self, stage: Stage, ref: ArtifactRef) -> bool:
+        """Whether a found artefact is whole; a tracker that does not answer makes its record stale."""
+        try:
+            return stage.holds(ref)
+        except TrackingError as error:
+            self._trouble = [str(error)]
+            return False
 
     def _details(self, label: str) -> dict[str, Any] | None:
         """What the last run's artefact of a stage was made of."""
@@ -63,7 +73,8 @@ class Inspector:
         if not stage.ready:
             waits = [name for name, digest in stage.inputs.items() if digest is None]
             return [f"depends on {', '.join(waits)}"]
-        return explain(before["recipe"], stage.recipe().ingredients()) or ["its artefact is gone or damaged"]
+        changes = explain(before["recipe"], stage.recipe().ingredients())
+        return changes or self._trouble or ["its artefact is gone or damaged"]
 
 
 def inspect_stages(config: RunConfig) -> list[StageStatus]:

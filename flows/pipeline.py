@@ -2,15 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
-from storage.errors import ConfigError
+from storage.errors import ConfigError, TrackingError
 from storage.fingerprint import keep_notes
 from storage.keys import ArtifactRef
 from storage.store import Store
+from storage.tracking_engine import redact
+from storage.tracking_models import flatten_params
 from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
-from tasks.stage import Reporter, Stage, Workspace
+from tasks.reporter import Reporter
+from tasks.stage import Stage, Workspace
 
 # Computes or finds a stage's artefact; None where it is only asked about and is not there.
 Execute = Callable[[Stage], ArtifactRef | None]
@@ -42,6 +47,7 @@ def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
 def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
     """Every stage in turn; `execute` decides what becomes of it."""
     check_methods(config)
+    check_places(config)
     source = ingest.open_collection(config.source, workspace)
     manifest = execute(ingest.stage(config.source, source, workspace))
     scale = config.features.resolve_scale(source.kind == "images")
@@ -52,6 +58,7 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     fitted = {
         name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
         for name in config.embedding.methods
+        if get_method(name).role == "projection"
     }
     scores = {
         name: execute(evaluation.stage(name, method_params(config, name), config.evaluation, data, workspace))
@@ -64,7 +71,9 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     tracked = None
     if config.tracking.enabled:
         params = {name: method_params(config, name) for name in scores}
-        facts = tracking.Facts(title, source.name, resolved_config(config), params, tags)
+        facts = tracking.Facts(
+            title, source.name, resolved_config(config), params, changed_settings(config), tags
+        )
         tracked = execute(tracking.stage(config.tracking, facts, data, fitted, scores, page, workspace))
     return Products(manifest, feats, graph, labels, fitted, scores, page, tracked)
 
@@ -74,12 +83,33 @@ def compared_methods(config: RunConfig) -> list[str]:
     return list(dict.fromkeys([*config.embedding.methods, *config.evaluation.baselines]))
 
 
+def check_config(config: RunConfig) -> None:
+    """Refuse whatever would stop a run later on; imports the methods that were given parameters."""
+    check_methods(config)
+    check_places(config)
+    for name, params in config.embedding.params.items():
+        get_method(name).build(**params)
+
+
 def check_methods(config: RunConfig) -> None:
-    """Refuse unknown methods and parameters before any work is done."""
-    for name in compared_methods(config):
+    """Refuse unknown methods before any work is done."""
+    for name in (*compared_methods(config), *config.embedding.params):
         get_method(name)
-    for name in config.embedding.params:
-        get_method(name)
+
+
+def check_places(config: RunConfig) -> None:
+    """Refuse an address that cannot keep runs, and a home that would be read as the collection."""
+    if config.tracking.enabled:
+        try:
+            tracking.make_tracker(config.tracking.uri, find_home(config))
+        except TrackingError as error:
+            raise ConfigError(f"tracking.uri: {error}") from None
+    path = Path(config.source.path)
+    if path.is_dir() and path.resolve() == find_home(config):
+        raise ConfigError(
+            f"{path} is both the source and the home folder, so that reports would be read as items; "
+            "choose another home with --home."
+        )
 
 
 def method_params(config: RunConfig, name: str) -> dict[str, object]:
@@ -97,13 +127,27 @@ def run_name(config: RunConfig, source_name: str) -> str:
 
 
 def resolved_config(config: RunConfig) -> dict[str, object]:
-    """The configuration without what differs between machines and changes no result."""
-    return config.model_dump(mode="json", exclude={"home", "workers"})
+    """The configuration without passwords and without what differs between machines and changes no result."""
+    known = config.model_dump(mode="json", exclude={"home", "workers"})
+    if config.tracking.uri:
+        known["tracking"]["uri"] = redact(config.tracking.uri)
+    return known
+
+
+def changed_settings(config: RunConfig) -> str:
+    """The settings that differ from the defaults and may change results, for tables of runs."""
+    default = flatten_params(resolved_config(RunConfig()))
+    given = flatten_params(resolved_config(config))
+    aside = ("name", "source.path", "tracking.", "report.", "embedding.methods")
+    changes = (f"{key}={value}" for key, value in given.items() if default.get(key) != value)
+    return " ".join(change for change in changes if not change.startswith(aside))
 
 
 def check_stages(names: Sequence[str]) -> set[str]:
     """Refuse names that are no stage."""
-    unknown = [name for name in names if name not in STAGES]
-    if unknown:
-        raise ConfigError(f"{', '.join(unknown)}: no such stage; the stages are {', '.join(STAGES)}.")
+    for name in names:
+        if name not in STAGES:
+            near = get_close_matches(name, STAGES, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{name}: no such stage.{hint} The stages are {', '.join(STAGES)}.")
     return set(names)

@@ -122,11 +122,13 @@ def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _absolute(key: str, value: Any) -> Any:
+    """A place from the root on; `labels` may also name a column, or a file beside the data."""
     from storage.sources.base import BUILTIN_NAMES
 
     if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in BUILTIN_NAMES:
         return value
-    return str(Path(value).resolve())
+    place = Path(value).expanduser()
+    return value if key == "labels" and not place.exists() else str(place.resolve())
 
 
 def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":

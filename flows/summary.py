@@ -5,11 +5,13 @@ from typing import Any
 from embedding_core.registry import get_method
 from flows.config import RunConfig
 from flows.train import RunResult
-from storage.schemas import Score
+from storage.schemas import Score, unpack_manifest
 from storage.store import Store
 from tasks.evaluation import load_scores
+from tasks.features import load_skipped
 from tasks.ranking import group_scores, judge
-from tasks.tables import render_text, score_table
+from tasks.report_data import NoteRow
+from tasks.tables import printable, render_text, score_table
 from tasks.tracking import load_tracked
 
 
@@ -19,11 +21,19 @@ def load_all_scores(result: RunResult) -> list[Score]:
     return [row for ref in result.products.scores.values() if ref for row in load_scores(store, ref)]
 
 
+def load_oddities(result: RunResult) -> tuple[list[NoteRow], dict[str, str]]:
+    """What ingest noted, and which items could not be read, with the reason."""
+    store, products = Store(result.home / "store"), result.products
+    notes = unpack_manifest(store.read(products.manifest)).notes if products.manifest else []
+    return list(notes), load_skipped(store, products.features) if products.features else {}
+
+
 def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
     """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
     tracked = None
     if result.products.tracked is not None:
         tracked = load_tracked(Store(result.home / "store"), result.products.tracked)
+    notes, skipped = load_oddities(result)
     return {
         "source": config.source.path,
         "home": str(result.home),
@@ -45,6 +55,8 @@ def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
             }
             for record in result.stages
         ],
+        "notes": [{"file": file, "row": row, "message": message} for file, row, message in notes],
+        "skipped": [{"file": name, "reason": reason} for name, reason in skipped.items()],
     }
 
 
@@ -86,6 +98,7 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
 def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
     computed = [record.label for record in result.stages if not record.cached]
     lines = [f"stages     {len(computed)} computed, {len(result.stages) - len(computed)} fresh"]
+    lines += _oddities(summary)
     if result.report:
         lines.append(f"report     {result.report}")
     tracking = summary["tracking"]
@@ -95,3 +108,16 @@ def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
     elif tracking["problem"]:
         lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; run again to track them.")
     return lines
+
+
+def _oddities(summary: dict[str, Any]) -> list[str]:
+    """How many items were skipped and how much was noted, each with its first case."""
+    lines, skipped, notes = [], summary["skipped"], summary["notes"]
+    if skipped:
+        first = skipped[0]
+        lines.append(f"skipped    {len(skipped)} unreadable, as {first['file']}: {first['reason']}")
+    if notes:
+        first = notes[0]
+        place = first["file"] if first["row"] is None else f"{first['file']}, line {first['row']}"
+        lines.append(f"noted      {len(notes)} in the source, as {place}: {first['message']}")
+    return [printable(line) for line in lines]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tasks.stage import Advance, Reporter
+from tasks.reporter import Advance, Reporter
 
 # A bar is redrawn at most this often; a plain line follows the last one no sooner.
 _REDRAW_SECONDS = 0.1
@@ -15,8 +15,9 @@ _LINE_SECONDS = 5.0
 
 
 def show(text: str = "") -> None:
-    """A result, to standard output."""
-    print(text, flush=True)
+    """A result, to standard output; letters that it cannot take become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), flush=True)
 
 
 def tell(text: str) -> None:
@@ -28,6 +29,7 @@ class TerminalReporter(Reporter):
     """Progress bars in a terminal, plain lines elsewhere."""
 
     def __init__(self, quiet: bool = False) -> None:
+        super().__init__()
         self._quiet = quiet
 
     @contextmanager

@@ -1,5 +1,6 @@
 """The train flow: from a source to a tracked, comparable run."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from prefect.utilities.annotations import quote
 from flows.config import RunConfig
 from flows.pipeline import STAGES, Products, check_stages, open_workspace, walk
 from flows.terminal import current_reporter
-from storage.errors import ArtifactDamaged, TrackingError
+from storage.errors import ArtifactDamaged, StoreError, TrackingError
 from storage.keys import ArtifactRef
 from storage.store import Outcome
 from tasks.report import write_report
@@ -105,11 +106,20 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
     runner = StageRunner(workspace, check_stages(refresh or []), until and check_stages([until]).pop())
     try:
         products = _walk_repairing(config, workspace, runner)
-    finally:
-        done = {record.label: record.ref for record in runner.records.values()}
-        remember_run(workspace.store, config.source, done)
+    except BaseException:
+        # Of two errors the first is the one to show.
+        with suppress(StoreError):
+            _remember(config, workspace, runner)
+        raise
+    _remember(config, workspace, runner)
     page = write_report(products.report, workspace) if products.report else None
     return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked)
+
+
+def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
+    done = {record.label: record.ref for record in runner.records.values()}
+    if done:
+        remember_run(workspace.store, config.source, done)
 
 
 def _walk_repairing(config: RunConfig, workspace: Workspace, runner: StageRunner) -> Products:

@@ -51,8 +51,10 @@ class _Notes:
     def open(self, file: Path) -> None:
         """Take up what is noted in a file; one that is missing or damaged holds nothing."""
         self._file, self._known, self._changed = file, {}, False
-        with suppress(OSError, ValueError):
-            self._known = unseal(file.read_bytes())["modules"]
+        with suppress(OSError, ValueError, KeyError):
+            noted = unseal(file.read_bytes())
+            # What another version of this module found may follow other rules.
+            self._known = noted["modules"] if noted["reader"] == _reader() else {}
 
     def save(self) -> None:
         """Write what was added; notes are a convenience, so a folder that refuses them is no error."""
@@ -61,7 +63,7 @@ class _Notes:
         place = self._file.with_name(f"{self._file.name}.{os.getpid()}{TEMPORARY}")
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(seal({"modules": self._known}))
+            place.write_bytes(seal({"modules": self._known, "reader": _reader()}))
             place.replace(self._file)
         self._changed = False
 
@@ -80,7 +82,13 @@ class _Notes:
 
 def _stamp(path: Path) -> list[Any]:
     status = path.stat()
-    return [str(path), sys.version, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    return [str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+@cache
+def _reader() -> str:
+    """Digest of this very module and of the version of Python whose parser it uses."""
+    return hashlib.blake2b(Path(__file__).read_bytes() + sys.version.encode(), digest_size=16).hexdigest()
 
 
 _notes = _Notes()
@@ -136,6 +144,9 @@ def _flatten(node: ast.AST, text: list[str], importing: list[ast.AST]) -> None:
         importing = []  # never runs: it counts as code, its imports do not
     for name in kind._fields:
         value = getattr(node, name, None)
+        if value is None or value == []:
+            continue  # newer versions of Python add fields, which older code leaves empty
+        text.append(name)
         if isinstance(value, list):
             text.append("[")
             documented = name == "body" and kind in _DOCUMENTED and value and _is_docstring(value[0])
@@ -218,6 +229,12 @@ def forget() -> None:
     """Forget what was read; a process otherwise reads each module once, as it imports it once."""
     for memo in (_package_folders, _locate, _examine):
         memo.cache_clear()
+
+
+def module_fingerprint(module: str) -> str:
+    """Hash of one module of the project, whatever it imports."""
+    facts = _examine(module)
+    return facts.digest if facts else ABSENT
 
 
 def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:

@@ -185,7 +185,7 @@ class Tracker:
 
     def _tracked(self, client: Any, parent: Any) -> TrackedRun:
         children = {child.data.tags[METHOD]: child.info.run_id for child in _children(client, parent)}
-        return TrackedRun(parent.info.run_id, children, parent.info.experiment_id, self.uri)
+        return TrackedRun(parent.info.run_id, children, parent.info.experiment_id, redact(self.uri))
 
     def _download_model(self, client: Any, run: Any) -> bytes:
         mlflow = load_mlflow()

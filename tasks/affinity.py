@@ -10,10 +10,16 @@ from storage.sources import read_edges
 from storage.sources.listing import digest_files, index_path
 from storage.store import Artifact
 from tasks.dataset import load_features
+from tasks.neighbors import limit_neighbors
 from tasks.settings import AffinitySettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _GIGABYTE = 1e9
+_CODE = {
+    "given": ("storage.sources.edges", "embedding_core.graphs"),
+    "knn": ("embedding_core.graphs", "embedding_core.scaling"),
+    "gaussian": ("embedding_core.graphs", "embedding_core.scaling"),
+}
 
 
 def stage(
@@ -31,9 +37,7 @@ def stage(
         inputs["edges"] = digest_files([edges], index_path(workspace.cache_dir, edges))[0]
     return Stage(
         name="affinity",
-        code=("storage.sources.edges",)
-        if kind == "given"
-        else ("embedding_core.graphs", "embedding_core.scaling"),
+        code=_CODE[kind],
         params=_params(settings, kind, scale),
         inputs=inputs,
         produce=lambda: _build(settings, source, kind, scale, features, workspace),
@@ -74,12 +78,16 @@ def _build(
     assert features is not None
     found = load_features(workspace.store, features)
     if kind == "given":
-        ids = [name for name, fine in zip(found.ids, found.readable, strict=True) if fine]
-        return pack_edges(graph_from_edges(*read_edges(Path(str(source.edges)), ids), len(ids)))
+        # Edges may count positions in the whole collection, so unreadable items leave only afterwards.
+        graph = graph_from_edges(*read_edges(Path(str(source.edges)), found.ids), len(found.ids))
+        return pack_edges(graph[found.readable][:, found.readable])
     X = found.X[found.readable]
     X = Scaler(scale).fit(X).transform(X)
     if kind == "knn":
-        n_neighbors = min(settings.n_neighbors, X.shape[0] - 1)
+        n_neighbors = limit_neighbors(
+            "affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter
+        )
         return pack_edges(build_knn_graph(X, n_neighbors, settings.weights, settings.sigma))
-    budget = settings.memory_budget_gb * _GIGABYTE
+    # The edges that are stored, and the check of their symmetry, take twice the graph's memory again.
+    budget = settings.memory_budget_gb * _GIGABYTE / 3
     return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))

@@ -12,7 +12,7 @@ from storage.errors import SourceError
 from storage.sources.image_files import list_images
 from storage.sources.table import read_features
 from tasks.features import feature_code, make_moments
-from tasks.stage import Reporter
+from tasks.reporter import Reporter
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator

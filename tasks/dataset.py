@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import SourceError
+from storage.errors import SourceError, StoreError
 from storage.keys import ArtifactRef
 from storage.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
 from storage.store import Store
@@ -48,7 +48,10 @@ class Dataset:
 def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
     """The portions that a features artefact lists."""
     parts = unpack_parts(store.read(features))
-    return [store.ref(PART_STAGE, key) for key in parts.keys]
+    refs = [store.ref(PART_STAGE, key) for key in parts.keys]
+    if [ref.digest for ref in refs] != parts.digests:
+        raise StoreError("A portion of the features was computed again and came out differently.")
+    return refs
 
 
 def load_features(store: Store, features: ArtifactRef) -> Features:

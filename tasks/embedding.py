@@ -13,11 +13,16 @@ from storage.schemas import Embedding, ModelFile, pack_embedding, pack_model, un
 from storage.store import Artifact, Store
 from tasks.dataset import load_dataset, load_graph
 from tasks.ingest import part_digest
+from tasks.neighbors import limit_neighbors
 from tasks.settings import AnnotationSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
+
+
+# Parameters by which a method builds a graph of its own.
+_OWN_GRAPH = {"graph", "n_neighbors", "sigma"}
 
 
 @dataclass(frozen=True)
@@ -49,17 +54,22 @@ def stage(
             "scale": data.scale,
             **annotation.model_dump(mode="json"),
         },
-        inputs=data.inputs(method.uses_graph, workspace.store),
+        inputs=data.inputs(takes_graph(name, params), workspace.store),
         produce=lambda: _fit(made, params, annotation, data, workspace),
         holds=lambda ref: load_model_payload(ref, workspace.store) is not None,
     )
     return made
 
 
+def takes_graph(name: str, params: Mapping[str, Any]) -> bool:
+    """Whether a method is given the run's graph; one that is told how to build its own is not."""
+    return get_method(name).uses_graph and not _OWN_GRAPH & params.keys()
+
+
 def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """What the registry and the configuration say of a method, as it enters a key."""
     method = get_method(name)
-    return {"name": name, **method.defaults, **params}
+    return {"facts": method.facts(), "params": {**method.defaults, **params}}
 
 
 def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:
@@ -78,12 +88,15 @@ def _fit(
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if get_method(made.variant).uses_graph else None
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(made.variant, params) else None
+    labelled = int((dataset.Y >= 0).all(axis=1).sum())
     annotator = Annotator(
         method=made.variant,
         params=dict(params),
         scale=data.scale,
-        n_neighbors=annotation.n_neighbors,
+        n_neighbors=limit_neighbors(
+            "annotation.n_neighbors", annotation.n_neighbors, labelled, workspace.reporter
+        ),
         weights=annotation.weights,
         single_label=dataset.single_label,
         label_names=dataset.label_names,

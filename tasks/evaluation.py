@@ -1,7 +1,8 @@
 """Evaluation: one method on the same folds as all others, one row a fold and metric."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from embedding_core.registry import get_method
@@ -9,7 +10,8 @@ from storage.keys import ArtifactRef
 from storage.schemas import Score, pack_scores, unpack_scores
 from storage.store import Artifact, Store
 from tasks.dataset import load_dataset, load_graph
-from tasks.embedding import Data, method_settings
+from tasks.embedding import Data, method_settings, takes_graph
+from tasks.neighbors import limit_neighbors
 from tasks.settings import EvaluationSettings
 from tasks.stage import Stage, Workspace
 
@@ -29,7 +31,7 @@ def stage(
             "scale": method.input_scale(data.scale),
             **settings.model_dump(mode="json", include=used),
         },
-        inputs=data.inputs(method.uses_graph, workspace.store),
+        inputs=data.inputs(takes_graph(name, params), workspace.store),
         produce=lambda: _evaluate(name, params, settings, data, workspace),
     )
 
@@ -49,8 +51,13 @@ def _evaluate(
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if get_method(name).uses_graph else None
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params) else None
     folds = stratified_folds(dataset.Y, settings.folds, settings.seed)
+    smallest = min(len(train) for train, _ in folds)
+    n_neighbors = [
+        limit_neighbors("evaluation.n_neighbors", asked, smallest, workspace.reporter)
+        for asked in settings.n_neighbors
+    ]
 
     def score(fold: int) -> list[Score]:
         train, test = folds[fold]
@@ -63,16 +70,26 @@ def _evaluate(
             test,
             affinity=graph,
             scale=data.scale,
-            n_neighbors=settings.n_neighbors,
+            n_neighbors=list(dict.fromkeys(n_neighbors)),
             single_label=dataset.single_label,
         )
         return [Score(name, one.classifier, fold, one.metric, one.value) for one in found]
 
     # One BLAS thread a fold: the folds themselves fill the cores, and sums come out in the same order.
-    with threadpool_limits(1), ThreadPoolExecutor(workspace.n_threads) as pool:
+    with threadpool_limits(1), _pool(workspace.n_threads) as pool:
         rows: list[Score] = []
         with workspace.reporter.progress(f"evaluation[{name}]", len(folds)) as advance:
             for done, part in enumerate(pool.map(score, range(len(folds))), start=1):
                 rows += part
                 advance(done)
     return pack_scores(rows)
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that begin nothing more once the run is interrupted."""
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

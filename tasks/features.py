@@ -1,6 +1,8 @@
 """Features: one row an item, kept in portions so that a changed item rewrites one of them."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -8,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import SourceError, StoreError
-from storage.keys import ArtifactRef, Recipe
+from storage.keys import ArtifactRef, Recipe, canonical_json
 from storage.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts, unpack_features
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
 from tasks.chunks import split_items
 from tasks.dataset import PART_STAGE, part_refs
-from tasks.ingest import digest_items, part_digest
+from tasks.ingest import digest_collection, digest_columns, digest_items, part_digest
+from tasks.reporter import Advance
 from tasks.runs import load_last_run
 from tasks.settings import FeatureSettings, SourceSettings
-from tasks.stage import Advance, Stage, Workspace, fingerprint
+from tasks.stage import Stage, Workspace, fingerprint
 
 if TYPE_CHECKING:
     from embedding_core.features.color_moments import ColorMoments
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 # Features of one item, or why there are none.
 _Row = tuple[NDArray[np.float32] | None, str | None]
 
+_SKIPPED = "skipped"
 _IMAGE_CODE = ("embedding_core.features.extraction",)
 
 
@@ -65,7 +69,7 @@ def feature_recipe(settings: FeatureSettings, images: bool) -> dict[str, Any]:
 
 def feature_code() -> str:
     """One digest of the code that extracts features of images."""
-    return combine_digests(fingerprint(_IMAGE_CODE).values())
+    return combine_digests(fingerprint(("embedding_core.features.color_moments",)).values())
 
 
 def count_missing(
@@ -75,6 +79,12 @@ def count_missing(
     recipe = feature_recipe(settings, collection.paths is not None)
     known = _known_rows(store, place, recipe)
     return sum(digest not in known for digest in collection.digests) if known else None
+
+
+def load_skipped(store: Store, ref: ArtifactRef) -> dict[str, str]:
+    """Items that could not be read, with the reason."""
+    metadata = store.read(ref).schema.metadata or {}
+    return dict(json.loads(metadata.get(_SKIPPED.encode(), b"{}")))
 
 
 def _has_all_parts(store: Store, ref: ArtifactRef) -> bool:
@@ -114,13 +124,13 @@ def _extract(
     anew: bool = False,
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
-    if digest_items(collection.ids, collection.digests) != items:
+    if digest_collection(collection) != items:
         raise SourceError(f"{place.path} changed while it was being read; run again.")
     known = {} if anew else _known_rows(workspace.store, place, recipe)
     extraction = _Extraction(collection, recipe, _code(source), known, workspace, anew)
     refs = extraction.run()
     _check_errors(extraction.errors, len(collection.ids), place, workspace)
-    return pack_parts(
+    packed = pack_parts(
         Parts(
             part=np.arange(len(refs)),
             keys=[ref.key for ref in refs],
@@ -128,6 +138,7 @@ def _extract(
             rows=np.array([ref.rows for ref in refs]),
         )
     )
+    return replace(packed, metadata={**packed.metadata, _SKIPPED: canonical_json(extraction.errors)})
 
 
 class _Extraction:
@@ -147,6 +158,7 @@ class _Extraction:
         self._recipe = recipe
         self._code = fingerprint(code)
         self._known = known
+        self._columns = digest_columns(collection)
         self._workspace = workspace
         self._anew = anew
 
@@ -169,7 +181,7 @@ class _Extraction:
             variant="",
             code=self._code,
             params=self._recipe,
-            inputs={"items": digest_items(ids, digests)},
+            inputs={"items": digest_items(ids, digests), "columns": self._columns},
             schema=SCHEMA_VERSION,
         )
         store = self._workspace.store
@@ -198,10 +210,11 @@ class _Extraction:
         from embedding_core.features.extraction import extract_many
 
         assert self._collection.paths is not None
+        if not rows:
+            return {}
         paths = [self._collection.paths[row] for row in rows]
-        found = (
-            extract_many(paths, self._moments(), self._workspace.n_threads, on_done=advance) if paths else []
-        )
+        digests = [self._collection.digests[row] for row in rows]
+        found = extract_many(paths, self._moments(), self._workspace.n_threads, advance, digests)
         return {rows[index]: (vector, error) for index, vector, error in found}
 
     def _reuse(self, digest: str) -> _Row:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
-from storage.sources import Source, SourceOptions, open_source
+from storage.sources import Collection, Source, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
 from tasks.settings import SourceSettings
@@ -37,6 +37,17 @@ def digest_items(ids: Sequence[str], digests: Sequence[str]) -> str:
     return combine_digests([*ids, "", *digests])
 
 
+def digest_columns(found: Collection) -> str:
+    """One digest of how many given features there are and what they are called."""
+    width = 0 if found.X is None else found.X.shape[1]
+    return combine_digests([str(width), *(found.feature_names or [])])
+
+
+def digest_collection(found: Collection) -> str:
+    """What the features of a collection depend on: its items, and the columns of given features."""
+    return combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
+
+
 def digest_labels(manifest: Manifest) -> str:
     """One digest of who carries which label, whatever the items contain."""
     facts = [str(manifest.single_label), *manifest.label_names, "", manifest.labels.tobytes().hex()]
@@ -61,5 +72,5 @@ def _read(source: Source, workspace: Workspace) -> Artifact:
         notes=[(note.file, note.row, note.message) for note in found.notes],
     )
     packed = pack_manifest(manifest)
-    parts = {"items": digest_items(found.ids, found.digests), "labels": digest_labels(manifest)}
+    parts = {"items": digest_collection(found), "labels": digest_labels(manifest)}
     return replace(packed, metadata={**packed.metadata, **parts})

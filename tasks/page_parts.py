@@ -11,7 +11,6 @@ from tasks.report_data import NoteRow, Thumb
 from tasks.tables import BASELINE_MARK, Table, printable
 
 MAX_NOTES, OPEN_NOTES = 500, 8
-MAX_THUMBS = 24
 SHOWN_CHIPS = 12
 # Figure pixels to one pixel of the page, for sharp figures on dense screens.
 PIXELS = 1.5
@@ -80,10 +79,16 @@ def gallery(thumbs: Sequence[Thumb]) -> str:
     figures = "".join(
         f'<figure><img alt="{esc(thumb.id)}" title="{esc(thumb.id)}" '
         f'src="{_data_uri("image/jpeg", thumb.jpeg)}">'
-        f"<figcaption>{esc(', '.join(thumb.labels)) or '<em>unlabelled</em>'}</figcaption></figure>"
-        for thumb in thumbs[:MAX_THUMBS]
+        f"<figcaption>{_caption(thumb)}</figcaption></figure>"
+        for thumb in thumbs
     )
     return f'<div class="gallery">{figures}</div>'
+
+
+def _caption(thumb: Thumb) -> str:
+    if thumb.labels is None:
+        return "<em>unlabelled</em>"
+    return esc(", ".join(thumb.labels)) or "<em>none of the labels</em>"
 
 
 def score_grid(table: Table) -> str:

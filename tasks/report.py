@@ -1,7 +1,6 @@
 """Report: figures, tables and one page, drawn from the artefacts and kept as one."""
 
 import io
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from mimetypes import guess_type
@@ -10,7 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from embedding_core.registry import get_method
+from storage.disk import store_errors, temporary_path
 from storage.keys import ArtifactRef
+from storage.locks import hold_lock
 from storage.schemas import (
     StoredFile,
     pack_files,
@@ -21,6 +22,7 @@ from storage.schemas import (
 )
 from storage.sources import Source
 from storage.store import Artifact
+from storage.tracking_models import check_file_name
 from tasks.dataset import Dataset, load_dataset
 from tasks.embedding import Data
 from tasks.evaluation import load_scores
@@ -48,7 +50,7 @@ def stage(
     inputs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name="report",
-        code=("tasks.page", "tasks.report"),
+        code=("tasks.page",),
         params={"title": title, "sort_by": evaluation.sort_by, **settings.model_dump(mode="json")},
         inputs={name: digest_of(ref) for name, ref in inputs.items()},
         produce=lambda: _draw(settings, evaluation, title, source, inputs, embeddings, scores, workspace),
@@ -58,18 +60,23 @@ def stage(
 def write_report(ref: ArtifactRef, workspace: Workspace) -> Path:
     """Lay a report's files out for people to open; returns its page."""
     folder = workspace.home / "reports" / ref.digest[:12]
-    if not (folder / "index.html").exists():
-        place = folder.with_name(f".{folder.name}-{os.getpid()}")
-        for file in unpack_files(workspace.store.read(ref)):
-            target = place / file.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(file.data)
-        try:
-            place.rename(folder)
-        except OSError:
-            # Another run laid it out meanwhile; the same digest means the same files.
-            shutil.rmtree(place)
-    return folder / "index.html"
+    page = folder / "index.html"
+    if page.exists():
+        return page
+    with store_errors(folder), hold_lock(folder.parent / f".{folder.name}.lock"):
+        place = temporary_path(folder)
+        for leftover in (place, folder):
+            shutil.rmtree(leftover, ignore_errors=True)
+        _write_files(ref, place, workspace)
+        place.rename(folder)
+    return page
+
+
+def _write_files(ref: ArtifactRef, place: Path, workspace: Workspace) -> None:
+    for file in unpack_files(workspace.store.read(ref)):
+        target = place / check_file_name(file.name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
 
 
 def _draw(
@@ -132,10 +139,17 @@ def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace
         Thumb(
             items.ids[row],
             _shrink(paths[items.ids[row]].read_bytes()),
-            [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0],
+            _carried(items, int(row)),
         )
         for row in chosen
     ]
+
+
+def _carried(items: Dataset, row: int) -> list[str] | None:
+    """Labels of an item; None where it is unlabelled."""
+    if (items.Y[row] < 0).all():
+        return None
+    return [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0]
 
 
 def _shrink(data: bytes) -> bytes:

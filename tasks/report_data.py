@@ -24,11 +24,11 @@ class EmbeddingView:
 
 @dataclass(frozen=True)
 class Thumb:
-    """A small JPEG of one item and the labels it carries (none: unlabelled)."""
+    """A small JPEG of one item and the labels it carries; None: unlabelled."""
 
     id: str
     jpeg: bytes
-    labels: Sequence[str] = ()
+    labels: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Typed settings of every stage: unknown keys are refused, defaults are visible in one place."""
 
+from math import isfinite
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 class Settings(BaseModel):
     """Base of all settings: immutable, no unknown keys, defaults checked like given values."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class SourceSettings(Settings):
@@ -85,6 +86,15 @@ class EmbeddingSettings(Settings):
             rest = {name: value for name, value in given.items() if name != "method"}
             return {**rest, "methods": [given["method"]]}
         return given
+
+    @field_validator("params")
+    @classmethod
+    def _params_are_finite(cls, params: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for method, values in params.items():
+            for name, value in values.items():
+                if isinstance(value, float) and not isfinite(value):
+                    raise ValueError(f"{method}.{name}={value}: must be a finite number")
+        return params
 
     @field_validator("methods", mode="before")
     @classmethod

@@ -1,41 +1,20 @@
 """A stage: enough to name its artefact before anything is computed, and the function that computes it."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from embedding_core.errors import InvalidInput
-from storage.errors import StageError
-from storage.fingerprint import code_fingerprint
+from storage.errors import ConfigError, StageError
+from storage.fingerprint import code_fingerprint, module_fingerprint
 from storage.keys import ArtifactRef, Recipe
 from storage.schemas import SCHEMA_VERSION
 from storage.store import Artifact, Outcome, Store
+from tasks.reporter import Reporter
 
-Advance = Callable[[int], None]
-
-
-class Reporter:
-    """What a stage may tell a person while it works; this one says nothing."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    @contextmanager
-    def progress(self, title: str, total: int) -> Iterator[Advance]:
-        """Yield a function that counts finished pieces of `total`."""
-        yield lambda done: None
-
-    def say(self, text: str) -> None:
-        """One line of news."""
-
-    def say_once(self, text: str) -> None:
-        """One line of news that several stages may have to tell."""
-        if text not in self._said:
-            self._said.add(text)
-            self.say(text)
+_NO_RESULT = frozenset({"embedding_core.registry", "embedding_core.errors", "storage.errors"})
 
 
 @dataclass(frozen=True)
@@ -100,15 +79,23 @@ class Stage:
         return all(digest is not None for digest in self.inputs.values())
 
     def recipe(self) -> Recipe:
-        """Everything the artefact's key is made of."""
-        return Recipe(
-            stage=self.name,
-            variant=self.variant,
-            code=fingerprint(self.code),
-            params=self.params,
-            inputs={name: digest for name, digest in self.inputs.items() if digest is not None},
-            schema=SCHEMA_VERSION,
-        )
+        """Everything the artefact's key is made of.
+
+        The module of `produce` counts by itself, without its imports: what it calls to compute is in `code`,
+        and the rest of what it imports reads and writes.
+        """
+        task = self.produce.__module__
+        try:
+            return Recipe(
+                stage=self.name,
+                variant=self.variant,
+                code={**fingerprint(self.code), task: module_fingerprint(task)} if self.code else {},
+                params=self.params,
+                inputs={name: digest for name, digest in self.inputs.items() if digest is not None},
+                schema=SCHEMA_VERSION,
+            )
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self.label}: a setting cannot be kept ({error}).") from error
 
 
 def count_threads(workers: int) -> int:
@@ -140,11 +127,12 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
 def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     """Fingerprint of the code that computes a stage.
 
-    The registry is a list of all methods: a new entry changes none of the others, and what an entry
-    says of its method goes into the stage's parameters.
+    Left out is what changes no result: the names of errors, and the registry, a list of all methods, in
+    which a new entry changes none of the others. What an entry says of its method goes into the parameters.
     """
-    found = code_fingerprint(modules)
-    return {module: digest for module, digest in found.items() if module != "embedding_core.registry"}
+    return {
+        module: digest for module, digest in code_fingerprint(modules).items() if module not in _NO_RESULT
+    }
 
 
 def digest_of(ref: ArtifactRef | None) -> str | None:

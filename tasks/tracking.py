@@ -11,13 +11,16 @@ from storage.keys import ArtifactRef
 from storage.schemas import Score, StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker, default_artifact_root, default_uri
-from tasks.embedding import Data, load_model_payload, method_settings
+from storage.tracking_engine import redact
+from tasks.embedding import Data, load_model_payload
 from tasks.evaluation import load_scores
 from tasks.ranking import Entry, rank_entries
 from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _RECORD = "tracked.json"
+SCORES_TAG = "labelscape.digest.scores"
+SETTINGS_TAG = "labelscape.settings"
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Facts:
     source: str
     config: Mapping[str, Any]
     method_params: Mapping[str, Mapping[str, Any]]
+    settings: str
     tags: Mapping[str, str]
 
 
@@ -54,7 +58,11 @@ def stage(
         name="tracking",
         # What is recorded are results of other stages; how they are sent does not make them stale.
         code=(),
-        params={"uri": tracker.uri, "experiment": experiment_name(settings, facts), "config": facts.config},
+        params={
+            "uri": redact(tracker.uri),
+            "experiment": experiment_name(settings, facts),
+            "config": facts.config,
+        },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
         produce=lambda: _track(tracker, settings, facts, refs, embeddings, scores, workspace.store),
         holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
@@ -91,7 +99,11 @@ def _track(
         experiment=experiment_name(settings, facts),
         name=facts.name,
         params=facts.config,
-        tags={**facts.tags, **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()}},
+        tags={
+            **facts.tags,
+            SETTINGS_TAG: facts.settings,
+            **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
+        },
         methods=[
             _method_record(entry, ranked, facts, embeddings.get(name), known[f"evaluation[{name}]"], store)
             for name, entry in primary.items()
@@ -133,7 +145,7 @@ def _method_record(
     return MethodRecord(
         name=entry.method,
         title=method.title,
-        params=method_settings(entry.method, facts.method_params[entry.method]),
+        params={"method": entry.method, **method.defaults, **facts.method_params[entry.method]},
         metrics=means,
         metrics_std=spreads,
         classifier=entry.classifier,

@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from flows.config import RunConfig, load_config
 from flows.pipeline import Products, open_workspace, walk
 from storage.keys import ArtifactRef
 from storage.store import Outcome
+from tasks.reporter import Reporter
 from tasks.runs import remember_run
-from tasks.stage import Reporter, Stage, Workspace, run_stage
+from tasks.stage import Stage, Workspace, run_stage
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -70,16 +72,89 @@ def local_config(source: Path | str, home: Path, *overrides: str) -> RunConfig:
     return load_config(None, settings, home=str(home), source={"path": str(source)})
 
 
-def run_locally(source: Path | str, home: Path, *overrides: str, refresh: str = "") -> LocalRun:
-    """Run every stage on a source as the flow does, and remember the run."""
+def run_locally(
+    source: Path | str, home: Path, *overrides: str, refresh: str = "", report: bool = False
+) -> LocalRun:
+    """Run every stage on a source as the flow does, and remember the run; the report only on request."""
     config = local_config(source, home, *overrides)
     workspace = open_workspace(config, Reporter())
     outcomes: dict[str, Outcome] = {}
 
-    def execute(stage: Stage) -> ArtifactRef:
+    def execute(stage: Stage) -> ArtifactRef | None:
+        if stage.name == "report" and not report:
+            return None
         outcomes[stage.label] = run_stage(stage, workspace, force=stage.name == refresh)
         return outcomes[stage.label].ref
 
     products = walk(config, workspace, execute, {})
     remember_run(workspace.store, config.source, {label: outcome.ref for label, outcome in outcomes.items()})
     return LocalRun(products, outcomes, workspace)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Answer]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """Give `labelscape` commands in this process, in an empty folder; what they set is taken back."""
+    from flows.cli import main
+
+    before = dict(os.environ)
+    monkeypatch.chdir(tmp_path)
+
+    def give(*arguments: object) -> Answer:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Answer(code, *capsys.readouterr())
+
+    yield give
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages run as plain functions, so that a run needs no Prefect server."""
+    from flows import train
+
+    def submit(self: train.StageRunner, stage: Stage) -> Outcome:
+        force = stage.name in self._refresh and stage.label not in self.records
+        return run_stage(stage, self._workspace, force)
+
+    monkeypatch.setattr(train.StageRunner, "_submit", submit)
+    monkeypatch.setattr(train, "train", train.train.fn)
+
+
+@pytest.fixture(scope="session")
+def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of one real Prefect server for all slow tests; its start takes many seconds."""
+    from flows import processes, services
+
+    home = tmp_path_factory.mktemp("prefect-server")
+    server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
+    try:
+        services._wait([server])
+        yield f"http://{services.HOST}:{server.port}/api"
+    finally:
+        processes.stop(server.pid, server.identity)
+
+
+@pytest.fixture
+def engine(prefect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Lead this process, and those it starts, to the test server."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    monkeypatch.setenv("PREFECT_API_URL", prefect_url)
+    with temporary_settings({PREFECT_API_URL: prefect_url}):
+        yield prefect_url

@@ -11,7 +11,7 @@ import pytest
 
 from tasks.embedding_figure import Drawing
 from tasks.page import figure_names, render_report, strongest_pairs
-from tasks.page_parts import MAX_NOTES, MAX_THUMBS, OPEN_NOTES
+from tasks.page_parts import MAX_NOTES, OPEN_NOTES
 from tasks.report_data import EmbeddingView, ReportData, ScoreRow, Thumb
 
 EVIL = '"><script>alert(1)</script>&amp;$x$\x00\udcff'
@@ -220,10 +220,11 @@ def test_many_labels_are_folded_but_all_are_there() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_thumbnails_without_labels_and_beyond_the_most() -> None:
-    page = Page(render_report(make(thumbnails=[Thumb(str(i), b"\xff\xd8") for i in range(99)]))["index.html"])
-    assert page.text.count("unlabelled") >= MAX_THUMBS
-    assert len([v for v in page.attributes("img", "src") if v.startswith("data:image/jpeg")]) == MAX_THUMBS
+def test_thumbnails_say_whether_labels_are_missing_or_none_apply() -> None:
+    thumbs = [Thumb(str(i), b"\xff\xd8", labels) for i, labels in enumerate([None, [], ["sky", "sea"]] * 20)]
+    page = Page(render_report(make(thumbnails=thumbs))["index.html"])
+    assert page.text.count("none of the labels") == page.text.count("sky, sea") == 20
+    assert len([v for v in page.attributes("img", "src") if v.startswith("data:image/jpeg")]) == 60
 
 
 def test_strongest_pairs_are_sorted_and_counted() -> None:

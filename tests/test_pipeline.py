@@ -3,15 +3,18 @@
 import os
 import shutil
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from flows.inspection import inspect_stages
-from storage.errors import ConfigError, SourceError
-from storage.schemas import unpack_embedding, unpack_matrix
-from tasks.dataset import load_dataset, load_features
+from storage.errors import ConfigError, LabelscapeError, SourceError
+from storage.keys import Recipe
+from storage.schemas import pack_features, unpack_embedding, unpack_features, unpack_matrix
+from tasks.dataset import load_dataset, load_features, load_graph, part_refs
 from tasks.evaluation import load_scores
 from tasks.report import write_report
 from tests.conftest import local_config, run_locally
@@ -28,7 +31,6 @@ ALL = {
     "evaluation[1nn]",
     "evaluation[1nn_zscore]",
     "evaluation[svm]",
-    "report",
 }
 
 
@@ -44,9 +46,9 @@ def statuses(source, home, *overrides):
 
 
 def test_every_stage_once_then_nothing(picture_folder, tmp_path):
-    first = run_locally(picture_folder, tmp_path / "home")
-    second = run_locally(picture_folder, tmp_path / "home")
-    assert first.computed == ALL
+    first = run_locally(picture_folder, tmp_path / "home", report=True)
+    second = run_locally(picture_folder, tmp_path / "home", report=True)
+    assert first.computed == ALL | {"report"}
     assert second.computed == set()
     assert {label: one.ref for label, one in first.outcomes.items()} == {
         label: one.ref for label, one in second.outcomes.items()
@@ -54,7 +56,7 @@ def test_every_stage_once_then_nothing(picture_folder, tmp_path):
 
 
 def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
-    run = run_locally(picture_folder, tmp_path / "home")
+    run = run_locally(picture_folder, tmp_path / "home", report=True)
     store, products = run.workspace.store, run.products
     data = load_dataset(store, products.manifest, products.features)
     assert data.X.shape == (40, 384)
@@ -79,14 +81,18 @@ def test_one_changed_image_extracts_that_image_alone(picture_folder, tmp_path, m
     assert found["ingest"].reasons[0] == "data: 1 changed (p07.png)"
     assert found["features"].reasons[0] == "1 of 40 items to extract"
     assert {label for label, one in found.items() if one.state == "stale"} == ALL
+    assert found["report"].state == "missing"
 
     from embedding_core.features import extraction
 
     seen = []
     original = extraction.extract_file
-    monkeypatch.setattr(
-        extraction, "extract_file", lambda path, moments: seen.append(path.name) or original(path, moments)
-    )
+
+    def extract_and_note(path, *rest):
+        seen.append(path.name)
+        return original(path, *rest)
+
+    monkeypatch.setattr(extraction, "extract_file", extract_and_note)
     second = run_locally(picture_folder, tmp_path / "home")
     assert seen == ["p07.png"]
     assert second.computed == ALL - {"correlation"}
@@ -143,7 +149,7 @@ def test_renamed_added_and_removed_images(picture_folder, tmp_path):
 
 def test_unreadable_images_are_listed_and_left_out(picture_folder, tmp_path):
     (picture_folder / "p03.png").write_bytes(b"no picture")
-    run = run_locally(picture_folder, tmp_path / "home")
+    run = run_locally(picture_folder, tmp_path / "home", report=True)
     data = load_dataset(run.workspace.store, run.products.manifest, run.products.features)
     assert list(data.errors) == ["p03.png"]
     assert len(data.ids) == 39
@@ -166,8 +172,6 @@ def test_given_edges_are_the_graph(picture_folder, tmp_path):
         "id_i,id_j,w\n" + "".join(f"p{i:02d}.png,p{i + 1:02d}.png,1\n" for i in range(39)), "utf-8"
     )
     run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
-    from tasks.dataset import load_graph
-
     graph = load_graph(run.workspace.store, run.products.affinity)
     assert graph.nnz == 2 * 39
     with pytest.raises(ConfigError, match="edges"):
@@ -189,3 +193,91 @@ def test_builtin_sets_run(name, tmp_path):
         if row.metric == "accuracy"
     ]
     assert np.mean(means) > 0.9
+
+
+def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
+    (picture_folder / "p02.png").write_bytes(b"no picture")
+    edges = tmp_path / "edges.csv"
+    edges.write_text("i,j,w\n0,1,1\n2,3,5\n3,4,7\n", encoding="utf-8")
+    run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
+    data = load_dataset(run.workspace.store, run.products.manifest, run.products.features)
+    graph = load_graph(run.workspace.store, run.products.affinity).tocoo()
+    linked = {
+        (data.ids[i], data.ids[j], w)
+        for i, j, w in zip(graph.row, graph.col, graph.data, strict=True)
+        if i < j
+    }
+    assert linked == {("p00.png", "p01.png", 1.0), ("p03.png", "p04.png", 7.0)}
+
+
+def test_an_image_that_changes_while_it_is_read_is_not_kept(picture_folder, tmp_path, monkeypatch):
+    from embedding_core.features import extraction
+
+    original = extraction._read_file
+    other = (picture_folder / "p01.png").read_bytes()
+    swapped = lambda path, digest: other if path.name == "p05.png" else original(path, digest)  # noqa: E731
+    monkeypatch.setattr(extraction, "_read_file", swapped)
+    with pytest.raises(LabelscapeError, match=r"p05\.png changed while"):
+        run_locally(picture_folder, tmp_path / "home")
+    monkeypatch.undo()
+    run = run_locally(picture_folder, tmp_path / "home")
+    X = load_features(run.workspace.store, run.products.features).X
+    assert not np.array_equal(X[5], X[1])
+
+
+def test_a_passing_read_error_is_not_kept(picture_folder, tmp_path, monkeypatch):
+    original = Path.read_bytes
+
+    def refuse_pictures(path):
+        if path.suffix == ".png":
+            raise OSError(24, "Too many open files")
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse_pictures)
+    with pytest.raises(LabelscapeError, match="Too many open files"):
+        run_locally(picture_folder, tmp_path / "home")
+    monkeypatch.undo()
+    run = run_locally(picture_folder, tmp_path / "home")
+    assert not load_dataset(run.workspace.store, run.products.manifest, run.products.features).errors
+
+
+def test_a_portion_computed_differently_makes_the_features_stale(picture_folder, tmp_path, monkeypatch):
+    first = run_locally(picture_folder, tmp_path / "home")
+    store = first.workspace.store
+    part = part_refs(store, first.products.features)[0]
+    found = unpack_features(store.read(part))
+    recipe = Recipe(**store.details(part)["recipe"])
+    store.compute(recipe, lambda: pack_features(replace(found, X=found.X + 1)), force=True)
+    assert statuses(picture_folder, tmp_path / "home")["features"].state == "stale"
+
+
+def test_what_the_registry_says_of_a_method_is_in_its_key(picture_folder, tmp_path, monkeypatch):
+    from embedding_core import registry
+
+    run_locally(picture_folder, tmp_path / "home")
+    changed = dict(registry.METHODS)
+    changed["mlda"] = replace(changed["mlda"], own_scaling=True)
+    changed["new"] = replace(changed["dle"], name="new")
+    monkeypatch.setattr(registry, "METHODS", changed)
+    found = statuses(picture_folder, tmp_path / "home")
+    assert found["embedding[mlda]"].state == "stale"
+    assert found["embedding[multilabel_dle]"].state == "fresh"
+
+
+def test_a_method_that_builds_its_own_graph_is_not_given_the_runs(picture_folder, tmp_path):
+    run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=4")
+    other = "affinity.n_neighbors=5"
+    again = run_locally(
+        picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=4", other
+    )
+    assert again.computed == {"affinity"}
+    with pytest.raises(LabelscapeError, match="n_neighbors"):
+        run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=a")
+
+
+def test_a_report_is_laid_out_again_where_its_folder_is_incomplete(picture_folder, tmp_path):
+    run = run_locally(picture_folder, tmp_path / "home", "report.thumbnails=0", report=True)
+    page = write_report(run.products.report, run.workspace)
+    page.unlink()
+    assert write_report(run.products.report, run.workspace).exists()
+    assert not list(page.parent.parent.glob("*.tmp"))

@@ -9,8 +9,10 @@ from flows.commands.tracker import open_tracker
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
 from storage.tracking import ComparedRun, Tracker
+from storage.tracking_engine import redact
 from tasks.ranking import LOWER_IS_BETTER, METRIC_TITLES, Entry, format_score, metric_arrow, metric_title
 from tasks.tables import DEFAULT_METRICS, Table, render_text
+from tasks.tracking import SCORES_TAG, SETTINGS_TAG
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -27,7 +29,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.json:
         show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
         return 0
-    show(f"experiment {experiment}, {tracker.uri}")
+    show(f"experiment {experiment}, {redact(tracker.uri)}")
     show(render_text(comparison_table(runs, options.sort_by)))
     return 0
 
@@ -39,10 +41,10 @@ def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
 
 
 def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """For each method and set of parameters only the run that started last, in the given order."""
+    """Of runs with the very same scores only the one that started last, in the given order."""
     newest: dict[tuple[str, str], ComparedRun] = {}
     for run in runs:
-        key = (run.method, json.dumps(run.params, sort_keys=True))
+        key = (run.method, run.tags.get(SCORES_TAG, run.run_id))
         if key not in newest or run.started > newest[key].started:
             newest[key] = run
     kept = {run.run_id for run in newest.values()}
@@ -52,13 +54,15 @@ def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
 def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
     """One row a method of a run."""
     metrics = [sort_by, *(name for name in DEFAULT_METRICS if name != sort_by)]
-    header = ("method", *(f"{metric_title(name)} {metric_arrow(name)}" for name in metrics), "run", "started")
+    titles = (f"{metric_title(name)} {metric_arrow(name)}" for name in metrics)
+    header = ("method", *titles, "run", "started", "settings")
     rows = tuple(
         (
             run_title(run),
             *(format_score(run.metrics.get(name), run.metrics_std.get(name)) for name in metrics),
             run.run_id[:8],
             run.started.strftime("%Y-%m-%d %H:%M"),
+            run.run_tags.get(SETTINGS_TAG, ""),
         )
         for run in runs
     )
@@ -74,7 +78,9 @@ def run_title(run: ComparedRun) -> str:
 def _newest_experiment(tracker: Tracker) -> str:
     experiments = tracker.experiments()
     if not experiments:
-        raise TrackingError(f"no run has been tracked at {tracker.uri} yet; start with `labelscape run`.")
+        raise TrackingError(
+            f"no run has been tracked at {redact(tracker.uri)} yet; start with `labelscape run`."
+        )
     return experiments[0].name
 
 

@@ -21,7 +21,7 @@ def methods(options: argparse.Namespace) -> int:
 
 
 def _as_record(method: object) -> dict[str, str]:
-    from embedding_core.registry import Method
+    from embedding_core.method import Method
 
     assert isinstance(method, Method)
     labels = [

@@ -2,7 +2,7 @@
 
 import argparse
 
-from flows.config import find_home, load_config
+from flows.config import RunConfig, find_home, load_config
 from flows.engine import prepare_engine
 from flows.terminal import show
 
@@ -28,9 +28,7 @@ def down(options: argparse.Namespace) -> int:
 
 def serve(options: argparse.Namespace) -> int:
     """Keep a served deployment until interrupted."""
-    from flows.commands.options import read_config
-
-    config = read_config(options)
+    config = _checked(options)
     prepare_engine(find_home(config), verbose=True)
     from flows.schedule import serve as keep_serving
 
@@ -40,11 +38,19 @@ def serve(options: argparse.Namespace) -> int:
 
 def deploy(options: argparse.Namespace) -> int:
     """Register a deployment on a work pool."""
-    from flows.commands.options import read_config
-
-    config = read_config(options)
+    config = _checked(options)
     prepare_engine(find_home(config), options.verbose)
     from flows.schedule import deploy as register
 
     show(register(config, options.cron, options.pool, options.name))
     return 0
+
+
+def _checked(options: argparse.Namespace) -> RunConfig:
+    """The configuration of a schedule, refused here and now rather than at night."""
+    from flows.commands.options import read_config
+    from flows.pipeline import check_config
+
+    config = read_config(options)
+    check_config(config)
+    return config

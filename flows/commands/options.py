@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from flows.config import RunConfig, load_config
+from flows.config import RunConfig, load_config, place_from
 
 DEFAULT_FILE = Path("labelscape.toml")
 
@@ -25,4 +25,4 @@ def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:
         return (DEFAULT_FILE, None) if DEFAULT_FILE.is_file() else (None, None)
     if Path(given).suffix.lower() == ".toml":
         return Path(given), None
-    return None, given
+    return None, place_from(Path(), given)

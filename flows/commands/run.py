@@ -22,10 +22,10 @@ def stage(options: argparse.Namespace) -> int:
 
 
 def _execute(config: RunConfig, options: argparse.Namespace, refresh: list[str], until: str | None) -> int:
-    from flows.pipeline import check_methods, check_stages
+    from flows.pipeline import check_config, check_stages
 
     check_stages([*refresh, *([until] if until else []), *([options.name] if "name" in options else [])])
-    check_methods(config)
+    check_config(config)
     REPORTER.set(TerminalReporter(quiet=options.json))
     prepare_engine(find_home(config), options.verbose)
     from flows.train import train

@@ -39,8 +39,13 @@ class ImageListing:
     notes: list[Note] = field(default_factory=list)
 
 
+def own_folders(cache_dir: Path | None) -> set[Path]:
+    """Folders inside a source that are ours: the cache, and the home it lies in with its reports."""
+    return set() if cache_dir is None else {cache_dir.resolve(), cache_dir.resolve().parent}
+
+
 def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
-    """Find the images below a folder; hidden files and folders and the folder `skip` are passed over."""
+    """Find the images below a folder; hidden files and folders and our own (cache `skip`) are passed over."""
     images: dict[str, Path] = {}
     notes: list[Note] = []
     for name, path in _walk(folder, skip):
@@ -59,7 +64,7 @@ def holds_images(folder: Path, skip: Path | None = None) -> bool:
 
 def _walk(folder: Path, skip: Path | None) -> Iterator[tuple[str, Path]]:
     """Relative POSIX path and path of each visible file, each folder once."""
-    skipped = None if skip is None else skip.resolve()
+    skipped = own_folders(skip)
     seen: set[tuple[int, int]] = set()
     for top, folders, files in os.walk(folder, followlinks=True, onerror=_refuse_folder):
         place = Path(top)
@@ -68,7 +73,9 @@ def _walk(folder: Path, skip: Path | None) -> Iterator[tuple[str, Path]]:
             folders.clear()  # a link to a folder already walked; following it might never end
             continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if _is_visible(name) and _resolved(top, name) != skipped)
+        folders[:] = sorted(
+            name for name in folders if _is_visible(name) and _resolved(top, name) not in skipped
+        )
         prefix = "" if place == folder else f"{place.relative_to(folder).as_posix()}/"
         yield from ((prefix + name, place / name) for name in sorted(files) if _is_visible(name))
 

@@ -12,7 +12,7 @@ from storage.sources.arff import ArffSource, find_label_xml
 from storage.sources.base import BUILTIN_NAMES, KINDS, UNDERSTOOD, Source, SourceOptions
 from storage.sources.builtin import open_builtin
 from storage.sources.columns import CSV_SUFFIXES, column_names, read_header
-from storage.sources.image_files import holds_images, is_image_name
+from storage.sources.image_files import holds_images, is_image_name, own_folders
 from storage.sources.image_folder import IMAGES, ImageFolder, find_label_file
 from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
 from storage.sources.sparse_text import SparseSource, find_labels, find_matrix
@@ -135,7 +135,7 @@ def _recognise_folder(folder: Path, options: SourceOptions, cache_dir: Path) -> 
 
 def _images_below(folder: Path, cache_dir: Path) -> bool:
     below = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return any(holds_images(p, skip=cache_dir) for p in below if p.resolve() != cache_dir.resolve())
+    return any(holds_images(p, skip=cache_dir) for p in below if p.resolve() not in own_folders(cache_dir))
 
 
 def _data_sets(folder: Path) -> list[tuple[str, Path]]:

@@ -1,0 +1,167 @@
+"""The one configuration: where values come from, what is refused, and what is shown."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flows.config import RunConfig, find_home, load_config, place_from, show_config
+from flows.pipeline import check_config, check_places, compared_methods, method_params
+from storage.errors import ConfigError
+
+
+def toml(folder: Path, text: str) -> Path:
+    file = folder / "c.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_defaults_are_a_run_of_the_demo() -> None:
+    config = load_config(None)
+    assert config == RunConfig()
+    assert config.source.path == "demo"
+    assert config.embedding.methods == ("mlda", "multilabel_dle")
+    check_config(config)
+
+
+def test_file_then_overrides_then_what_was_given(tmp_path: Path) -> None:
+    file = toml(tmp_path, "workers = 1\n[evaluation]\nfolds = 3\nseed = 3\n[affinity]\nn_neighbors = 3\n")
+    config = load_config(
+        file,
+        ["evaluation.folds=4", "affinity.n_neighbors=4"],
+        affinity={"n_neighbors": 5, "weights": None},
+        workers=None,
+    )
+    assert (config.workers, config.evaluation.seed, config.evaluation.folds) == (1, 3, 4)
+    assert (config.affinity.n_neighbors, config.affinity.weights) == (5, "gaussian")
+
+
+def test_a_method_replaces_methods(tmp_path: Path) -> None:
+    file = toml(tmp_path, '[embedding]\nmethods = ["mlda", "dle"]\n')
+    assert load_config(file, ["embedding.method=svm"]).embedding.methods == ("svm",)
+    with pytest.raises(ConfigError, match=r"embedding\.method: unknown key, did you mean methods\?"):
+        load_config(toml(tmp_path, '[embedding]\nmethods = ["mlda"]\nmethod = "dle"\n'))
+
+
+class TestPaths:
+    def test_of_a_file_count_from_its_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "there").mkdir()
+        (tmp_path / "there" / "l.csv").write_text("")
+        monkeypatch.chdir(tmp_path)
+        text = '[source]\npath = "pictures"\nlabels = "l.csv"\nedges = "../e.csv"\n'
+        source = load_config(toml(Path("there"), text)).source
+        assert Path(source.path) == tmp_path / "there" / "pictures"
+        assert Path(str(source.labels)) == tmp_path / "there" / "l.csv"
+        assert Path(str(source.edges)).resolve() == tmp_path / "e.csv"
+
+    def test_labels_may_name_a_column(self, tmp_path: Path) -> None:
+        assert load_config(toml(tmp_path, '[source]\nlabels = "genre"\n')).source.labels == "genre"
+
+    @pytest.mark.parametrize("name", ["demo", "iris"])
+    def test_a_built_in_set_is_no_path(self, tmp_path: Path, name: str) -> None:
+        assert load_config(toml(tmp_path, f'[source]\npath = "{name}"\n')).source.path == name
+
+    def test_a_tilde_is_the_users_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/me")
+        assert place_from(tmp_path, "~/x") == "/home/me/x"
+        assert place_from(tmp_path, "/abs") == "/abs"
+        assert place_from(tmp_path, "x") == str(tmp_path / "x")
+        assert place_from(tmp_path, "") == ""
+
+    def test_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("LABELSCAPE_HOME", raising=False)
+        assert find_home(RunConfig()) == tmp_path / ".labelscape"
+        monkeypatch.setenv("LABELSCAPE_HOME", "env")
+        assert find_home(RunConfig()) == tmp_path / "env"
+        assert find_home(RunConfig(home="given")) == tmp_path / "given"
+
+    def test_the_source_may_not_be_the_home(self, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match="both the source and the home"):
+            check_places(load_config(None, home=str(tmp_path), source={"path": str(tmp_path / ".")}))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["afinity.x=1"], r"afinity: unknown key, did you mean affinity\?"),
+        (["evaluation.fold=3"], r"evaluation\.fold: unknown key, did you mean folds\?"),
+        (["report.qqqqq=3"], r"report\.qqqqq: unknown key; known: thumbnails"),
+        (["evaluation.folds=1"], r"evaluation\.folds: .*greater than or equal to 2 \(got 1\)"),
+        (["evaluation.folds=many"], r"evaluation\.folds: .*integer.* \(got 'many'\)"),
+        (["features.grid=[8]"], r"features\.grid\.1: Field required"),
+        (["features.grid=[8, 65]"], r"features\.grid: grid=\(8, 65\): both .* between 1 and 64"),
+        (["features.moments=[]"], r"features\.moments: .*at least 1 item"),
+        (["embedding.methods=[]"], r"embedding\.methods: .*at least 1 item"),
+        (["affinity.sigma=0"], r"affinity\.sigma: sigma=0\.0: must be above 0"),
+        (["affinity.sigma=nan"], r"affinity\.sigma.*finite"),
+        (["embedding.params.svm.C=nan"], r"svm\.C=nan: must be a finite number"),
+        (["embedding.params.svm=3"], r"embedding\.params\.svm: .*dictionary"),
+        (["source.label_separator=::"], r"source\.label_separator: .*at most 1 character"),
+        (["evaluation=3"], r"evaluation: is a table of settings, \[evaluation\] \(got 3\)"),
+        (["=3"], r"--set '=3': expected KEY=VALUE"),
+        (["folds"], r"--set 'folds': expected KEY=VALUE"),
+        (["name=x", "name.y=1"], r"--set name\.y: name is a value, not a table"),
+        (["zzz=1", "workers=-1"], r"(?s)workers: .*zzz: unknown key.*config --show"),
+    ],
+)
+def test_refusals_name_the_key(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config(None, overrides)
+
+
+def test_a_refusal_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"c\.toml does not fit"):
+        load_config(toml(tmp_path, "zzz = 1\n"))
+    with pytest.raises(ConfigError, match=r"c\.toml: is not valid TOML \(.*line 2"):
+        load_config(toml(tmp_path, "a = 1\nb = \n"))
+    (tmp_path / "c.toml").write_bytes(b'name = "caf\xe9"\n')
+    with pytest.raises(ConfigError, match=r"c\.toml: is not valid TOML"):
+        load_config(tmp_path / "c.toml")
+    with pytest.raises(ConfigError, match=r"gone\.toml: cannot be read \(No such file"):
+        load_config(tmp_path / "gone.toml")
+
+
+def test_a_given_table_does_not_paper_over_a_bad_one() -> None:
+    with pytest.raises(ConfigError, match=r"source: is a table of settings.*\(got 3\)"):
+        load_config(None, ["source=3"], source={"path": "iris"})
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+values = st.one_of(
+    st.booleans(), st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False), texts
+)
+names = st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)
+tables = st.dictionaries(names, st.one_of(values, st.lists(values, max_size=3)), max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=texts, drop=st.lists(texts, max_size=3), params=st.dictionaries(names, tables, max_size=2))
+def test_every_configuration_is_shown_as_toml_that_says_the_same(
+    name: str, drop: list[str], params: dict[str, dict[str, object]]
+) -> None:
+    config = RunConfig.model_validate(
+        {"name": name, "source": {"drop_labels": drop}, "embedding": {"params": params}}
+    )
+    assert RunConfig.model_validate(tomllib.loads(show_config(config))) == config
+
+
+def test_baselines_stand_beside_the_methods_once() -> None:
+    config = load_config(None, ["embedding.methods=svm, mlda", "evaluation.baselines=['1nn', 'svm']"])
+    assert compared_methods(config) == ["svm", "mlda", "1nn"]
+
+
+def test_own_parameters_win_over_shared_ones() -> None:
+    config = load_config(None, ["embedding.n_components=3", "embedding.params.dle={n_components = 2}"])
+    assert method_params(config, "mlda") == {"n_components": 3}
+    assert method_params(config, "dle") == {"n_components": 2}
+    assert method_params(config, "svm") == {}
+
+
+@pytest.mark.parametrize("uri", ["/a/folder", "file:///a", "sqlite:///"])
+def test_an_address_that_keeps_no_runs_is_refused_before_any_work(uri: str) -> None:
+    with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
+        check_places(load_config(None, [f"tracking.uri={uri}"]))
+    check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))
