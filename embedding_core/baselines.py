@@ -1,5 +1,6 @@
 """Plain methods that every comparison shows beside the papers' methods."""
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,10 @@ class InputNeighbors(BaseEstimator):
         return decide_labels(self.predict_scores(X))
 
 
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, Real) and value > 0  # type: ignore[operator]
+
+
 class ScaledSVM(BaseEstimator):
     """One support vector machine a label on z-scored features.
 
@@ -80,9 +85,9 @@ class ScaledSVM(BaseEstimator):
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""
-        if not self.C > 0:
+        if not _is_positive(self.C):
             raise InvalidInput(f"C={self.C!r}; expected a positive number.")
-        if self.gamma != "scale" and (isinstance(self.gamma, str) or not self.gamma > 0):
+        if self.gamma != "scale" and not _is_positive(self.gamma):
             raise InvalidInput(f"gamma={self.gamma!r}; expected a positive number or 'scale'.")
         X, indicator = as_labelled_features(X, Y)
         self.scaler_ = Scaler("zscore").fit(X)

@@ -37,16 +37,6 @@ class Score(NamedTuple):
     value: float
 
 
-class FoldScore(NamedTuple):
-    """A score with the method and the fold it belongs to: one row of a comparison."""
-
-    method: str
-    classifier: str
-    fold: int
-    metric: str
-    value: float
-
-
 class Summary(NamedTuple):
     """Mean over folds, and standard deviation over folds (n - 1; 0 for a single fold)."""
 

@@ -7,6 +7,7 @@ import argparse
 import importlib
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +30,9 @@ _COMMANDS = {
     "serve": ("operate", "serve", "run on a schedule from this process"),
     "deploy": ("operate", "deploy", "register a schedule on a work pool for a worker"),
 }
+
+
+_RESUMABLE = ("run", "stage")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -110,7 +114,7 @@ def _add_operate(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted."""
+    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser()
     options = parser.parse_args(arguments)
@@ -128,11 +132,13 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
     from flows.terminal import tell
 
     module, function, _ = _COMMANDS[options.command]
+    if options.command in _RESUMABLE:
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         return int(getattr(importlib.import_module(f"flows.commands.{module}"), function)(options))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         tell("interrupted; finished stages are kept.")
-        code = 130
+        code = 143 if isinstance(stop, _Terminated) else 130
     except BrokenPipeError:
         # The reader of a pipe went away (for instance `head`): nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -141,9 +147,17 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         code = _explain(error, options.verbose)
         if _is_wrong_command(error):
             return code
-    if options.command in ("run", "stage"):
+    if options.command in _RESUMABLE:
         tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
     return code
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, as systemd, cron and containers send it: the same tidy end as Ctrl-C."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise _Terminated
 
 
 def _is_wrong_command(error: Exception) -> bool:

@@ -137,6 +137,8 @@ def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
                 _merge(table, value)
         elif value is not None:
             values[key] = value
+            if key == "methods":  # names given on the command line replace a file's `method` too
+                values.pop("method", None)
 
 
 def _explain(error: ValidationError, file: Path | None) -> str:

@@ -4,7 +4,7 @@ import logging
 import os
 from pathlib import Path
 
-from flows.services import running
+from flows.services import check_answers, running
 from storage.disk import store_errors
 
 # Defaults only: whatever the user has set stands.
@@ -14,6 +14,8 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
+    # Served runs start with `python -m`, where a tasks.py of the current folder would hide our package.
+    "PYTHONSAFEPATH": "1",
 }
 
 # Prefect's senders log under names of their own, which its level does not reach.
@@ -34,6 +36,8 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         for name in _WORKERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
+    if "PREFECT_API_URL" in os.environ:
+        check_answers(os.environ["PREFECT_API_URL"])
     if has_own_prefect():
         return
     with store_errors(home / "prefect"):

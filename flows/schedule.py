@@ -2,15 +2,13 @@
 
 import contextlib
 import os
-import urllib.error
-import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.config import RunConfig, find_home
-from flows.services import running
+from flows.services import NO_SERVER, check_answers, running
 from storage.errors import ConfigError, ServiceError
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 ENTRYPOINT = "flows.train.train"
 TAGS = ["labelscape"]
 POOL_TYPE = "process"
-_NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a server that runs."
 
 
 def serve(
@@ -92,6 +89,7 @@ def deploy(
             tags=TAGS,
             concurrency_limit=1,
             work_pool_name=pool,
+            job_variables={"env": {"PYTHONSAFEPATH": "1"}},
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         _ensure_pool(pool)
@@ -170,8 +168,8 @@ def _connected(home: Path) -> Iterator[str]:
     services = running(home)
     api = PREFECT_API_URL.value() or (services.prefect_url if services else None)
     if api is None:
-        raise ServiceError(f"a schedule needs a Prefect server and none is running. {_NO_SERVER}")
-    _check_answers(api)
+        raise ServiceError(f"a schedule needs a Prefect server and none is running. {NO_SERVER}")
+    check_answers(api)
     with temporary_settings({PREFECT_API_URL: api}):
         yield api
 
@@ -193,17 +191,6 @@ def _paused_afterwards(deployment: str) -> Iterator[None]:
         # A server that has gone first schedules nothing either.
         with contextlib.suppress(ObjectNotFound, HTTPError), get_client(sync_client=True) as client:
             client.pause_deployment(client.read_deployment_by_name(deployment).id)
-
-
-def _check_answers(api: str) -> None:
-    if not api.startswith(("http://", "https://")):
-        raise ServiceError(f"PREFECT_API_URL={api!r} is no http address. {_NO_SERVER}")
-    try:
-        urllib.request.urlopen(f"{api.rstrip('/')}/health", timeout=5).close()  # noqa: S310 (checked above)
-    except urllib.error.HTTPError as error:
-        error.close()  # it answers, if only to say that it wants a login
-    except OSError as error:
-        raise ServiceError(f"no Prefect server answers at {api} ({error}). {_NO_SERVER}") from None
 
 
 def _ensure_pool(pool: str) -> None:

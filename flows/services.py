@@ -8,6 +8,8 @@ import os
 import socket
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -29,6 +31,7 @@ _FOREIGN = (
     "MLFLOW_TRACKING_URI",
     "MLFLOW_BACKEND_STORE_URI",
 )
+NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a server that runs."
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,18 @@ def running(home: Path) -> Services | None:
         return None
     started = str(json.loads(_record(home.resolve()).read_text(encoding="utf-8"))["started"])
     return Services(found[0], found[1], started)
+
+
+def check_answers(api: str) -> None:
+    """Refuse the address of a Prefect server that is not there, at once and in one line."""
+    if not api.startswith(("http://", "https://")):
+        raise ServiceError(f"PREFECT_API_URL={api!r} is no http address. {NO_SERVER}")
+    try:
+        urllib.request.urlopen(f"{api.rstrip('/')}/health", timeout=5).close()  # noqa: S310 (checked above)
+    except urllib.error.HTTPError as error:
+        error.close()  # it answers, if only to say that it wants a login
+    except OSError as error:
+        raise ServiceError(f"no Prefect server answers at {api} ({error}). {NO_SERVER}") from None
 
 
 def _start(name: str, home: Path, port: int) -> Service:

@@ -61,11 +61,6 @@ def texts(values: Sequence[str | None]) -> pa.Array:
     return pa.array(list(values), pa.string())
 
 
-def blobs(values: Sequence[bytes]) -> pa.Array:
-    """A column of bytes; large, since one report or model may pass 2 GB."""
-    return pa.array(list(values), pa.large_binary())
-
-
 def vectors(values: np.ndarray, dtype: type[np.generic]) -> pa.Array:
     """A matrix as one fixed-size list a row; never null, since pyarrow cannot read null ones from Parquet."""
     if values.ndim != 2 or values.shape[1] == 0:

@@ -6,7 +6,7 @@ import pytest
 
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
-from embedding_core.evaluation import FoldScore, evaluate_fold, hide_labels, predict_fold, summarise
+from embedding_core.evaluation import evaluate_fold, hide_labels, predict_fold, summarise
 from embedding_core.folds import stratified_folds
 from embedding_core.metrics import METRICS, multilabel_metrics
 from embedding_core.neighbors import NeighborLabels
@@ -140,8 +140,8 @@ def test_a_class_missing_from_the_training_rows_is_scored():
 
 
 def test_mean_and_spread_over_folds():
-    rows = [FoldScore("m", "1nn", fold, "lrap", value) for fold, value in enumerate([0.2, 0.4, 0.9])]
-    rows.append(FoldScore("m", "10nn", 0, "lrap", 0.7))
+    rows = [("m", "1nn", fold, "lrap", value) for fold, value in enumerate([0.2, 0.4, 0.9])]
+    rows.append(("m", "10nn", 0, "lrap", 0.7))
     found = summarise(rows)
     assert found["m", "1nn", "lrap"] == pytest.approx((0.5, np.std([0.2, 0.4, 0.9], ddof=1)))
     assert found["m", "10nn", "lrap"] == (0.7, 0.0)
@@ -197,7 +197,7 @@ def test_emotions_reaches_the_known_figures(shared_data, method, classifier, kno
     figures of ten draws are averaged; a draw alone can miss by more than 0.02."""
     X, Y, _ = read_table(shared_data / "emotions" / "emotions.parquet")
     rows = [
-        FoldScore(method, score.classifier, fold, score.metric, score.value)
+        (method, score.classifier, fold, score.metric, score.value)
         for seed in range(10)
         for fold, (train, test) in enumerate(stratified_folds(Y, 5, seed))
         for score in evaluate_fold(method, None, X, Y, train, test, n_neighbors=(1,))

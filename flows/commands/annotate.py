@@ -15,7 +15,7 @@ def annotate(options: argparse.Namespace) -> int:
     """Write labels with scores; say how many of each, and what was skipped."""
     done = annotate_items(
         Path(options.folder),
-        open_tracker(options.uri),
+        open_tracker(options),
         options.run,
         options.method,
         Path(options.out or "annotations"),

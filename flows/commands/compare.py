@@ -21,7 +21,7 @@ def compare(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
         )
-    tracker = open_tracker(options.uri)
+    tracker = open_tracker(options)
     experiment = options.experiment or _newest_experiment(tracker)
     runs = sort_runs(tracker.runs(experiment), options.sort_by)
     if not options.all:

@@ -2,7 +2,8 @@
 
 import argparse
 
-from flows.config import RunConfig, find_home, load_config
+from flows.commands.options import read_config, read_default_config
+from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine
 from flows.terminal import show
 
@@ -12,7 +13,9 @@ def up(options: argparse.Namespace) -> int:
     from flows.services import up as start
 
     services = start(
-        find_home(load_config(None)), prefect_port=options.prefect_port, mlflow_port=options.mlflow_port
+        find_home(read_default_config(options)),
+        prefect_port=options.prefect_port,
+        mlflow_port=options.mlflow_port,
     )
     show(f"Prefect  {services.prefect_ui}\nMLflow   {services.mlflow_url}\nStop both with: labelscape down")
     return 0
@@ -22,7 +25,7 @@ def down(options: argparse.Namespace) -> int:
     """Stop both servers."""
     from flows.services import down as stop
 
-    show("stopped" if stop(find_home(load_config(None))) else "nothing was running")
+    show("stopped" if stop(find_home(read_default_config(options))) else "nothing was running")
     return 0
 
 
@@ -48,7 +51,6 @@ def deploy(options: argparse.Namespace) -> int:
 
 def _checked(options: argparse.Namespace) -> RunConfig:
     """The configuration of a schedule, refused here and now rather than at night."""
-    from flows.commands.options import read_config
     from flows.pipeline import check_config
 
     config = read_config(options)

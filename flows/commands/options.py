@@ -20,6 +20,11 @@ def read_config(options: argparse.Namespace) -> RunConfig:
     )
 
 
+def read_default_config(options: argparse.Namespace) -> RunConfig:
+    """Configuration of a command that takes none: labelscape.toml of this folder, if it is there."""
+    return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=options.home)
+
+
 def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:
     if given is None:
         return (DEFAULT_FILE, None) if DEFAULT_FILE.is_file() else (None, None)

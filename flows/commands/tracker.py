@@ -1,13 +1,17 @@
 """The tracker a command reads from."""
 
-from flows.config import find_home, load_config
+import argparse
+
+from flows.commands.options import read_default_config
+from flows.config import find_home
 from flows.engine import prepare_engine
 from storage.tracking import Tracker
 from tasks.tracking import make_tracker
 
 
-def open_tracker(uri: str | None) -> Tracker:
-    """The tracker of the home folder, or of a given address."""
-    home = find_home(load_config(None))
+def open_tracker(options: argparse.Namespace) -> Tracker:
+    """The tracker at `--uri`, else where runs of this folder are tracked."""
+    config = read_default_config(options)
+    home = find_home(config)
     prepare_engine(home)
-    return make_tracker(uri, home)
+    return make_tracker(options.uri or config.tracking.uri, home)
