@@ -19,6 +19,8 @@ from tasks.reporter import Reporter
 from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
 
+_SHOWN = 3
+
 
 @dataclass(frozen=True)
 class StageStatus:
@@ -136,9 +138,9 @@ def explain(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         if before["code"].get(module) != now["code"].get(module)
     )
     if code:
-        reasons.append(
-            "code of " + ", ".join(f"{module.replace('.', '/')}.py" for module in code) + " changed"
-        )
+        shown = ", ".join(f"{module.replace('.', '/')}.py" for module in code[:_SHOWN])
+        more = f" and {len(code) - _SHOWN} more modules" if len(code) > _SHOWN else ""
+        reasons.append(f"code of {shown}{more} changed")
     inputs = [name for name in now["inputs"] if before["inputs"].get(name) != now["inputs"][name]]
     if inputs:
         reasons.append(f"data: {', '.join(inputs)} changed")
