@@ -20,6 +20,14 @@ from tasks.stage import Stage, Workspace, run_stage
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+UNTRACKED = ("--set", "tracking.enabled=false")
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What a command that was refused must not leave behind."""
+    return [*folder.rglob("*.tmp"), *folder.rglob("*.part"), *folder.rglob("crash-*")]
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder of real data sets; tests that need it are skipped where it is not at hand."""
