@@ -257,5 +257,5 @@ class TestRealServer:
         found = deployment_named(client, "labelscape-train/nightly")
         assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])
         assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("labelscape", 1)
-        assert found.job_variables == {"working_dir": str(tmp_path)}
+        assert found.job_variables == {"working_dir": str(tmp_path), "env": {"PYTHONSAFEPATH": "1"}}
         wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
