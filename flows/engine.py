@@ -10,6 +10,7 @@ from storage.disk import store_errors
 # Defaults only: whatever the user has set stands.
 _DEFAULTS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
     # A cold start under load has been seen to pass Prefect's own limit of 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -49,7 +50,16 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
         os.environ["PREFECT_API_URL"] = services.prefect_url
 
 
+def starts_server() -> bool:
+    """Whether a flow of this process will start a Prefect server for itself, as far as that can be seen."""
+    return "PREFECT_API_URL" not in os.environ and not _profile().exists()
+
+
 def has_own_prefect() -> bool:
     """Whether the user has set Prefect up."""
     named = any(name in os.environ for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_PROFILE"))
-    return named or (Path.home() / ".prefect" / "profiles.toml").exists()
+    return named or _profile().exists()
+
+
+def _profile() -> Path:
+    return Path.home() / ".prefect" / "profiles.toml"

@@ -81,7 +81,8 @@ def _bar(title: str, total: int) -> Iterator[Advance]:
 
 def _draw(title: str, done: int, total: int, elapsed: float) -> str:
     columns = shutil.get_terminal_size().columns - 1
-    left = f", {elapsed / done * (total - done):.0f} s left" if done else ""
+    # The first pieces may wait for a compiler, so that a guess from them would frighten.
+    left = f", {elapsed / done * (total - done):.0f} s left" if done and elapsed >= 2 else ""
     tail = f" {done}/{total}{left}"
     width = max(5, min(30, columns - len(title) - len(tail) - 8))
     filled = round(width * done / total)

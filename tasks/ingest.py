@@ -7,6 +7,7 @@ from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
 from storage.sources import Collection, Source, SourceOptions, open_source
 from storage.sources.base import combine_digests
+from storage.sources.builtin import DemoSource
 from storage.store import Artifact, Store
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace
@@ -18,7 +19,10 @@ _PATHS = {"path", "labels", "edges", "strict"}
 def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
     """Recognise the source by what it is."""
     options = SourceOptions(**settings.model_dump(exclude={"edges"}))
-    return open_source(options, workspace.cache_dir)
+    source = open_source(options, workspace.cache_dir)
+    if isinstance(source, DemoSource) and not source.is_drawn(workspace.cache_dir):
+        workspace.reporter.say_once("drawing the demo collection, once")
+    return source
 
 
 def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Stage:

@@ -5,7 +5,7 @@ import json
 
 from flows.commands.options import read_config
 from flows.config import RunConfig, find_home
-from flows.engine import prepare_engine
+from flows.engine import prepare_engine, starts_server
 from flows.terminal import REPORTER, TerminalReporter, show
 
 
@@ -26,8 +26,11 @@ def _execute(config: RunConfig, options: argparse.Namespace, refresh: list[str],
 
     check_stages([*refresh, *([until] if until else []), *([options.name] if "name" in options else [])])
     check_config(config)
-    REPORTER.set(TerminalReporter(quiet=options.json))
+    reporter = TerminalReporter(quiet=options.json)
+    REPORTER.set(reporter)
     prepare_engine(find_home(config), options.verbose)
+    if starts_server():
+        reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
     from flows.train import train
 
     result = train(config, refresh=refresh, until=until)

@@ -33,12 +33,20 @@ class DemoSource:
         """Draw the collection where it is not there yet, and read it."""
         return self._folder(cache_dir).read(cache_dir)
 
+    def is_drawn(self, cache_dir: Path) -> bool:
+        """Whether an earlier use left the collection there."""
+        return _demo_folder(cache_dir).is_dir()
+
     def _folder(self, cache_dir: Path) -> ImageFolder:
         from storage.sources.demo import write_demo
 
-        folder = cache_dir / "demo"
+        folder = _demo_folder(cache_dir)
         write_demo(folder)
         return ImageFolder(folder, find_label_file(folder), self.options)
+
+
+def _demo_folder(cache_dir: Path) -> Path:
+    return cache_dir / "demo"
 
 
 @dataclass(frozen=True)
