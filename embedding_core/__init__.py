@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from embedding_core.discriminant.dle import DLE, MultiLabelDLE
     from embedding_core.discriminant.mlda import MLDA
+    from embedding_core.discriminant.projections import DiscriminativeProjections
     from embedding_core.errors import InvalidInput
+    from embedding_core.row_blocks import RowBlocks
 
 _EXPORTS = {
     "DLE": "embedding_core.discriminant.dle",
+    "DiscriminativeProjections": "embedding_core.discriminant.projections",
     "MLDA": "embedding_core.discriminant.mlda",
     "MultiLabelDLE": "embedding_core.discriminant.dle",
     "InvalidInput": "embedding_core.errors",
+    "RowBlocks": "embedding_core.row_blocks",
 }
 
-__all__ = ["DLE", "MLDA", "InvalidInput", "MultiLabelDLE"]
+__all__ = ["DLE", "MLDA", "DiscriminativeProjections", "InvalidInput", "MultiLabelDLE", "RowBlocks"]
 
 
 def __getattr__(name: str) -> Any:

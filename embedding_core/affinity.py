@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import (
+    check_affinity,
     check_sigma,
     find_knn_edges,
     gaussian_of,
@@ -46,6 +48,29 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
         return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
     squared = squared_distances(X)
     return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
+
+
+def check_given_graph(W: Any, n: int) -> Any:
+    """`graphs.check_affinity`, but a sparse graph that is right as it stands is not copied.
+
+    A graph of a million items takes some 250 MB; the general check holds several such matrices at once, this
+    one a transposed copy.
+    """
+    if not (sp.issparse(W) and W.format == "csr" and W.dtype == np.float64 and W.shape == (n, n)):
+        return check_affinity(W, n)
+    W = sp.csr_array(W)
+    reverse = W.T.tocsr()
+    fine = (
+        W.has_canonical_format
+        and W.nnz > 0
+        and W.data.min() > 0  # false for NaN too
+        and np.isfinite(W.data.max())
+        and not W.diagonal().any()
+        and np.array_equal(W.indptr, reverse.indptr)
+        and np.array_equal(W.indices, reverse.indices)
+        and np.array_equal(W.data, reverse.data)
+    )
+    return W if fine else check_affinity(W, n)
 
 
 def check_sigma_choice(sigma: Any) -> None:

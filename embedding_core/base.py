@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, as_indicator
+from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
 
 
 @dataclass(frozen=True)
@@ -39,20 +40,32 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix of shape (m, p)
+        X : array, DataFrame, CSR matrix or RowBlocks of shape (m, p)
 
         Returns
         -------
         ndarray of shape (m, r)
         """
         check_is_fitted(self)
-        return np.asarray(self._check_items(X, reset=False) @ self.projection_)
+        return project_rows(self._check_items(X, reset=False), self.projection_)
 
     def _check_items(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, RowBlocks):
+            return self._check_row_blocks(X, reset)
         try:
             return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         except ValueError as error:
             raise InvalidInput(str(error)) from error
+
+    def _check_row_blocks(self, X: RowBlocks, reset: bool) -> Any:
+        """Check shape and type; every pass over the blocks checks their numbers."""
+        if X.dtype not in (np.float32, np.float64):
+            raise InvalidInput(f"The blocks of X hold {X.dtype}; give float32 or float64.")
+        n, p = X.shape
+        if n <= p:  # wide data are solved in their row space, which is no larger than a p x p matrix
+            return self._check_items(load_rows(X), reset)
+        self._check_items(next(X.iter_blocks())[1], reset)
+        return X
 
     def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
         """Validate parameters, items and labels, in this order."""
@@ -109,7 +122,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         self.projection_ = fix_signs(solution.projection[:, :r])
         self.eigenvalues_ = solution.eigenvalues[:r].copy()
-        self.embedding_ = np.asarray(X @ self.projection_)
+        self.embedding_ = project_rows(X, self.projection_)
         self.classes_ = target.classes
         return self
 

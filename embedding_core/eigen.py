@@ -109,16 +109,21 @@ def _thin_whitening(C: NDArray[np.float64]) -> Whitening:
     return Whitening(C.shape[1], lambda H: solve(C.T @ H), lambda P: C @ solve(P))
 
 
-def pivoted_cholesky(S: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+def pivoted_cholesky(
+    S: NDArray[np.float64], least: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return C (d, r) lower trapezoidal and an order of rows with S[order][:, order] = C C^T.
 
-    What remains below 8 d eps of the largest diagonal entry is taken for rounding. `S` is overwritten where
-    its memory layout allows.
+    What remains below 8 d eps of the largest diagonal entry, or below `least`, is taken for rounding. `S` is
+    overwritten where its memory layout allows.
     """
     d = len(S)
     if d == 0:
         return np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
-    tolerance = 8 * d * EPS * max(float(np.diag(S).max()), 0.0)
+    largest = max(float(np.diag(S).max()), 0.0)
+    tolerance = max(8 * d * EPS * largest, least)
+    if largest <= tolerance:  # dpstrf asks no tolerance of its first pivot
+        return np.zeros((d, 0)), np.arange(d)
     C, pivots, rank, _ = scipy.linalg.lapack.dpstrf(S.T, tol=tolerance, lower=1, overwrite_a=1)
     for column in range(1, rank):
         C[:column, column] = 0.0
@@ -144,7 +149,12 @@ def compress_factor(H: NDArray[np.float64], S_w: NDArray[np.float64]) -> NDArray
     The rank is judged against the total scatter H H^T + S_w of each feature: a class difference below 1e-11
     of a feature's spread is rounding. Whitening by an ill-conditioned S_w would blow it up to a component.
     """
-    length = np.sqrt((H**2).sum(axis=1) + np.maximum(np.diag(S_w), 0.0))
+    return compress_by_spread(H, np.diag(S_w))
+
+
+def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`compress_factor` with the diagonal of S_w alone."""
+    length = np.sqrt((H**2).sum(axis=1) + np.maximum(within, 0.0))
     length[length == 0] = 1.0
     U, values = thin_svd(H / length[:, None], floor=1e-11)
     return length[:, None] * (U * np.sqrt(values))
@@ -192,7 +202,7 @@ def _dense_row_space(X: NDArray[Any]) -> RowSpace:
 
 def _sparse_row_space(X: Any) -> RowSpace:
     """X X^T = T T^T by pivoted Cholesky, T triangular but for the order of its rows."""
-    C, order = pivoted_cholesky(_gram(X))
+    C, order = pivoted_cholesky(gram_matrix(X))
     T = np.empty(C.shape)
     T[order] = C
     head = order[: C.shape[1]]
@@ -205,11 +215,13 @@ def _sparse_row_space(X: Any) -> RowSpace:
     return RowSpace(T, lift)
 
 
-def _gram(X: Any) -> NDArray[np.float64]:
+def gram_matrix(X: Any) -> NDArray[np.float64]:
     """X X^T of a sparse matrix as a dense one, block by block: its sparse form may be larger."""
     n = X.shape[0]
     X64 = X.astype(np.float64)
     G = np.empty((n, n))
     for start in range(0, n, BLOCK_ROWS):
-        G[start : start + BLOCK_ROWS] = (X64[start : start + BLOCK_ROWS] @ X64.T).toarray()
+        rows, later = slice(start, start + BLOCK_ROWS), slice(start, n)
+        G[rows, later] = (X64[rows] @ X64[later].T).toarray()
+        G[later, rows] = G[rows, later].T
     return G

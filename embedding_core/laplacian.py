@@ -1,10 +1,13 @@
 """Graph Laplacians as operators, with a low-rank label term.
 
 W = W_X + beta W_L with W_L = Y_n C Y_n^T (Eq. 16 and 18 of DLE), where the rows of Y_n are y_i / |y_i|. W_L
-links almost all pairs; it is only ever applied as a product of thin matrices.
+links almost all pairs; it is only ever applied as a product of thin matrices, and Y_n itself exists in blocks
+of rows alone.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,38 +15,69 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from embedding_core.neighbor_sums import NeighborSums
+from embedding_core.row_blocks import RowBlocks, row_blocks
+
 _BLOCK_ROWS = 4096
-_BLOCK_COLUMNS = 128
+_BLOCK_COLUMNS = 96
 
 
 @dataclass(frozen=True)
 class LabelAffinity:
-    """W_L = Y_n C Y_n^T, Eq. 18 of DLE: `rows` is Y_n (n, K), `correlation` C (K, K)."""
+    """W_L = Y_n C Y_n^T, Eq. 18 of DLE: `Y` (n, K) int8 with 0/1, `correlation` C (K, K)."""
 
-    rows: NDArray[np.float64]
+    Y: NDArray[np.int8]
     correlation: NDArray[np.float64]
 
     @property
+    def rows(self) -> NDArray[np.float64]:
+        """Y_n as one matrix (n, K)."""
+        return self.block(slice(None))
+
+    def block(self, rows: slice) -> NDArray[np.float64]:
+        """Rows of Y_n; an item without a label has zeros."""
+        Y_f = self.Y[rows].astype(np.float64)
+        return Y_f / np.sqrt(np.maximum(Y_f.sum(axis=1, keepdims=True), 1.0))
+
+    @cached_property
     def degree(self) -> NDArray[np.float64]:
         """Row sums, the diagonal included."""
-        return self.rows @ (self.correlation @ self.rows.sum(axis=0))
+        total = self.correlation @ self._reduce(np.ones((len(self.Y), 1)))
+        return self._spread(total)[:, 0]
 
     @property
     def off_diagonal_sum(self) -> float:
         """Sum over all ordered pairs i != j."""
-        diagonal = np.einsum("ik,ik->", self.rows @ self.correlation, self.rows)
+        diagonal = sum(np.einsum("ik,ik->", B @ self.correlation, B) for _, B in self._blocks())
         return max(float(self.degree.sum() - diagonal), 0.0)
 
     def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """W_L V in O(n K) a column."""
-        return self.rows @ (self.correlation @ (self.rows.T @ V))
+        return self._spread(self.correlation @ self._reduce(V))
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        for start in range(0, len(self.Y), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            yield rows, self.block(rows)
+
+    def _reduce(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """Y_n^T V."""
+        sums = np.zeros((self.Y.shape[1], V.shape[1]))
+        for rows, B in self._blocks():
+            sums += B.T @ V[rows]
+        return sums
+
+    def _spread(self, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Y_n M."""
+        result = np.empty((len(self.Y), M.shape[1]))
+        for rows, B in self._blocks():
+            result[rows] = B @ M
+        return result
 
 
 def label_affinity(Y: NDArray[Any], correlation: NDArray[np.float64]) -> LabelAffinity:
     """Build W_L of 0/1 labels; an item without a label (a row of 0 or -1) is linked to nobody."""
-    Y_f = np.maximum(np.asarray(Y, dtype=np.float64), 0.0)
-    length = np.sqrt(Y_f.sum(axis=1, keepdims=True))
-    return LabelAffinity(np.divide(Y_f, length, out=np.zeros_like(Y_f), where=length > 0), correlation)
+    return LabelAffinity(np.maximum(np.asarray(Y, dtype=np.int8), 0), correlation)
 
 
 def balance_beta(W: Any, labels: LabelAffinity) -> float:
@@ -90,25 +124,49 @@ class GraphLaplacian(LinearOperator):
         return self
 
     def quadratic(self, X: Any) -> NDArray[np.float64]:
-        """X^T L X, a p x p matrix, for X (n, p) dense or CSR.
+        """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`.
 
-        Cost O(nnz(W) p + n p² + n p K); beside the result only blocks of columns of L X exist.
+        Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
+        RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
         """
-        A = self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
-        return (A + A.T) / 2
+        if sp.issparse(X):
+            A = self._quadratic_sparse(X)
+            return (A + A.T) / 2
+        return self._quadratic_dense(X)
 
-    def _quadratic_dense(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        n, p = X.shape
+    def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
+        """N + N^T for N = X^T (D / 2 - U) X, then the label term.
+
+        `panel` holds the columns at hand for all rows, to look neighbours up in. When a block is done, its
+        rows of the panel are not needed any more and take up the columns that come next.
+        """
+        p = X.shape[1]
         # L 1 = 0, so a shift changes nothing, except that D X and W X no longer cancel far from the origin
-        shift = X.mean(axis=0, dtype=np.float64)
-        A = np.zeros((p, p))
-        for column in range(0, p, _BLOCK_COLUMNS):
-            columns = slice(column, column + _BLOCK_COLUMNS)
-            L_X = self._matmat(np.asarray(X[:, columns], dtype=np.float64) - shift[columns])
-            for row in range(0, n, _BLOCK_ROWS):
-                rows = slice(row, row + _BLOCK_ROWS)
-                A[:, columns] += (np.asarray(X[rows], dtype=np.float64) - shift).T @ L_X[rows]
-        return A
+        shift = next(row_blocks(X, _BLOCK_ROWS))[1].mean(axis=0, dtype=np.float64)
+        streamed = isinstance(X, RowBlocks)
+        graph = NeighborSums(self.W, ordered=streamed)
+        half_degree = graph.half_degree
+        label_sums = np.zeros((p, 0))
+        if self.labels is not None:
+            half_degree = half_degree + self.beta / 2 * self.labels.degree
+            label_sums = np.zeros((p, len(self.labels.correlation)))
+        panel = _first_columns(X) if isinstance(X, RowBlocks) else X
+        width = panel.shape[1]
+        N = np.zeros((p, p))
+        for column in range(0, p, width):
+            columns, coming = slice(column, column + width), slice(column + width, column + 2 * width)
+            for rows, block in row_blocks(X, _BLOCK_ROWS):
+                X_b = block - shift
+                L_b = X_b[:, columns] * half_degree[rows, None]
+                graph.subtract_from(L_b, rows, panel[:, : L_b.shape[1]], shift[columns])
+                N[:, columns] += X_b.T @ L_b
+                if self.labels is not None and column == 0:
+                    label_sums += X_b.T @ self.labels.block(rows)
+                if streamed:
+                    panel[rows, : block[:, coming].shape[1]] = block[:, coming]
+        if self.labels is not None:
+            N -= self.beta / 2 * (label_sums @ self.labels.correlation @ label_sums.T)
+        return N + N.T
 
     def _quadratic_sparse(self, X: Any) -> NDArray[np.float64]:
         X64 = sp.csr_array(X).astype(np.float64)
@@ -119,6 +177,13 @@ class GraphLaplacian(LinearOperator):
             sums = X64.T @ self.labels.rows
             A -= self.beta * (sums @ self.labels.correlation @ sums.T)
         return A
+
+
+def _first_columns(X: RowBlocks) -> NDArray[Any]:
+    panel = np.empty((X.shape[0], min(_BLOCK_COLUMNS, X.shape[1])), dtype=X.dtype)
+    for rows, block in row_blocks(X, _BLOCK_ROWS):
+        panel[rows] = block[:, : panel.shape[1]]
+    return panel
 
 
 def _dense(M: Any) -> NDArray[np.float64]:

@@ -23,6 +23,9 @@ from embedding_core.errors import InvalidInput
 from embedding_core.method import Method, did_you_mean
 
 _DLE_PAPER = "H. Wang, H. Huang, C. Ding: Discriminant Laplacian Embedding"
+_PROJECTIONS_PAPER = (
+    "C. Wang, S. Mahadevan: Jointly Learning Data-Dependent Label and Locality-Preserving Projections"
+)
 _MLDA_PAPER = "H. Wang, C. Ding, H. Huang: Multi-label Linear Discriminant Analysis"
 
 
@@ -88,6 +91,20 @@ _ENTRIES = (
         multi_label=False,
         uses_graph=True,
         cost="n p min(n, p) + edges p + n p K",
+    ),
+    Method(
+        name="discriminative_projections",
+        title="Discriminative projections",
+        paper=_PROJECTIONS_PAPER,
+        equations="Sections 3.2-3.4, Theorem 1",
+        module="embedding_core.discriminant.projections",
+        attribute="DiscriminativeProjections",
+        role="projection",
+        inductive=True,
+        single_label=True,
+        multi_label=True,
+        uses_graph=True,
+        cost="n p min(n, p) + edges p + min(n, p)^3",
     ),
     _baseline("1nn", "1NN, input as given", "InputNeighbors", "n p a query", scale="none"),
     _baseline("1nn_zscore", "1NN, z-scored input", "InputNeighbors", "n p a query", scale="zscore"),

@@ -7,22 +7,35 @@ With Z (n, K) non-negative weights, l_i = sum_k Z_ik and w_k = sum_i Z_ik:
     S_t = S_b + S_w
 
 S_w is summed over blocks of rows of R, so it is positive semidefinite by construction and loses nothing to
-the difference S_t - S_b; no n x n matrix and no copy of X is made. For one label an item R is simply
-x_i - m_k. A feature that does not vary within classes, up to rounding, gets exact zeros in S_w.
+the difference S_t - S_b; no n x n matrix and no copy of X is made. Dense X is walked through twice, and only
+blocks of it, of Z and of R exist in float64. For one label an item R is simply x_i - m_k. A feature that does
+not vary within classes, up to rounding, gets exact zeros in S_w.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
+from embedding_core.row_blocks import BLOCK_ROWS, RowBlocks, row_blocks
 
 BLOCK_VALUES = 4_000_000
 _EPS = float(np.finfo(np.float64).eps)
+
+
+class ClassWeights(Protocol):
+    """Z (n, K) that gives rows when asked: an ndarray, or `label_blocks.LabelWeights`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Items and classes."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True)
@@ -44,14 +57,14 @@ class Scatter:
         return self.between + self.within
 
 
-def class_scatter(X: Any, Z: NDArray[np.float64]) -> Scatter:
+def class_scatter(X: Any, Z: ClassWeights) -> Scatter:
     """Compute the scatter of `X` under class weights `Z`.
 
     Parameters
     ----------
-    X : ndarray or CSR matrix of shape (n, p)
+    X : ndarray, RowBlocks or CSR matrix of shape (n, p)
         float32 input is summed in float64.
-    Z : ndarray of shape (n, K)
+    Z : ndarray or LabelWeights of shape (n, K)
         Non-negative weights, `labels.label_weights`. Rows and columns of zeros are allowed: such an item,
         such a class, adds nothing.
 
@@ -59,78 +72,108 @@ def class_scatter(X: Any, Z: NDArray[np.float64]) -> Scatter:
     -------
     Scatter
     """
-    if Z.ndim != 2 or len(Z) != X.shape[0]:
+    if len(Z.shape) != 2 or Z.shape[0] != X.shape[0]:
         raise InvalidInput(f"Z has shape {Z.shape}; expected one row for each of the {X.shape[0]} items.")
-    if not (np.isfinite(Z).all() and (Z >= 0).all()):
-        raise InvalidInput("Z holds negative or non-finite weights; class weights are >= 0.")
-    if Z.sum() == 0:
+    if sp.issparse(X):
+        Z = np.asarray(Z[:])
+        sums = _sum_rows(Z, X.T @ Z, np.zeros(X.shape[1]))
+    else:
+        sums = _sum_blocks(X, Z)
+    if sums.weight.sum() == 0:
         raise InvalidInput("All class weights are zero: no item carries a label; label some items.")
-    shift = _shift(X)
-    class_sums = _class_sums(X, Z, shift)
-    w = Z.sum(axis=0)
-    center = class_sums.sum(axis=1) / w.sum()
-    root_w = np.sqrt(w)
+    root_w = np.sqrt(sums.weight)
+    center = sums.items.sum(axis=1) / sums.weight.sum()
     # sqrt(w_k) (m_k - m), written so that an empty class gives a column of zeros
-    H = class_sums / np.where(w > 0, root_w, 1.0) - np.outer(center, root_w)
-    mean = shift + center
-    within, noise = _within_sparse(X, Z, mean, H) if sp.issparse(X) else _within_dense(X, Z, mean, H)
+    H = sums.items / np.where(root_w > 0, root_w, 1.0) - np.outer(center, root_w)
+    mean = sums.shift + center
+    within, noise = (
+        _within_sparse(X, np.asarray(Z[:]), mean, H) if sp.issparse(X) else _within_dense(X, Z, sums, mean, H)
+    )
     still = np.diag(within) <= noise
     within[still], within[:, still] = 0.0, 0.0
     return Scatter(mean, H, within)
 
 
-def _shift(X: Any) -> NDArray[np.float64]:
-    """Pick a point inside the data: sums around it keep their digits when the data lie far from 0."""
-    if sp.issparse(X):
-        return np.zeros(X.shape[1])
-    return np.asarray(X[next(_blocks(X))], dtype=np.float64).mean(axis=0)
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over items: `weight` w (K,), `items` X_c^T Z (p, K) around `shift`, `overlap` Z^T L^(-1) Z."""
+
+    weight: NDArray[np.float64]
+    items: NDArray[np.float64]
+    overlap: NDArray[np.float64]
+    shift: NDArray[np.float64]
 
 
-def _blocks(X: NDArray[Any]) -> Iterator[slice]:
-    n, p = X.shape
-    step = max(1, BLOCK_VALUES // p)
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
+def _sum_rows(Z: NDArray[np.float64], items: NDArray[np.float64], shift: NDArray[np.float64]) -> _Sums:
+    if not (np.isfinite(Z).all() and (Z >= 0).all()):
+        raise InvalidInput("Z holds negative or non-finite weights; class weights are >= 0.")
+    l = Z.sum(axis=1)  # noqa: E741
+    part = np.divide(Z, l[:, None], out=np.zeros_like(Z), where=l[:, None] > 0)
+    return _Sums(Z.sum(axis=0), items, Z.T @ part, shift)
 
 
-def _class_sums(X: Any, Z: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Column k is sum_i Z_ik (x_i - shift)."""
-    if sp.issparse(X):
-        return X.T @ Z
-    sums = np.zeros((X.shape[1], Z.shape[1]))
-    for rows in _blocks(X):
-        sums += (np.asarray(X[rows], dtype=np.float64) - shift).T @ Z[rows]
-    return sums
+def _sum_blocks(X: NDArray[Any] | RowBlocks, Z: ClassWeights) -> _Sums:
+    """Sum around the mean of the first rows: sums keep their digits when the data lie far from 0."""
+    p, K = X.shape[1], Z.shape[1]
+    weight, items, overlap = np.zeros(K), np.zeros((p, K)), np.zeros((K, K))
+    shift = None
+    for block, Z_b in _weighted_blocks(X, Z):
+        shift = block.mean(axis=0, dtype=np.float64) if shift is None else shift
+        part = _sum_rows(Z_b, (block - shift).T @ Z_b, shift)
+        weight += part.weight
+        items += part.items
+        overlap += part.overlap
+    return _Sums(weight, items, overlap, np.zeros(p) if shift is None else shift)
+
+
+def _weighted_blocks(
+    X: NDArray[Any] | RowBlocks, Z: ClassWeights
+) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:
+    """Blocks of items with their weights; items without any are left out, and so decide nothing."""
+    for rows, block in row_blocks(X, max(1, min(BLOCK_ROWS, BLOCK_VALUES // X.shape[1]))):
+        Z_b = Z[rows]
+        used = Z_b.any(axis=1)
+        if used.all():
+            yield block, Z_b
+        elif used.any():
+            yield block[used], Z_b[used]
 
 
 def _within_dense(
-    X: NDArray[Any], Z: NDArray[np.float64], mean: NDArray[np.float64], H: NDArray[np.float64]
+    X: NDArray[Any] | RowBlocks,
+    Z: ClassWeights,
+    sums: _Sums,
+    mean: NDArray[np.float64],
+    H: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """S_w, and what rounding alone may leave on its diagonal."""
-    root_l = np.sqrt(Z.sum(axis=1))
-    B = _normalised_weights(Z, root_l)
-    M_H = _residual_map(B) @ H.T
+    scale = np.divide(1.0, np.sqrt(sums.weight), out=np.zeros_like(sums.weight), where=sums.weight > 0)
+    # B M H^T = L^(-1/2) Z (W^(-1/2) M H^T)
+    map_H = scale[:, None] * (residual_map(scale[:, None] * sums.overlap * scale) @ H.T)
     S_w = np.zeros((X.shape[1], X.shape[1]))
-    for rows in _blocks(X):
-        R = (np.asarray(X[rows], dtype=np.float64) - mean) * root_l[rows, None] - B[rows] @ M_H
+    for block, Z_b in _weighted_blocks(X, Z):
+        root_l = np.sqrt(Z_b.sum(axis=1, keepdims=True))
+        R = block - mean
+        R *= root_l
+        R -= (Z_b / root_l) @ map_H
         S_w += R.T @ R
     # entries of R are off by some eps of the spread, so their squares by eps squared
-    return S_w, len(X) * (16 * _EPS) ** 2 * (np.diag(S_w) + (H**2).sum(axis=1))
+    return S_w, X.shape[0] * (16 * _EPS) ** 2 * (np.diag(S_w) + (H**2).sum(axis=1))
 
 
-def _normalised_weights(Z: NDArray[np.float64], root_l: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalised_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
     """B = L^(-1/2) Z W^(-1/2), zero rows and columns left zero."""
-    scale = np.outer(root_l, np.sqrt(Z.sum(axis=0)))
+    scale = np.sqrt(np.outer(Z.sum(axis=1), Z.sum(axis=0)))
     return np.divide(Z, scale, out=np.zeros_like(Z), where=scale > 0)
 
 
-def _residual_map(B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return M (K, K) with (I - B B^T)^(1/2) = I - B M B^T.
+def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return M (K, K) with (I - B B^T)^(1/2) = I - B M B^T, from `overlap` B^T B.
 
     For B^T B = Q diag(s) Q^T that is Q diag(1 / (1 + sqrt(1 - s))) Q^T. All s lie in [0, 1]; those equal to 1
     up to rounding are set to 1, otherwise the square root would turn 1e-16 into 1e-8.
     """
-    s, Q = np.linalg.eigh(B.T @ B)
+    s, Q = np.linalg.eigh(overlap)
     rest = 1.0 - s
     rest[rest < 64 * _EPS * len(s)] = 0.0
     return (Q / (1.0 + np.sqrt(rest))) @ Q.T

@@ -6,15 +6,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.affinity import GRAPHS, check_sigma_choice, choose_sigma, graph_family
+from embedding_core.affinity import (
+    GRAPHS,
+    check_given_graph,
+    check_sigma_choice,
+    choose_sigma,
+    graph_family,
+)
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.eigen import RowSpace, compress_factor, positive_part, row_space, thin_svd, whitening
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
-from embedding_core.graphs import check_affinity
-from embedding_core.labels import Indicator, label_correlation
+from embedding_core.initial_labels import nearest_labels
+from embedding_core.label_blocks import LabelWeights, blocked_correlation
+from embedding_core.labels import Indicator
 from embedding_core.laplacian import GraphLaplacian, balance_beta, label_affinity
 from embedding_core.neighbors import nearest_rows
+from embedding_core.row_blocks import RowBlocks, project_rows
 from embedding_core.scatter import Scatter, class_scatter
 
 CV_FOLDS = 5
@@ -42,15 +50,6 @@ def solve_balanced_quotient(scatter: Scatter, A: NDArray[np.float64]) -> Solutio
     return Solution(T.unwhiten(P), eigenvalues)
 
 
-def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
-    """Labels (n, K) where each unlabelled item takes over those of its nearest labelled one."""
-    Y = target.Y.copy()
-    if not target.labelled.all():
-        _, nearest = nearest_rows(X[target.labelled], X[~target.labelled], 1)
-        Y[~target.labelled] = target.Y[target.labelled][nearest[:, 0]]
-    return Y
-
-
 def micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
     """Micro-averaged F1; for one label an item it is the accuracy."""
     positives = int(Y.sum()) + int(predicted.sum())
@@ -76,7 +75,8 @@ class _LaplacianDiscriminant(LinearEmbedding):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+            RowBlocks are read in several passes and never held whole; they need `affinity`.
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
         affinity : array or sparse matrix of shape (n, n), optional
@@ -101,7 +101,12 @@ class _LaplacianDiscriminant(LinearEmbedding):
     def _affinity(self, X: Any, space: RowSpace, target: Indicator, affinity: Any) -> Any:
         if affinity is not None:
             self.sigma_ = None
-            return check_affinity(affinity, X.shape[0])
+            return check_given_graph(affinity, X.shape[0])
+        if isinstance(X, RowBlocks):
+            raise InvalidInput(
+                f"X comes in blocks of rows and no affinity is given; finding neighbours of {X.shape[0]} "
+                "items needs them in memory. Pass affinity, or X as an array."
+            )
         family = graph_family(X, self.graph, self.n_neighbors)
         self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._cv_score(X, space, target, W))
         return family.weigh(self.sigma_)
@@ -113,8 +118,8 @@ class _LaplacianDiscriminant(LinearEmbedding):
         """Set the fitted attributes of the graph."""
 
     def _solve(self, space: RowSpace, target: Indicator, L: GraphLaplacian) -> Solution:
-        T, labelled = space.coordinates, target.labelled
-        scatter = class_scatter(T if labelled.all() else T[labelled], target.Y[labelled].astype(np.float64))
+        T, C = space.coordinates, np.eye(target.n_classes)
+        scatter = class_scatter(T, LabelWeights(target.Y, "binary", C))
         A = L.quadratic(T)
         if not np.trace(A) > 0:
             raise InvalidInput(
@@ -137,7 +142,7 @@ class _LaplacianDiscriminant(LinearEmbedding):
         for train, test in stratified_folds(target.Y, n_splits, seed=0):
             seen = target.hide(test)
             solution = self._solve(space, seen, self._laplacian(X, seen, W))
-            Q = X @ solution.projection[:, : self.n_components]
+            Q = project_rows(X, solution.projection[:, : self.n_components])
             scores.append(_neighbor_score(Q, target.Y, train, test))
         return float(np.mean(scores))
 
@@ -199,7 +204,8 @@ class DLE(_LaplacianDiscriminant):
     data PCA belongs in front. A rescaled graph, cW, leaves U as it is.
 
     S_b = H H^T with H of K columns, so U comes from a thin SVD; for p > n all is done in the row space of X.
-    For p <= n no n x n matrix is made unless `graph="gaussian"`.
+    For p <= n no n x n matrix is made unless `graph="gaussian"`, and no float64 copy of X: sums run over
+    blocks of rows. X as `RowBlocks` is read ceil(p / 96) + 4 times with n x 96 of its numbers in memory.
 
     References
     ----------
@@ -337,7 +343,7 @@ class MultiLabelDLE(_LaplacianDiscriminant):
 
     def _laplacian(self, X: Any, target: Indicator, W: Any) -> GraphLaplacian:
         Y = nearest_labels(X, target)
-        labels = label_affinity(Y, label_correlation(target.Y if self.correlation == "train" else Y))
+        labels = label_affinity(Y, blocked_correlation(target.Y if self.correlation == "train" else Y))
         beta = balance_beta(W, labels) if self.beta == "auto" else float(self.beta)
         return GraphLaplacian(W, labels, beta)
 
@@ -345,4 +351,4 @@ class MultiLabelDLE(_LaplacianDiscriminant):
         assert L.labels is not None
         self.beta_ = L.beta
         self.correlation_ = L.labels.correlation
-        self.initial_labels_ = (L.labels.rows > 0).astype(np.int8)
+        self.initial_labels_ = L.labels.Y

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.base import LinearEmbedding, Solution
+from embedding_core.discriminant.gram_quotient import solve_by_gram
 from embedding_core.eigen import compress_factor, row_space, thin_svd, whitening
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import LABEL_WEIGHTS, label_correlation, label_weights
+from embedding_core.label_blocks import LabelWeights, blocked_correlation
+from embedding_core.labels import LABEL_WEIGHTS
+from embedding_core.row_blocks import RowBlocks, load_rows
 from embedding_core.scatter import Scatter, class_scatter
 
 
@@ -23,6 +27,18 @@ def solve_quotient(scatter: Scatter, scale_free: bool = True) -> Solution:
     T = whitening(scatter.within, scale_free)
     P, eigenvalues = thin_svd(T.whiten(H))
     return Solution(T.unwhiten(P), eigenvalues)
+
+
+def solve_wide(X: Any, Z: NDArray[np.float64]) -> tuple[Solution, NDArray[np.float64]]:
+    """Solve for more features than items, in the row space of X; also gives the mean of Eq. 9."""
+    l = Z.sum(axis=1)  # noqa: E741
+    mean = np.asarray(X.T @ l, dtype=np.float64).ravel() / l.sum()
+    if sp.issparse(X):
+        return solve_by_gram(X, Z), mean
+    space = row_space(X)
+    # coordinates have no scales of their own
+    solution = solve_quotient(class_scatter(space.coordinates, Z), scale_free=False)
+    return Solution(space.lift(solution.projection), solution.eigenvalues), mean
 
 
 class MLDA(LinearEmbedding):
@@ -69,7 +85,8 @@ class MLDA(LinearEmbedding):
     its lead over plain nearest neighbours on raw features.
 
     S_b = H H^T with H of K columns, so after whitening by S_w a thin SVD suffices; for p > n the problem is
-    solved in the row space of X.
+    solved in the row space of X, for sparse X through its n x n Gram matrix. Sums over dense items run over
+    blocks of rows: no float64 copy of X is made.
 
     References
     ----------
@@ -103,7 +120,8 @@ class MLDA(LinearEmbedding):
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+            RowBlocks are read in three passes and never held whole.
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
         affinity : object, optional
@@ -116,28 +134,25 @@ class MLDA(LinearEmbedding):
         self
         """
         X, target = self._check_inputs(X, y)
-        weight = _check_sample_weight(sample_weight, len(target.Y))
-        self.correlation_ = label_correlation(target.Y, weight)
-        Z = label_weights(target.Y, self.weights, self.correlation_) * weight[:, None]
-        used = Z.sum(axis=1) > 0
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, len(target.Y))
+        self.correlation_ = blocked_correlation(target.Y, weight)
+        Z = LabelWeights(target.Y, self.weights, self.correlation_, weight)
+        used = (target.Y == 1).any(axis=1) if weight is None else (target.Y == 1).any(axis=1) & (weight > 0)
         if not used.any():
             raise InvalidInput("sample_weight is zero for every labelled item; give some a positive weight.")
-        items = X if used.all() else X[used]
-        space = row_space(items)
-        wide = space.coordinates is not items  # coordinates of wide data have no scales of their own
-        solution = solve_quotient(class_scatter(space.coordinates, Z[used]), scale_free=not wide)
-        projection = space.lift(solution.projection)
+        if X.shape[1] <= used.sum():
+            scatter = class_scatter(X, Z)
+            solution, self.mean_ = solve_quotient(scatter), scatter.mean
+        else:
+            items = load_rows(X, used) if isinstance(X, RowBlocks) else X[used]
+            solution, self.mean_ = solve_wide(items, Z[used])
         if self.scaling == "unit":
-            projection = projection / np.linalg.norm(projection, axis=0)
-        # Z-weighted mean of the items themselves: coordinates of wide data have another origin
-        l = Z[used].sum(axis=1)  # noqa: E741
-        self.mean_ = np.asarray(items.T @ l, dtype=np.float64).ravel() / l.sum()
-        return self._store(X, target, Solution(projection, solution.eigenvalues))
+            G = solution.projection
+            solution = Solution(G / np.linalg.norm(G, axis=0), solution.eigenvalues)
+        return self._store(X, target, solution)
 
 
 def _check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    if sample_weight is None:
-        return np.ones(n)
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,):
         raise InvalidInput(f"sample_weight has shape {weight.shape}; expected ({n},), one weight an item.")

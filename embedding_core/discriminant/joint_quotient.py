@@ -1,0 +1,179 @@
+"""The eigenproblem of discriminative projections, (A + C) gamma = lambda (B + C) gamma, in closed form.
+
+With rows as items: l labelled items of c labels, m their mean, x~ = x - m, y a row of Y (l, c), s_k the k-th
+unit vector, n_k the number of items with label k. The three terms of the cost are
+
+    M = sum_i sum_k Y_ik |f^T x_i - g^T s_k|^2                      gamma^T A gamma
+    N = sum_i sum_k      |f^T x_i - g^T s_k|^2                      gamma^T B gamma
+    L = mu f^T X^T (D - W) X f                                      gamma^T C gamma
+
+None of them changes when all items move by t and all rows of g by f^T t. Around m, with g~ = g - 1 m^T f,
+
+    A + C = | S_Y + C_X   -H |     B + C = | c S + C_X    0  |     S   = sum_i       x~_i x~_i^T
+            |    -H^T      N |             |     0       l I |     S_Y = sum_i |y_i| x~_i x~_i^T
+
+where H = X~^T Y, N = diag(n_k) and C_X = mu X^T (D - W) X: p x p and p x c matrices, no n x n one. B + C
+falls into blocks, so its range is that of its first block.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from embedding_core.eigen import EPS, whitening
+from embedding_core.laplacian import GraphLaplacian
+from embedding_core.scatter import class_scatter
+
+_TIED = 1e-9
+"""Eigenvalues in [0, 1] nearer than this count as equal."""
+
+_UNLINKED = 1e-10
+"""A label direction counts as unrelated to the items when R, with entries of order 1, is below this on it."""
+
+
+@dataclass(frozen=True)
+class JointQuotient:
+    """Blocks of A + C and B + C around the mean of the labelled items.
+
+    `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k (c,); `n_labelled`
+    is l.
+    """
+
+    near: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    n_labelled: int
+
+
+@dataclass(frozen=True)
+class JointSolution:
+    """Columns gamma = (f, g~), smallest eigenvalue first, (B + C)-orthonormal; `rank` is that of `spread`."""
+
+    f: NDArray[np.float64]
+    g: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    rank: int
+
+
+def joint_quotient(
+    T: Any, Y: NDArray[Any], labelled: NDArray[np.bool_], L: GraphLaplacian, mu: float, ridge: float = 0.0
+) -> JointQuotient:
+    """Build the blocks.
+
+    Parameters
+    ----------
+    T : ndarray or CSR matrix of shape (n, p)
+        All items.
+    Y : ndarray of shape (n, c)
+        0/1 labels, every label with an item; rows that are not `labelled` are not read.
+    labelled : ndarray of bool, shape (n,)
+    L : GraphLaplacian
+        Of all items.
+    mu : float
+        Weight of the graph.
+    ridge : float
+        Adds ridge tr(c S + C_X) |f|^2 to numerator and denominator, as C does.
+    """
+    items = T if labelled.all() else T[labelled]
+    Y_l = Y[labelled].astype(np.float64)
+    S, S_Y, H = _scatter_blocks(items, Y_l)
+    C_X = mu * L.quadratic(T) if mu > 0 else np.zeros_like(S)
+    spread, near = Y_l.shape[1] * S + C_X, S_Y + C_X
+    still = np.diag(spread) <= _rounding(T, labelled, L, mu, Y_l.shape[1])
+    for block in (spread, near):
+        block[still], block[:, still] = 0.0, 0.0
+    if ridge > 0:
+        weight = ridge * np.trace(spread)
+        spread.flat[:: len(S) + 1] += weight
+        near.flat[:: len(S) + 1] += weight
+    return JointQuotient(near, spread, H, Y_l.sum(axis=0), len(Y_l))
+
+
+def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> JointSolution:
+    """Find the `n_columns` smallest eigenpairs (fewer where the rank is less) in the range of B + C.
+
+    Outside the range numerator and denominator are both zero. Left out too are the eigenvectors with f = 0,
+    which put all items on one point (with classes of equal size (0, 1) is one). Of equal eigenvalues the
+    columns are turned until the f are orthogonal, longest first. `scale_free` judges the rank whatever the
+    scales of the features.
+    """
+    T = whitening(problem.spread, scale_free)
+    root_l = np.sqrt(problem.n_labelled)
+    P = T.whiten(T.whiten(problem.near).T)
+    R = T.whiten(problem.cross) / root_l
+    V, shares = _linked_labels(R, problem.counts)
+    corner = -R @ V
+    matrix = np.block([[(P + P.T) / 2, corner], [corner.T, np.diag(shares / problem.n_labelled)]])
+    last = min(n_columns, T.rank) - 1
+    if last < 0:
+        c = len(problem.counts)
+        return JointSolution(np.zeros((len(problem.near), 0)), np.zeros((c, 0)), np.zeros(0), T.rank)
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, last), check_finite=False)
+    f, g = T.unwhiten(vectors[: T.rank]), V @ vectors[T.rank :] / root_l
+    f, g = _settle_ties(values, f, g)
+    # 0 <= M <= N: what lies outside is rounding
+    return JointSolution(f, g, np.clip(values, 0.0, 1.0), T.rank)
+
+
+def _scatter_blocks(
+    items: Any, Y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """S, S_Y and H around the plain mean of the items."""
+    scatter = class_scatter(items, Y)
+    counts = Y.sum(axis=0)
+    H = scatter.factor * np.sqrt(counts)
+    if (Y.sum(axis=1) == 1).all():
+        return scatter.total, scatter.total, H
+    plain = class_scatter(items, np.ones((len(Y), 1)))
+    shift = scatter.mean - plain.mean  # the factor is taken around the mean weighted by numbers of labels
+    S_Y = scatter.total + counts.sum() * np.outer(shift, shift)
+    return plain.within, S_Y, H + np.outer(shift, counts)
+
+
+def _rounding(
+    T: Any, labelled: NDArray[np.bool_], L: GraphLaplacian, mu: float, c: int
+) -> NDArray[np.float64]:
+    """What rounding alone may leave on the diagonal of c S + C_X of a feature that does not vary."""
+    weight = c * labelled + 2 * mu * L.degree
+    if sp.issparse(T):
+        # sums of squares are subtracted there: off by some eps of the sums
+        squares = sp.csr_array(T).astype(np.float64).power(2)
+        return 16 * np.sqrt(T.shape[0]) * EPS * (weight @ squares)
+    # differences of items are summed there: each off by some eps of the items
+    largest = np.maximum(T.max(axis=0), -T.min(axis=0)).astype(np.float64)
+    return weight.sum() * (16 * EPS * largest) ** 2
+
+
+def _linked_labels(
+    R: NDArray[np.float64], counts: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Orthonormal label directions V (c, v) and their n_k (v,), without those that solve with f = 0.
+
+    (0, v) is an eigenvector where N v = n v and R v = 0: v mixes labels of one count and R annuls it.
+    """
+    columns, shares = [np.zeros((len(counts), 0))], [np.zeros(0)]
+    for count in np.unique(counts):
+        group = np.flatnonzero(counts == count)
+        _, s, vectors = np.linalg.svd(R[:, group], full_matrices=False)
+        V = np.zeros((len(counts), int((s > _UNLINKED).sum())))
+        V[group] = vectors[s > _UNLINKED].T
+        columns.append(V)
+        shares.append(np.full(V.shape[1], count))
+    return np.hstack(columns), np.concatenate(shares)
+
+
+def _settle_ties(
+    values: NDArray[np.float64], f: NDArray[np.float64], g: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fix the columns of equal eigenvalues, which the eigenproblem leaves free to turn among themselves."""
+    f, g = f.copy(), g.copy()
+    for tied in np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > _TIED) + 1):
+        if len(tied) > 1:
+            turn = np.linalg.svd(f[:, tied], full_matrices=False)[2].T
+            f[:, tied], g[:, tied] = f[:, tied] @ turn, g[:, tied] @ turn
+    return f, g

@@ -1,0 +1,118 @@
+"""Kernels of discriminative projections: coordinates of items in the space a kernel spans.
+
+For a centred K = T T^T the rows of T are the items, around their mean, in an orthonormal basis of the span of
+their differences in feature space. A linear method that a move of the items does not change is its own kernel
+form on T, and the kernel x^T z gives the linear method on X.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+
+from embedding_core.eigen import RowSpace, positive_part
+from embedding_core.errors import InvalidInput
+from embedding_core.graphs import squared_distances
+
+KERNELS = ("linear", "rbf", "precomputed")
+MEMORY_BUDGET_BYTES = 4e9
+_DENSE_MATRICES = 8
+
+
+def resolve_gamma(X: Any, gamma: float | str) -> float:
+    """Return gamma of exp(-gamma d²); "scale" is 1 / (p Var(X)), as in scikit-learn's SVC."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    X64 = X.astype(np.float64)
+    mean = X64.mean()
+    # the zeros of a sparse matrix are not stored
+    squares = float(((X64.data - mean) ** 2).sum()) if sp.issparse(X) else float(((X64 - mean) ** 2).sum())
+    if sp.issparse(X):
+        squares += (X.shape[0] * X.shape[1] - X64.nnz) * mean**2
+    return X.shape[0] / squares if squares > 0 else 1.0
+
+
+def check_gamma(gamma: Any) -> None:
+    """Raise unless gamma is a positive number or "scale"."""
+    if isinstance(gamma, str):
+        legal = gamma == "scale"
+    else:
+        number = isinstance(gamma, int | float | np.integer | np.floating) and not isinstance(gamma, bool)
+        legal = number and bool(np.isfinite(gamma)) and gamma > 0
+    if not legal:
+        raise InvalidInput(f'gamma={gamma!r} is not legal; give a positive number or "scale".')
+
+
+def check_size(n: int) -> None:
+    """Raise where the kernel form of n items would not fit into the memory budget."""
+    needed = _DENSE_MATRICES * 8 * float(n) ** 2
+    if needed > MEMORY_BUDGET_BYTES:
+        raise InvalidInput(
+            f"The kernel form of {n} items needs {needed / 1e9:.1f} GB for {_DENSE_MATRICES} matrices of "
+            f"{n} x {n}, the budget is {MEMORY_BUDGET_BYTES / 1e9:.1f} GB; fit on fewer items, or use the "
+            "linear form."
+        )
+
+
+def rbf_kernel(X: Any, gamma: float) -> NDArray[np.float64]:
+    """exp(-gamma d²) of all pairs."""
+    K = squared_distances(X, MEMORY_BUDGET_BYTES)
+    K *= -gamma
+    return np.exp(K, out=K)
+
+
+def rbf_rows(X: Any, support: Any, gamma: float) -> NDArray[np.float64]:
+    """exp(-gamma d²) between new items (m, p) and the items of `support` (s, p)."""
+    if not sp.issparse(X) and not sp.issparse(support):
+        shift = support.mean(axis=0, dtype=np.float64)  # far from 0 the squares of norms would cancel
+        X, support = X - shift, support - shift
+    K = euclidean_distances(X, support, squared=True).astype(np.float64)
+    K *= -gamma
+    return np.exp(K, out=K)
+
+
+def check_kernel(K: Any) -> NDArray[Any]:
+    """Return a precomputed kernel of all items, dense, square and symmetric, in the precision it came in."""
+    K = K.toarray() if sp.issparse(K) else K
+    n, m = K.shape
+    if n != m:
+        raise InvalidInput(
+            f'kernel="precomputed" needs a square X, the kernel of all pairs; found shape ({n}, {m}).'
+        )
+    gap = np.abs(K - K.T)
+    if gap.max() > _noise(K) * np.abs(K).max():
+        i, j = np.unravel_index(int(gap.argmax()), K.shape)
+        raise InvalidInput(
+            f"The kernel is not symmetric: [{i}, {j}] = {K[i, j]} but [{j}, {i}] = {K[j, i]}; "
+            "pass (K + K.T) / 2."
+        )
+    return (K + K.T) / 2
+
+
+def kernel_space(K: NDArray[Any]) -> RowSpace:
+    """Coordinates T = E s^(1/2) of the items around their mean, for the centred K = E diag(s) E^T.
+
+    Eigenvalues s that are zero up to rounding are left out. `lift` turns a direction a in these coordinates
+    into coefficients on the items, of sum zero: f = sum_i lift(a)_i phi(x_i) with |f| = |a|, and f^T phi(x)
+    is k(x, items) @ lift(a).
+    """
+    means = K.mean(axis=0, dtype=np.float64)
+    part = positive_part(K - means - means[:, None] + means.mean())
+    total = float(part.values.sum())
+    negative = total - float(np.trace(K, dtype=np.float64) - means.sum())
+    if negative > _noise(K) * total:
+        raise InvalidInput(
+            f"The kernel is not positive semidefinite: once centred, its negative eigenvalues sum to "
+            f"{-negative:.3g}, its positive ones to {total:.3g}. Pass a kernel of inner products, for "
+            "instance with its negative eigenvalues set to zero."
+        )
+    keep = part.values > len(K) * np.finfo(K.dtype).eps * np.max(part.values, initial=0.0)
+    E, root = part.vectors[:, keep], np.sqrt(part.values[keep])
+    return RowSpace(E * root, lambda a: E @ (a / root[:, None]))
+
+
+def _noise(K: NDArray[Any]) -> float:
+    """Share of a kernel that rounding in its own precision may have changed."""
+    return max(1e-6, len(K) * float(np.finfo(K.dtype).eps))

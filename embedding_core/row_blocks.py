@@ -1,0 +1,123 @@
+"""Items that come in blocks of rows: a matrix in memory, or a source too large for it.
+
+Every sum over items walks through `row_blocks`, which cuts both into the same blocks: how the source cuts its
+rows changes no bit of a result, and neither does holding them in memory.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.errors import InvalidInput
+
+BLOCK_ROWS = 4096
+
+
+@runtime_checkable
+class RowBlocks(Protocol):
+    """A matrix (n, p) that is read in blocks of rows, as often as asked.
+
+    `shape` is (n, p), `dtype` float32 or float64. `iter_blocks` gives (start, block) from the first row to
+    the last, blocks of any size; each call starts again and gives the same numbers.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the numbers, float32 or float64."""
+        ...
+
+    def iter_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Give (start, block) from the first row to the last."""
+        ...
+
+
+def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Walk through blocks of `size` rows; a block may be overwritten when the next one is asked for.
+
+    Parameters
+    ----------
+    X : ndarray or RowBlocks of shape (n, p)
+    size : int, optional
+        Rows of every block but the last, `BLOCK_ROWS` where not given.
+
+    Yields
+    ------
+    rows : slice
+    block : ndarray
+        X[rows].
+    """
+    size = BLOCK_ROWS if size is None else size
+    if isinstance(X, RowBlocks):
+        yield from _aligned(X, size)
+        return
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        yield rows, X[rows]
+
+
+def load_rows(X: RowBlocks, rows: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+    """Bring chosen rows (a mask; all where None) into memory."""
+    n, p = X.shape
+    result = np.empty((n if rows is None else int(rows.sum()), p), dtype=X.dtype)
+    filled = 0
+    for where, block in row_blocks(X):
+        chosen = block if rows is None else block[rows[where]]
+        result[filled : filled + len(chosen)] = chosen
+        filled += len(chosen)
+    return result
+
+
+def project_rows(X: Any, projection: NDArray[np.float64]) -> NDArray[np.float64]:
+    """X @ projection in float64 without a float64 copy of X; X may also be a sparse matrix."""
+    if not isinstance(X, np.ndarray | RowBlocks):
+        return np.asarray(X @ projection)
+    Q = np.empty((X.shape[0], projection.shape[1]))
+    for rows, block in row_blocks(X):
+        np.matmul(np.asarray(block, dtype=np.float64), projection, out=Q[rows])
+    return Q
+
+
+def _aligned(X: RowBlocks, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Blocks of one size out of blocks of any size, each checked."""
+    n, p = X.shape
+    buffer = np.empty((min(size, n), p), dtype=X.dtype)
+    start = held = seen = 0
+    for first, block in X.iter_blocks():
+        _check_block(X, first, block, seen)
+        seen += len(block)
+        used = 0
+        while used < len(block):
+            take = min(len(buffer) - held, len(block) - used)
+            buffer[held : held + take] = block[used : used + take]
+            held, used = held + take, used + take
+            if held == len(buffer):
+                yield slice(start, start + held), buffer
+                start, held = start + held, 0
+    if seen != n:
+        raise InvalidInput(f"The blocks hold {seen} rows, their shape says {n}; give all rows on every pass.")
+    if held:
+        yield slice(start, start + held), buffer[:held]
+
+
+def _check_block(X: RowBlocks, first: int, block: NDArray[Any], seen: int) -> None:
+    n, p = X.shape
+    if first != seen or block.ndim != 2 or block.shape[1] != p or first + len(block) > n:
+        raise InvalidInput(
+            f"A block of shape {block.shape} starts at row {first}; expected the next rows from {seen} on, "
+            f"of the {n} rows of {p} numbers. Give (start, block) in order."
+        )
+    if block.dtype != X.dtype:
+        raise InvalidInput(f"The block at row {first} holds {block.dtype}; its source says {X.dtype}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = block.sum(dtype=np.float64)
+    # the sum of finite numbers may overflow, so only a suspicious block is looked at closely
+    if not np.isfinite(total) and not np.isfinite(block).all():
+        row = first + int(np.argwhere(~np.isfinite(block))[0][0])
+        raise InvalidInput(f"Input X contains NaN or infinity in row {row}; fill in or drop such rows.")

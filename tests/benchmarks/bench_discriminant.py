@@ -1,0 +1,257 @@
+"""Scale of DLE, MultiLabelDLE and MLDA: time as ratios measured side by side, peak memory of fresh processes.
+
+    python -m tests.benchmarks.bench_discriminant [--quick] [--only memory|stream|text]
+
+memory  n = 200,000, p = 384, K = 50, float32 in memory. Time beside that of X^T X and X^T L X in plain NumPy
+        and SciPy, in float32 (twice as fast as float64, and nothing guards its digits); at most 3.
+        Peak memory of the whole process, the interpreter's included, over the size of X: below 3.
+stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the whole process
+        less the graph's arrays below 1 GB, time of the second at most 9 times that of the first.
+text    MLDA on yahoo_science, 6,345 x 37,187 sparse, 22 labels: below 2 GB (a p x p matrix takes 11 GB).
+
+The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbours lie
+no closer together in the order of the rows. A fifth of the classes of DLE is hidden; the label columns of the
+other two are complete, since the first labels of MultiLabelDLE take a search among all pairs by definition.
+One thread throughout; times are processor times, which other programs on the machine disturb least.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from embedding_core import DLE, MLDA, MultiLabelDLE
+
+P, K = 384, 50
+METHODS: dict[str, Any] = {"DLE": DLE, "MultiLabelDLE": MultiLabelDLE, "MLDA": MLDA}
+GROUP_ROWS = 10_922  # 16 MB, what the store writes
+YAHOO = Path(__file__).parents[3] / "shared" / "data" / "yahoo_science"
+
+
+def make_labels(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Classes with a fifth hidden, and label columns with about three labels an item."""
+    y = rng.integers(0, K, n)
+    Y = np.zeros((n, K), dtype=np.int8)
+    for labels in (y, rng.integers(0, K, n), (y + 1) % K):
+        Y[np.arange(n), labels] = 1
+    return np.where(rng.random(n) < 0.2, -1, y), Y
+
+
+def make_items(Y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    centers = rng.standard_normal((K, P), dtype=np.float32)
+    X = Y.astype(np.float32) @ centers
+    X += rng.standard_normal(X.shape, dtype=np.float32)
+    X += 5
+    return X
+
+
+def make_graph(n: int, rng: np.random.Generator) -> sp.csr_array:
+    ends = rng.integers(0, n, 10 * n, dtype=np.int32)
+    starts = np.repeat(np.arange(n, dtype=np.int32), 10)
+    half = sp.csr_array((rng.random(10 * n), (starts, ends)), shape=(n, n))
+    W = sp.csr_array(half + half.T)
+    W.setdiag(0)
+    W.eliminate_zeros()
+    W.sort_indices()
+    return W
+
+
+def write_problem(folder: Path, n: int) -> None:
+    """Leave items (Parquet and .npy), labels and graph behind, made portion by portion."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from storage.columns import vectors
+
+    rng = np.random.default_rng(0)
+    y, Y = make_labels(n, rng)
+    np.save(folder / "classes.npy", y)
+    np.save(folder / "columns.npy", Y)
+    W = make_graph(n, rng)
+    for name in ("data", "indices", "indptr"):
+        part = getattr(W, name)
+        np.save(folder / f"{name}.npy", part if name == "data" else part.astype(np.int32))
+    schema = pa.schema([("features", pa.list_(pa.float32(), P))])
+    options = {"compression": "zstd", "use_dictionary": False, "write_statistics": False}
+    with pq.ParquetWriter(folder / "items.parquet", schema, **options) as writer:
+        for start in range(0, n, GROUP_ROWS):
+            X = make_items(Y[start : start + GROUP_ROWS], np.random.default_rng((0, start)))
+            writer.write_table(pa.table({"features": vectors(X, np.float32)}, schema=schema))
+
+
+def load_labels(folder: Path, method: str) -> np.ndarray:
+    return np.load(folder / ("classes.npy" if method == "DLE" else "columns.npy"))
+
+
+def load_graph(folder: Path) -> sp.csr_array:
+    parts = [np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr")]
+    W = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1,) * 2, copy=False)
+    W.has_canonical_format = True
+    return W
+
+
+def load_items(folder: Path) -> np.ndarray:
+    from embedding_core.row_blocks import load_rows
+    from storage.row_blocks import ParquetRows
+
+    return load_rows(ParquetRows(folder / "items.parquet"))
+
+
+def graph_bytes(W: sp.csr_array) -> int:
+    return int(W.data.nbytes + W.indices.nbytes + W.indptr.nbytes)
+
+
+def peak_bytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def timed(run: Callable[[], object]) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def plain_products(X: np.ndarray, L: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """The least that any method with a graph must compute, in the type of X."""
+    return X.T @ X, X.T @ (L @ X)
+
+
+def child_memory(folder: Path, method: str, n: int) -> dict[str, float]:
+    """One fit alone: the peak of the process."""
+    X, y = load_items(folder), load_labels(folder, method)
+    W = load_graph(folder) if method != "MLDA" else None
+    METHODS[method]().fit(X, y, W)
+    return {"peak": peak_bytes(), "size": X.nbytes}
+
+
+def child_ratio(folder: Path, method: str, n: int) -> dict[str, float]:
+    """Fit and plain products in turn, the median of the ratios."""
+    X, y, W = load_items(folder), load_labels(folder, method), load_graph(folder)
+    L = sp.csr_array((sp.diags_array(W.sum(axis=1)) - W).astype(X.dtype))
+    pairs = []
+    for _ in range(3):
+        pairs.append((timed(lambda: METHODS[method]().fit(X, y, W)), timed(lambda: plain_products(X, L))))
+    return {"ratio": float(np.median([a / b for a, b in pairs])), "seconds": float(np.median(pairs, 0)[0])}
+
+
+def child_stream(folder: Path, method: str, n: int) -> dict[str, float]:
+    from storage.row_blocks import ParquetRows
+
+    y = load_labels(folder, method)
+    W = load_graph(folder) if method != "MLDA" else None
+    X = ParquetRows(folder / "items.parquet")
+    wall = time.perf_counter()
+    seconds = timed(lambda: METHODS[method]().fit(X, y, W))
+    above = peak_bytes() - (0 if W is None else graph_bytes(W))
+    return {"above": above, "seconds": seconds, "wall": time.perf_counter() - wall}
+
+
+def child_text(folder: Path, method: str, n: int) -> dict[str, float]:
+    import pyarrow.parquet as pq
+
+    X = sp.csr_array(sp.load_npz(folder / "yahoo_science_X.npz")).astype(np.float64)
+    table = pq.read_table(folder / "yahoo_science_labels.parquet")
+    rows = np.array(table.column("paper_subset").to_pylist())
+    names = [name for name in table.column_names if name.startswith("label:")]
+    Y = np.column_stack([np.array(table.column(name).to_pylist(), dtype=np.int8) for name in names])[rows]
+    Y = Y[:, Y.sum(axis=0) >= 100][: n or None]
+    X = X[rows][: n or None]
+    wall = time.perf_counter()
+    model = MLDA()
+    seconds = timed(lambda: model.fit(X, Y))
+    shape = {"n": X.shape[0], "p": X.shape[1], "K": Y.shape[1], "r": model.embedding_.shape[1]}
+    return {**shape, "peak": peak_bytes(), "seconds": seconds, "wall": time.perf_counter() - wall}
+
+
+def child_write(folder: Path, method: str, n: int) -> dict[str, float]:
+    write_problem(folder, n)
+    return {}
+
+
+def in_fresh_process(work: str, folder: Path, method: str = "", n: int = 0) -> dict[str, float]:
+    command = [sys.executable, "-m", __spec__.name, "--child", work, str(folder), method, str(n)]
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    done = subprocess.run(command, env={**os.environ, **threads}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{work} {method} n={n} failed:\n{done.stderr[-3000:]}")
+    return dict(json.loads(done.stdout))
+
+
+def report_memory(n: int) -> None:
+    print(f"in memory: n = {n:,}, p = {P}, K = {K}, float32")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        in_fresh_process("write", folder, n=n)
+        for method in METHODS:
+            time_of, memory = (in_fresh_process(work, folder, method, n) for work in ("ratio", "memory"))
+            print(
+                f"  {method:14s} {time_of['ratio']:5.2f} x plain products (at most 3), "
+                f"{time_of['seconds']:6.2f} s; peak {memory['peak'] / memory['size']:5.2f} x X (below 3), "
+                f"{memory['peak'] / 1e6:6.0f} MB"
+            )
+
+
+def report_stream(sizes: tuple[int, int]) -> None:
+    print(f"from Parquet: n = {sizes[0]:,} and {sizes[1]:,}")
+    results: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            in_fresh_process("write", folder, n=n)
+            for method in METHODS:
+                results[method].append(in_fresh_process("stream", folder, method, n))
+    grown = sizes[1] / sizes[0]
+    for method, (small, large) in results.items():
+        print(
+            f"  {method:14s} {small['seconds']:6.1f} s -> {large['seconds']:6.1f} s "
+            f"({large['wall']:.1f} s by the clock): {large['seconds'] / small['seconds']:5.2f} x for "
+            f"{grown:.0f} x (at most {9 / 8 * grown:.1f}); peak {large['above'] / 1e6:5.0f} MB above the "
+            "graph (below 1000)"
+        )
+
+
+def report_text(n: int) -> None:
+    if not YAHOO.exists():
+        print(f"text: {YAHOO} is not there, left out")
+        return
+    found = in_fresh_process("text", YAHOO, n=n)
+    print(
+        f"text: MLDA on {found['n']:.0f} x {found['p']:.0f}, K = {found['K']:.0f}, r = {found['r']:.0f}: "
+        f"{found['seconds']:.1f} s ({found['wall']:.1f} s by the clock), peak {found['peak'] / 1e6:.0f} MB "
+        "(below 2000)"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="smaller n: a minute, no verdict on bars")
+    parser.add_argument("--only", choices=("memory", "stream", "text"))
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        work, folder, method, n = options.child
+        print(json.dumps(globals()[f"child_{work}"](Path(folder), method, int(n))))
+        return
+    quick = options.quick
+    if quick:
+        print("quick: the interpreter and fixed costs weigh more than the data, the bars do not apply")
+    if options.only in (None, "memory"):
+        report_memory(20_000 if quick else 200_000)
+    if options.only in (None, "stream"):
+        report_stream((10_000, 40_000) if quick else (125_000, 1_000_000))
+    if options.only in (None, "text"):
+        report_text(1500 if quick else 0)
+
+
+if __name__ == "__main__":
+    main()
