@@ -1,0 +1,104 @@
+"""The two steps of LPSSVM for one label, in the coordinates that solve the graph part (B = I, L = diag)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import SVC
+
+from embedding_core.margin.locality import Locality
+from embedding_core.margin.rank_one import update_diagonal
+
+# LibSVM keeps kernel values in single precision: with a large C its steps may never reach the tolerance
+SVM_STEPS = 5_000_000
+GRAM_BYTES = 1e9
+
+Chooser = Callable[[NDArray[np.float64]], int]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all labels share: the graph part and the labelled items.
+
+    `rows` (l, d) are the labelled items in the coordinates of `locality`, `features` (l, q) items whose inner
+    products are the kernel, `volume` is tr(D).
+    """
+
+    locality: Locality
+    rows: NDArray[np.float64]
+    features: NDArray[np.float64]
+    volume: float
+
+    def select(self, labelled: NDArray[np.intp]) -> "Stage":
+        """The same with some of the labelled items only."""
+        return Stage(self.locality, self.rows[labelled], self.features[labelled], self.volume)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """gamma with its sign in front of the label term, C, number of iterations, tau, length of directions."""
+
+    signed_gamma: float
+    C: float
+    max_iter: int
+    tol: float
+    scaling: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One label's subspace `directions` (d, r) and decision x -> `weight` (d,) . x + `bias`."""
+
+    directions: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    bias: float
+    n_iter: int
+
+
+def train_svm(E: NDArray[np.float64], sign: NDArray[np.int8], C: float) -> tuple[NDArray[np.float64], float]:
+    """Step 1: return F = (alpha_i y_i) and b of the SVM on items E (l, r) with signs -1, 1 (Eq. 6, 7)."""
+    small = 8.0 * len(E) ** 2 <= GRAM_BYTES
+    machine = SVC(C=C, kernel="precomputed" if small else "linear", max_iter=SVM_STEPS)
+    machine.fit(E @ E.T if small else E, sign)
+    F = np.zeros(len(E))
+    F[machine.support_] = machine.dual_coef_[0]
+    return F, float(machine.intercept_[0])
+
+
+def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Chooser) -> Machine:
+    """Run the algorithm of Fig. 1 for one label; `choose` gives the dimension for ascending eigenvalues."""
+    F, _ = train_svm(stage.features, sign, rules.C)
+    n_iter, change = 0, np.inf
+    while n_iter < rules.max_iter and change >= rules.tol:
+        n_iter += 1
+        update = update_diagonal(stage.locality.values, stage.rows.T @ F, rules.signed_gamma / 2)
+        r = choose(update.values)
+        V = _scale(update.vectors(r), stage, rules.scaling)
+        E = stage.rows @ V
+        F_before = F
+        F, bias = train_svm(E, sign, rules.C)
+        change = float(((F_before - F) ** 2).sum())
+    return Machine(V, update.values[:r], V @ (E.T @ F), bias, n_iter)
+
+
+def _scale(V: NDArray[np.float64], stage: Stage, scaling: str) -> NDArray[np.float64]:
+    """Give directions with a^T X D X^T a = 1 the length that `scaling` asks for."""
+    if scaling == "constraint":
+        return V
+    if scaling == "spread":
+        return V * np.sqrt(stage.volume)
+    return V / np.linalg.norm(stage.locality.basis @ V, axis=0)
+
+
+def energy_dimension(values: NDArray[np.float64], energy: float, energy_of: str) -> int:
+    """Smallest number of eigenvalues, ascending, that hold the share `energy` of the total.
+
+    The energy of an eigenvalue is its similarity 1 - lambda, cut to [0, 1], or lambda itself.
+    """
+    held = np.clip(1.0 - values, 0.0, 1.0) if energy_of == "similarity" else np.maximum(values, 0.0)
+    share = np.cumsum(held)
+    if not share[-1] > 0:
+        return 1
+    return int(np.searchsorted(share, energy * share[-1] * (1 - 1e-12))) + 1

@@ -1,0 +1,165 @@
+"""Kernels as coordinates: the span of all items, or of some landmarks (Nyström), in an orthonormal basis.
+
+With m landmarks of kernel matrix K_mm = C C^T (pivoted Cholesky), an item has the coordinates
+C^(-1) k(landmarks, x): inner products of coordinates are those of the items projected on the span of the
+landmarks in feature space. With all items as landmarks they are the kernel itself, so the exact form is the
+Nyström form with m = n.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+
+from embedding_core.eigen import pivoted_cholesky
+from embedding_core.errors import InvalidInput
+
+KERNELS = ("linear", "rbf", "precomputed")
+
+RANK_TOLERANCE = 1e-8
+"""Share of the largest K_ii below which what an item adds to the span of those before it is rounding."""
+
+AUTO_EXACT, AUTO_LANDMARKS = 2000, 500
+"""`landmarks="auto"`: all items up to the first number of them, beyond it the second number."""
+
+MEMORY_BUDGET_BYTES = 4e9
+_MATRICES = 5  # K, its factor, coordinates, and what the eigenproblem needs beside
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """k(x, z): `name` one of KERNELS, `theta` of exp(-theta |x - z|²)."""
+
+    name: str
+    theta: float = 1.0
+
+    def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
+        """What must be kept of fitted items to evaluate the kernel with them: rows, or their numbers."""
+        return rows.copy() if self.name == "precomputed" else X[rows].astype(np.float64)
+
+    def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
+        """k between every row of X and kept items; rows of X are kernel values themselves if precomputed."""
+        if self.name == "precomputed":
+            return np.asarray(X[:, items], dtype=np.float64)
+        X64 = X.astype(np.float64)
+        if self.name == "linear":
+            product = X64 @ items.T
+            return product.toarray() if sp.issparse(product) else np.asarray(product)
+        if not sp.issparse(X64) and not sp.issparse(items):
+            # far from the origin |x|² + |z|² - 2 x.z loses the distance
+            shift = items.mean(axis=0)
+            X64, items = X64 - shift, items - shift
+        squared = euclidean_distances(X64, items, squared=True)
+        return np.exp(-self.theta * squared)
+
+
+@dataclass(frozen=True)
+class KernelCoordinates:
+    """`rows` (n, d): coordinates of all items of the fit; `heads` (d,): the items that span them."""
+
+    rows: NDArray[np.float64]
+    heads: NDArray[np.intp]
+    _factor: NDArray[np.float64]
+
+    def expand(self, A: NDArray[np.float64]) -> NDArray[np.float64]:
+        """v of Eq. 10 over the heads: directions A (d, r) in coordinates are sum_i phi(x_i) v_i."""
+        return scipy.linalg.solve_triangular(self._factor, A, lower=True, trans=1, check_finite=False)
+
+
+def kernel_coordinates(kernel: Kernel, X: Any, landmarks: NDArray[np.intp]) -> KernelCoordinates:
+    """Span the landmarks (row numbers), leaving out those that add nothing to the others."""
+    _check_memory(X.shape[0], len(landmarks))
+    K_nm = kernel.columns(X, kernel.take(X, landmarks))
+    K_mm = K_nm[landmarks]
+    K_mm = (K_mm + K_mm.T) / 2
+    diagonal = K_mm.diagonal().copy()
+    C, order = pivoted_cholesky(K_mm)
+    pivots = C.diagonal() ** 2
+    rank = int((pivots > RANK_TOLERANCE * diagonal.max()).sum()) if diagonal.max() > 0 else 0
+    if rank == 0:
+        raise InvalidInput(
+            "The kernel is zero for all items, so they span no space; give features or kernel values that "
+            "are not all zero."
+        )
+    residual = diagonal[order] - (C[:, :rank] ** 2).sum(axis=1)
+    if residual.min() < -1e-6 * diagonal.max():
+        raise InvalidInput(
+            f"The kernel is not positive semidefinite (a squared length comes out as {residual.min():.3g}); "
+            "pass a kernel that is one, or add a multiple of the identity."
+        )
+    factor, head = np.ascontiguousarray(C[:rank, :rank]), order[:rank]
+    rows = scipy.linalg.solve_triangular(factor, K_nm[:, head].T, lower=True, check_finite=False)
+    return KernelCoordinates(np.ascontiguousarray(rows.T), landmarks[head], factor)
+
+
+def choose_landmarks(
+    landmarks: Any, n: int, usable: NDArray[np.bool_], random_state: Any
+) -> NDArray[np.intp]:
+    """Row numbers of the landmarks among the `usable` rows; `landmarks` as for LPSSVM."""
+    rows = np.flatnonzero(usable)
+    if isinstance(landmarks, str) and landmarks == "auto":
+        landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
+    if landmarks is None:
+        return rows
+    if isinstance(landmarks, Integral) and not isinstance(landmarks, bool):
+        m = int(landmarks)
+        if not 1 <= m <= n:
+            raise InvalidInput(f"landmarks={m} with {n} items; choose from 1 to {n}, or None for all.")
+        if m >= len(rows):
+            return rows
+        return rows[np.sort(check_random_state(random_state).choice(len(rows), size=m, replace=False))]
+    given = np.asarray(landmarks)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
+        raise InvalidInput(
+            f'landmarks={landmarks!r} is not legal; give a number of items, row numbers, "auto", or None.'
+        )
+    if given.min() < 0 or given.max() >= n:
+        raise InvalidInput(
+            f"landmarks name rows {given.min()} to {given.max()}; there are rows 0 to {n - 1}. Correct them."
+        )
+    chosen = np.intersect1d(given, rows)
+    if not len(chosen):
+        raise InvalidInput(f"None of the {len(given)} landmarks is linked in the graph; name others.")
+    return chosen
+
+
+def check_precomputed(K: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return a given kernel matrix (n, n) as a dense one; it must be square and symmetric, diagonal >= 0."""
+    K = np.asarray(K, dtype=np.float64)
+    if K.shape != (n_rows, n_rows):
+        raise InvalidInput(
+            f"Precomputed kernel has shape {K.shape}; it should be a square matrix of all items of the fit."
+        )
+    largest = np.abs(K).max()
+    gap = np.abs(K - K.T)
+    if gap.max() > 1e-6 * largest:
+        i, j = np.unravel_index(int(gap.argmax()), K.shape)
+        raise InvalidInput(
+            f"Precomputed kernel is not symmetric: [{i}, {j}] = {K[i, j]} but [{j}, {i}] = {K[j, i]}; "
+            "pass (K + K.T) / 2."
+        )
+    length = np.sqrt(np.maximum(K.diagonal(), 0.0))
+    excess = np.abs(K) - np.outer(length, length)
+    if excess.max() > 1e-6 * largest:
+        i, j = np.unravel_index(int(excess.argmax()), K.shape)
+        raise InvalidInput(
+            f"Precomputed kernel is not positive semidefinite: [{i}, {j}] = {K[i, j]} where the diagonal has "
+            f"{K[i, i]} and {K[j, j]}; pass similarities that are inner products, not distances."
+        )
+    return K
+
+
+def _check_memory(n: int, m: int) -> None:
+    needed = 8.0 * _MATRICES * n * m
+    if needed > MEMORY_BUDGET_BYTES:
+        fitting = max(1, int(MEMORY_BUDGET_BYTES / (8 * _MATRICES * n)))
+        raise InvalidInput(
+            f"The kernel form of {n} items with {m} landmarks needs about {needed / 1e9:.1f} GB, the budget "
+            f"is {MEMORY_BUDGET_BYTES / 1e9:.0f} GB; pass landmarks={fitting} or fewer."
+        )

@@ -1,0 +1,121 @@
+"""LPSSVM keeps scikit-learn's contract."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from embedding_core.errors import InvalidInput
+from embedding_core.margin.lpssvm import LPSSVM
+from tests.synthetic import multi_label, single_label
+
+# Some checks have two features, of which half the energy is one: too few for three classes.
+INSTANCES = [
+    LPSSVM(),
+    LPSSVM(kernel="linear", energy=1.0),
+    LPSSVM(kernel="precomputed", energy=1.0),
+    LPSSVM(landmarks=5, energy=1.0, update_sign="gradient", scaling="unit"),
+]
+
+EXPECTED_FAILURES = {
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
+}
+KERNEL_FAILURES = {
+    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
+    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
+}
+"""Common checks that may fail, with the reason."""
+
+
+@parametrize_with_checks(
+    INSTANCES,
+    expected_failed_checks=lambda estimator: (
+        EXPECTED_FAILURES | (KERNEL_FAILURES if estimator.kernel == "precomputed" else {})
+    ),
+)
+@pytest.mark.filterwarnings("ignore:The graph has", "ignore:n_neighbors=10 but")
+def test_common_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_fitted_attributes(kernel):
+    X, y = single_label()
+    y[::3] = -1
+    fitted = LPSSVM(kernel=kernel, n_components=3, graph="gaussian").fit(X, y)
+    assert fitted.embedding_.shape == (60, 12)
+    assert fitted.eigenvalues_.shape == (12,)
+    assert fitted.n_components_.tolist() == [3] * 4
+    assert fitted.classes_.tolist() == [0, 1, 2, 3]
+    assert fitted.n_features_in_ == 7
+    assert hasattr(fitted, "projection_") == (kernel == "linear")
+    if kernel == "linear":
+        assert fitted.projection_.shape == (7, 12)
+    np.testing.assert_array_equal(fitted.transform(X), fitted.embedding_)
+    again = LPSSVM(kernel=kernel, n_components=3, graph="gaussian").fit_transform(X, y)
+    np.testing.assert_array_equal(again, fitted.embedding_)
+    directions = fitted.projection_ if kernel == "linear" else fitted.expansion_
+    assert np.isfinite(directions).all()
+
+
+def test_clone_and_pickle():
+    X, y = single_label()
+    fitted = LPSSVM(n_components=2, graph="gaussian").fit(X, y)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    for ask in ("transform", "predict", "decision_function", "predict_scores"):
+        with pytest.raises(NotFittedError):
+            getattr(copy, ask)(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
+
+
+def test_pipeline_and_grid_search():
+    X, y = single_label(90)
+    pipeline = make_pipeline(StandardScaler(), LPSSVM(kernel="linear", n_neighbors=5))
+    search = GridSearchCV(pipeline, {"lpssvm__n_components": [1, 6]}, cv=StratifiedKFold(3)).fit(X, y)
+    assert search.best_params_ == {"lpssvm__n_components": 6}
+    assert search.best_score_ > 0.6
+
+
+def test_grid_search_cuts_kernel_matrices_both_ways():
+    X, y = single_label(90)
+    model = LPSSVM(kernel="precomputed", graph="gaussian", n_components=6)
+    search = GridSearchCV(model, {"C": [0.1, 10.0]}, cv=StratifiedKFold(3)).fit(rbf_kernel(X), y)
+    assert search.best_score_ > 0.6
+
+
+def test_label_columns_in_a_pipeline():
+    X, Y = multi_label(80)
+    pipeline = make_pipeline(StandardScaler(), LPSSVM(kernel="linear")).fit(X[:60], Y[:60])
+    assert pipeline.predict(X[60:]).shape == (20, 4)
+    sparse = LPSSVM(kernel="linear").fit(X, sp.csr_array(Y))
+    np.testing.assert_array_equal(sparse.predict(X), LPSSVM(kernel="linear").fit(X, Y).predict(X))
+
+
+def test_frames_in_and_out():
+    X, y = single_label()
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
+    fitted = LPSSVM(n_components=1, graph="gaussian").set_output(transform="pandas").fit(frame, pd.Series(y))
+    names = [f"lpssvm{j}" for j in range(4)]
+    assert list(fitted.transform(frame).columns) == names
+    assert fitted.get_feature_names_out().tolist() == names
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+
+
+def test_new_items_must_fit():
+    X, y = single_label()
+    with pytest.raises(InvalidInput, match="7 features"):
+        LPSSVM(kernel="linear").fit(X, y).predict(X[:, :3])
+    with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
+        LPSSVM().fit(X, y[:-1])
