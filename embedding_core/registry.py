@@ -26,6 +26,10 @@ _DLE_PAPER = "H. Wang, H. Huang, C. Ding: Discriminant Laplacian Embedding"
 _PROJECTIONS_PAPER = (
     "C. Wang, S. Mahadevan: Jointly Learning Data-Dependent Label and Locality-Preserving Projections"
 )
+_LPSSVM_PAPER = (
+    "W. Jiang, S.-F. Chang, T. Jebara, A. C. Loui: Semantic Concept Classification by Joint Semi-supervised "
+    "Learning of Feature Subspaces and Support Vector Machines"
+)
 _MLDA_PAPER = "H. Wang, C. Ding, H. Huang: Multi-label Linear Discriminant Analysis"
 
 
@@ -105,6 +109,21 @@ _ENTRIES = (
         multi_label=True,
         uses_graph=True,
         cost="n p min(n, p) + edges p + min(n, p)^3",
+    ),
+    Method(
+        name="lpssvm",
+        title="LPSSVM",
+        paper=_LPSSVM_PAPER,
+        equations="Eq. 5-12, Fig. 1",
+        module="embedding_core.margin.lpssvm",
+        attribute="LPSSVM",
+        role="classifier",
+        inductive=True,
+        single_label=True,
+        multi_label=True,
+        uses_graph=True,
+        cost="n m^2 + m^3 + K m^2, m landmarks",
+        defaults={"landmarks": "auto"},
     ),
     _baseline("1nn", "1NN, input as given", "InputNeighbors", "n p a query", scale="none"),
     _baseline("1nn_zscore", "1NN, z-scored input", "InputNeighbors", "n p a query", scale="zscore"),

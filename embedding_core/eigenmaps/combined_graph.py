@@ -1,0 +1,195 @@
+"""The graph of SLE-ML: W = λ W^F + (1 - λ) W^L of Eq. 3, with W^L = P J P^T never formed.
+
+P (n, S) says which of the S distinct label sets an item has, J (S, S) holds the Jaccard similarities of these
+sets.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+from sklearn.neighbors import NearestNeighbors
+
+from embedding_core.errors import InvalidInput
+from embedding_core.graphs import Components, graph_components
+
+BUDGET_BYTES = 2e9
+_DENSE_SETS = 2048
+_LINK_BYTES = 40  # a directed link while the graph is put together: indices, A, A^T, their sum
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """W^L = P J P^T: `P` (n, S) CSR with at most one 1 a row, `J` (S, S) dense or CSR, `counts` (S,) items.
+
+    An item without a label, or unlabelled, is in no set: W^L links it to nobody, itself included.
+    """
+
+    P: Any
+    J: Any
+    counts: NDArray[np.float64]
+
+    def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """W^L V in O(n + S²) a column."""
+        return self.P @ (self.J @ (self.P.T @ V))
+
+    def quotient(self) -> Any:
+        """P^T W^L P, the weights between whole sets: n_s J_st n_t."""
+        if sp.issparse(self.J):
+            N = sp.diags_array(self.counts)
+            return sp.csr_array(N @ self.J @ N)
+        return self.counts[:, None] * self.J * self.counts
+
+
+def find_label_sets(Y: NDArray[np.int8], class_weight: str | None = None) -> LabelSets:
+    """Distinct label sets and their Jaccard similarities.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, K)
+        0/1 labels; rows of -1 and of 0 are in no set.
+    class_weight : None or "balanced"
+        "balanced" multiplies J_st by w_s w_t with w_s² the mean, over the labels of s, of mean class size /
+        class size. With one label an item all items then have the same label degree, the mean class size.
+    """
+    used = np.flatnonzero((Y == 1).any(axis=1))
+    _, first, group = np.unique(
+        np.packbits(Y[used] == 1, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    group = group.ravel()
+    sets = (Y[used[first]] == 1).astype(np.float64)
+    held = np.zeros(len(Y) + 1, dtype=np.int64)
+    held[used + 1] = 1
+    P = sp.csr_array((np.ones(len(used)), group, np.cumsum(held)), shape=(len(Y), len(sets)))
+    J = jaccard_similarity(sets)
+    if class_weight == "balanced":
+        size = (Y == 1).sum(axis=0)
+        relative = np.divide(size[size > 0].mean(), size, out=np.zeros(len(size)), where=size > 0)
+        weight = np.sqrt(sets @ relative / sets.sum(axis=1))
+        S = sp.diags_array(weight)
+        J = sp.csr_array(S @ J @ S) if sp.issparse(J) else weight[:, None] * J * weight
+    return LabelSets(P, J, np.bincount(group, minlength=len(sets)).astype(np.float64))
+
+
+def jaccard_similarity(sets: NDArray[np.float64]) -> Any:
+    """|s ∧ t| / |s ∨ t| (Eq. 3) of distinct non-empty 0/1 rows (S, K); CSR where there are many."""
+    S, size = len(sets), sets.sum(axis=1)
+    if S <= _DENSE_SETS:
+        common = sets @ sets.T
+        return common / (size[:, None] + size - common)
+    links = float((sets.sum(axis=0) ** 2).sum())
+    if _LINK_BYTES * links > BUDGET_BYTES:
+        raise InvalidInput(
+            f"y has {S} distinct label sets that share labels in up to {links:.2g} pairs, about "
+            f"{_LINK_BYTES * links / 1e9:.1f} GB; keep the frequent labels, or use balance=1."
+        )
+    held = sp.csr_array(sets)
+    common = sp.csr_array(held @ held.T)
+    pairs = common.tocoo()
+    common.data = pairs.data / (size[pairs.row] + size[pairs.col] - pairs.data)
+    return common
+
+
+def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
+    """w^F of Eq. 3: 1 where both items are among the nearest of the other, 1/2 where one is.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+    n_neighbors : int
+        k, itself not counted, at most n - 1.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+    """
+    n = X.shape[0]
+    needed = _LINK_BYTES * float(n) * n_neighbors
+    if needed > BUDGET_BYTES:
+        raise InvalidInput(
+            f"{n_neighbors} neighbours of {n} items each are {needed / 1e9:.1f} GB of links, the budget is "
+            f"{BUDGET_BYTES / 1e9:.1f} GB; give a smaller n_neighbors (15, say), or an affinity."
+        )
+    # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
+    centered = X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+    found = NearestNeighbors(n_neighbors=n_neighbors).fit(centered).kneighbors(return_distance=False)
+    A = sp.csr_array(
+        (np.full(found.size, 0.5), found.ravel(), np.arange(0, found.size + 1, n_neighbors)),
+        shape=(n, n),
+    )
+    A = with_short_indices(A)
+    W = sp.csr_array(A + A.T)
+    W.sort_indices()
+    return W
+
+
+@dataclass(frozen=True)
+class CombinedGraph:
+    """W + weight W^L as an operator: `W` (n, n) CSR or dense, zero or more label sets.
+
+    Implements what `embedding_core.spectral` asks of a graph.
+    """
+
+    W: Any
+    sets: LabelSets | None = None
+    weight: float = 1.0
+
+    @cached_property
+    def degree(self) -> NDArray[np.float64]:
+        """Row sums, the diagonal of W^L included."""
+        degree = np.asarray(self.W.sum(axis=1), dtype=np.float64).ravel()
+        if self.sets is not None:
+            degree = degree + self.weight * (self.sets.P @ (self.sets.J @ self.sets.counts))
+        return degree
+
+    @property
+    def row_cost(self) -> float:
+        """Multiplications of one product with W, a row."""
+        n = self.W.shape[0]
+        entries = _entries(self.W) + (2 * n + _entries(self.sets.J) if self.sets is not None else 0)
+        return max(entries / n, 1.0)
+
+    def apply(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Product with a vector (n,) or a block (n, b)."""
+        product = self.W @ V
+        if self.sets is not None:
+            product += self.weight * self.sets.apply(V)
+        return product
+
+    def restrict(self, rows: NDArray[np.intp]) -> "CombinedGraph":
+        """The graph on some nodes alone."""
+        sets = self.sets
+        if sets is not None:
+            P = sets.P[rows]
+            sets = LabelSets(P, sets.J, np.asarray(P.sum(axis=0), dtype=np.float64).ravel())
+        return CombinedGraph(self.W[rows][:, rows], sets, self.weight)
+
+    def components(self) -> Components:
+        """Connected components, links by labels included."""
+        by_graph = graph_components(self.W)
+        if self.sets is None or len(by_graph.sizes) == 1:
+            return by_graph
+        # components of W and label sets as nodes: far fewer than items
+        c, S = len(by_graph.sizes), self.sets.P.shape[1]
+        items, group = self.sets.P.nonzero()
+        s, t = self.sets.J.nonzero()
+        start, end = np.r_[by_graph.labels[items], c + s], np.r_[c + group, c + t]
+        links = sp.csr_array((np.ones(len(start)), (start, end)), shape=(c + S, c + S))
+        _, joined = connected_components(links, directed=False)
+        _, labels = np.unique(joined[by_graph.labels], return_inverse=True)
+        return Components(labels.astype(np.int32), np.bincount(labels))
+
+
+def with_short_indices(W: Any) -> Any:
+    """The same CSR matrix with 32-bit indices where they suffice, two thirds of the memory."""
+    if not sp.issparse(W) or W.indices.dtype == np.int32 or max(W.nnz, *W.shape) >= 2**31:
+        return W
+    return sp.csr_array((W.data, W.indices.astype(np.int32), W.indptr.astype(np.int32)), shape=W.shape)
+
+
+def _entries(M: Any) -> float:
+    return float(M.nnz if sp.issparse(M) else M.size)
