@@ -151,6 +151,7 @@ def offsets(size: int, count: int) -> list[int]:
 
 def flip(path: Path, offset: int) -> None:
     data = bytearray(path.read_bytes())
+    offset %= len(data)  # a repaired manifest may be a digit shorter, since it holds the time taken
     data[offset] ^= 1 << (offset % 8)
     path.write_bytes(data)
 
@@ -188,7 +189,8 @@ def test_a_cut_file_is_found_set_aside_and_computed_again(tmp_path: Path, suffix
     whole = path.read_bytes()
     target = path.with_suffix(suffix)
     for length in offsets(target.stat().st_size, 8):
-        os.truncate(target, length)
+        # A repaired manifest may be a digit shorter, since it holds the time taken.
+        os.truncate(target, min(length, target.stat().st_size - 1))
         assert_found_and_repaired(tmp_path, target, whole)
 
 
