@@ -84,8 +84,9 @@ def strings(table: pa.Table, name: str) -> list[Any]:
 def matrix(table: pa.Table, name: str) -> np.ndarray:
     """A column of fixed-size lists as a matrix, which may be written to."""
     column = table.column(name)
-    empty = pa.array([], column.type.value_type).to_numpy()  # gives the type where there are no rows
-    chunks = [chunk.flatten().to_numpy() for chunk in column.chunks]
+    empty = np.empty(0, column.type.value_type.to_pandas_dtype())  # gives the type where there are no rows
+    # Not by `to_numpy`, see `numbers`.
+    chunks = [np.from_dlpack(chunk.flatten()) for chunk in column.chunks if len(chunk)]
     return np.concatenate([*chunks, empty]).reshape(-1, column.type.list_size)
 
 
