@@ -131,7 +131,9 @@ def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     which a new entry changes none of the others. What an entry says of its method goes into the parameters.
     """
     return {
-        module: digest for module, digest in code_fingerprint(modules).items() if module not in _NO_RESULT
+        module: digest
+        for module, digest in code_fingerprint(modules).items()
+        if not (module in _NO_RESULT or module.startswith("embedding_core.catalog"))
     }
 
 

@@ -1,0 +1,32 @@
+"""Plain methods that stand beside every other."""
+
+from typing import Any
+
+from embedding_core.method import Method
+
+
+def _baseline(name: str, title: str, attribute: str, cost: str, **defaults: Any) -> Method:
+    return Method(
+        name=name,
+        title=title,
+        paper="",
+        equations="",
+        module="embedding_core.baselines",
+        attribute=attribute,
+        role="classifier",
+        inductive=True,
+        single_label=True,
+        multi_label=True,
+        uses_graph=False,
+        cost=cost,
+        baseline=True,
+        defaults=defaults,
+        own_scaling=True,
+    )
+
+
+ENTRIES = (
+    _baseline("1nn", "1NN, input as given", "InputNeighbors", "n p a query", scale="none"),
+    _baseline("1nn_zscore", "1NN, z-scored input", "InputNeighbors", "n p a query", scale="zscore"),
+    _baseline("svm", "Scaled SVM", "ScaledSVM", "n^2 p K"),
+)
