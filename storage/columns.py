@@ -71,9 +71,8 @@ def vectors(values: np.ndarray, dtype: type[np.generic]) -> pa.Array:
 
 def numbers(table: pa.Table, name: str) -> np.ndarray:
     """A column of numbers, as an array that may be written to."""
-    # Not by `to_numpy`, which imports pandas: that takes half a second.
-    chunks = [np.from_dlpack(chunk) for chunk in table.column(name).chunks if len(chunk)]
-    return np.concatenate(chunks) if chunks else np.empty(0, table.schema.field(name).type.to_pandas_dtype())
+    column = table.column(name)
+    return _join(column.chunks, column.type)
 
 
 def strings(table: pa.Table, name: str) -> list[Any]:
@@ -84,10 +83,14 @@ def strings(table: pa.Table, name: str) -> list[Any]:
 def matrix(table: pa.Table, name: str) -> np.ndarray:
     """A column of fixed-size lists as a matrix, which may be written to."""
     column = table.column(name)
-    empty = np.empty(0, column.type.value_type.to_pandas_dtype())  # gives the type where there are no rows
-    # Not by `to_numpy`, see `numbers`.
-    chunks = [np.from_dlpack(chunk.flatten()) for chunk in column.chunks if len(chunk)]
-    return np.concatenate([*chunks, empty]).reshape(-1, column.type.list_size)
+    flat = _join([chunk.flatten() for chunk in column.chunks], column.type.value_type)
+    return flat.reshape(-1, column.type.list_size)
+
+
+def _join(chunks: Sequence[pa.Array], dtype: pa.DataType) -> np.ndarray:
+    """One array of all chunks; `to_numpy` would import pandas, half a second."""
+    empty = pa.nulls(0, dtype)  # gives the type where there are no chunks
+    return np.concatenate([np.from_dlpack(chunk) for chunk in (*chunks, empty)])
 
 
 def names(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from embedding_core.registry import METHODS
 from tests.conftest import REPOSITORY, UNTRACKED, Command, leftovers, write_pictures
 
 HEAVY = {"prefect", "mlflow", "sklearn", "numpy", "scipy", "pyarrow", "pydantic", "matplotlib", "numba"}
+ONLY_TO_COMPUTE = {"mlflow", "sklearn", "scipy", "pandas", "matplotlib", "numba"}
 METRIC_NAMES = {metric.name for metric in METRICS}
 
 
@@ -236,6 +237,17 @@ class TestWholeRuns:
         assert len(found["tracking"]["run_id"]) == 32
         assert found["tracking"]["problem"] is None
         assert Path(found["report"]).is_file()
+
+    def test_a_second_run_imports_no_library_that_only_computing_needs(self, place: Path) -> None:
+        given = ["run", str(place / "pictures"), "--home", str(place / "home"), "--json"]
+        code = (
+            f"import sys\nfrom flows.cli import main\nassert main({given!r}) == 0\n"
+            f"print(sorted(set(sys.modules) & {ONLY_TO_COMPUTE!r}), file=sys.stderr)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        )
+        assert done.stderr.splitlines()[-1] == "[]"
 
     def test_status_then_a_forced_stage(self, command: Command, place: Path) -> None:
         given = (place / "pictures", "--home", place / "home")
