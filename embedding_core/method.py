@@ -71,6 +71,12 @@ class Method:
         """Whether its fit takes the unlabelled rows too (always without their labels)."""
         return self.uses_graph or not self.inductive
 
+    def takes(self, single_label: bool | None) -> bool:
+        """Whether it takes labels of this kind: one a row, any number (False), both (None)."""
+        if single_label is None:
+            return self.single_label and self.multi_label
+        return self.single_label if single_label else self.multi_label
+
     def facts(self) -> dict[str, Any]:
         """What of it decides results; texts for readers do not."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _FOR_READERS}

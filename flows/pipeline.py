@@ -7,6 +7,7 @@ from pathlib import Path
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
+from flows.method_choice import check_methods, chosen_methods, compared_methods, method_params
 from storage.errors import ConfigError, TrackingError
 from storage.fingerprint import keep_notes
 from storage.keys import ArtifactRef
@@ -20,7 +21,17 @@ from tasks.stage import Stage, Workspace
 # Computes or finds a stage's artefact; None where it is only asked about and is not there.
 Execute = Callable[[Stage], ArtifactRef | None]
 
-STAGES = ("ingest", "features", "affinity", "correlation", "embedding", "evaluation", "report", "tracking")
+STAGES = (
+    "ingest",
+    "features",
+    "affinity",
+    "correlation",
+    "embedding",
+    "model",
+    "evaluation",
+    "report",
+    "tracking",
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Products:
     affinity: ArtifactRef | None
     correlation: ArtifactRef | None
     embeddings: dict[str, ArtifactRef | None]
+    models: dict[str, ArtifactRef | None]
     scores: dict[str, ArtifactRef | None]
     report: ArtifactRef | None
     tracked: ArtifactRef | None
@@ -55,14 +67,21 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
     labels = execute(correlation.stage(manifest, workspace))
     data = embedding.Data(manifest, feats, graph, scale)
+    chosen = chosen_methods(config, ingest.has_single_labels(manifest, workspace.store))
+    compared = compared_methods(config, chosen)
     fitted = {
         name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
-        for name in config.embedding.methods
+        for name in chosen
         if get_method(name).role == "projection"
+    }
+    models = {
+        name: execute(embedding.model_stage(name, method_params(config, name), data, workspace))
+        for name in compared
+        if get_method(name).role == "classifier" and get_method(name).inductive
     }
     scores = {
         name: execute(evaluation.stage(name, method_params(config, name), config.evaluation, data, workspace))
-        for name in compared_methods(config)
+        for name in compared
     }
     title = run_name(config, source.name)
     page = execute(
@@ -74,13 +93,10 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
         facts = tracking.Facts(
             title, source.name, resolved_config(config), params, changed_settings(config), tags
         )
-        tracked = execute(tracking.stage(config.tracking, facts, data, fitted, scores, page, workspace))
-    return Products(manifest, feats, graph, labels, fitted, scores, page, tracked)
-
-
-def compared_methods(config: RunConfig) -> list[str]:
-    """The chosen methods and the plain baselines beside them, each once."""
-    return list(dict.fromkeys([*config.embedding.methods, *config.evaluation.baselines]))
+        tracked = execute(
+            tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace)
+        )
+    return Products(manifest, feats, graph, labels, fitted, models, scores, page, tracked)
 
 
 def check_config(config: RunConfig) -> None:
@@ -89,12 +105,6 @@ def check_config(config: RunConfig) -> None:
     check_places(config)
     for name, params in config.embedding.params.items():
         get_method(name).build(**params)
-
-
-def check_methods(config: RunConfig) -> None:
-    """Refuse unknown methods before any work is done."""
-    for name in (*compared_methods(config), *config.embedding.params):
-        get_method(name)
 
 
 def check_places(config: RunConfig) -> None:
@@ -110,15 +120,6 @@ def check_places(config: RunConfig) -> None:
             f"{path} is both the source and the home folder, so that reports would be read as items; "
             "choose another home with --home."
         )
-
-
-def method_params(config: RunConfig, name: str) -> dict[str, object]:
-    """Parameters of one method: its own table over the shared number of components."""
-    method = get_method(name)
-    shared: dict[str, object] = {}
-    if config.embedding.n_components is not None and method.role == "projection":
-        shared["n_components"] = config.embedding.n_components
-    return {**shared, **config.embedding.params.get(name, {})}
 
 
 def run_name(config: RunConfig, source_name: str) -> str:

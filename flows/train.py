@@ -86,7 +86,7 @@ class StageRunner:
     def _record(self, stage: Stage, outcome: Outcome) -> None:
         self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
         state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self._workspace.reporter.say(f"  {stage.label:<28} {state}")
+        self._workspace.reporter.say(f"  {stage.label:<38} {state}")
 
 
 @flow(name="labelscape-train", validate_parameters=True, persist_result=False)

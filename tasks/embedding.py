@@ -1,4 +1,4 @@
-"""Embedding: fit one method on every labelled item, place all items, keep the model."""
+"""Embedding and model: fit one method on every labelled item, place all items, keep what annotates."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from storage.keys import ArtifactRef, canonical_json
 from storage.models import FORMAT, dump_model
 from storage.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
 from storage.store import Artifact, Store
-from tasks.dataset import load_dataset, load_graph
+from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.ingest import part_digest
 from tasks.neighbors import limit_neighbors
 from tasks.settings import AnnotationSettings
@@ -55,10 +55,23 @@ def stage(
             **annotation.model_dump(mode="json"),
         },
         inputs=data.inputs(takes_graph(name, params), workspace.store),
-        produce=lambda: _fit(made, params, annotation, data, workspace),
+        produce=lambda: _embed(made, params, annotation, data, workspace),
         holds=lambda ref: load_model_payload(ref, workspace.store) is not None,
     )
     return made
+
+
+def model_stage(name: str, params: Mapping[str, Any], data: Data, workspace: Workspace) -> Stage:
+    """The model of a method that classifies by itself and so has no embedding."""
+    method = get_method(name)
+    return Stage(
+        name="model",
+        variant=name,
+        code=(method.module, "embedding_core.annotator"),
+        params={"method": method_settings(name, params), "scale": method.input_scale(data.scale)},
+        inputs=data.inputs(takes_graph(name, params), workspace.store),
+        produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace)[0]),
+    )
 
 
 def takes_graph(name: str, params: Mapping[str, Any]) -> bool:
@@ -73,25 +86,30 @@ def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:
-    """The model that belongs to an embedding; None where it is gone and must be fitted again."""
-    known = store.details(ref)["metadata"]["model"]
+    """The model of a method, or the one that belongs to its embedding; None where it must be fitted again."""
+    known = store.details(ref)["metadata"].get("model")
     try:
-        return unpack_model(store.read(ArtifactRef.from_json(json.loads(known))))[0].payload
+        model = ArtifactRef.from_json(json.loads(known)) if known else ref
+        return unpack_model(store.read(model))[0].payload
     except StoreError:
         return None
 
 
 def _fit(
-    made: Stage, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
-) -> Artifact:
+    name: str,
+    params: Mapping[str, Any],
+    annotation: AnnotationSettings,
+    data: Data,
+    workspace: Workspace,
+) -> tuple["Annotator", Dataset]:
     from embedding_core.annotator import Annotator
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if takes_graph(made.variant, params) else None
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params) else None
     labelled = int((dataset.Y >= 0).all(axis=1).sum())
     annotator = Annotator(
-        method=made.variant,
+        method=name,
         params=dict(params),
         scale=data.scale,
         n_neighbors=limit_neighbors(
@@ -101,7 +119,14 @@ def _fit(
         single_label=dataset.single_label,
         label_names=dataset.label_names,
         recipe=dataset.recipe,
-    ).fit(dataset.X, dataset.Y, graph)
+    )
+    return annotator.fit(dataset.X, dataset.Y, graph), dataset
+
+
+def _embed(
+    made: Stage, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
+) -> Artifact:
+    annotator, dataset = _fit(made.variant, params, annotation, data, workspace)
     packed = pack_embedding(
         Embedding(
             ids=dataset.ids,
@@ -124,5 +149,8 @@ def _place_all(annotator: "Annotator", X: Any) -> Any:
 def _store_model(made: Stage, annotator: "Annotator", store: Store) -> ArtifactRef:
     """Keep the fitted model beside the embedding, under the same ingredients."""
     recipe = replace(made.recipe(), stage="model")
-    produce = lambda: pack_model([ModelFile(made.variant, FORMAT, dump_model(annotator))])  # noqa: E731
-    return store.compute(recipe, produce, force=True).ref
+    return store.compute(recipe, lambda: _pack(made.variant, annotator), force=True).ref
+
+
+def _pack(name: str, annotator: "Annotator") -> Artifact:
+    return pack_model([ModelFile(name, FORMAT, dump_model(annotator))])

@@ -1,5 +1,6 @@
 """Ingest: from a source to a manifest of items, their digests and their labels."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -61,6 +62,11 @@ def digest_labels(manifest: Manifest) -> str:
 def part_digest(manifest: ArtifactRef | None, part: str, store: Store) -> str | None:
     """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
     return store.details(manifest)["metadata"][part] if manifest else None
+
+
+def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None:
+    """Whether every item carries exactly one label; None where the collection has not been read yet."""
+    return json.loads(store.details(manifest)["metadata"]["single_label"]) if manifest else None
 
 
 def _read(source: Source, workspace: Workspace) -> Artifact:

@@ -74,7 +74,11 @@ class AffinitySettings(Settings):
 class EmbeddingSettings(Settings):
     """Which methods run, and with which parameters."""
 
-    methods: tuple[str, ...] = Field(("mlda", "multilabel_dle"), min_length=1)
+    methods: tuple[str, ...] = Field(
+        ("mlda", "multilabel_dle"),
+        min_length=1,
+        description='names, or "all": every one that takes the labels',
+    )
     n_components: int | None = Field(None, ge=1, description="default: number of labels - 1")
     params: dict[str, dict[str, Any]] = Field(default_factory=dict, description="by method name")
 

@@ -1,7 +1,9 @@
 """A stage: enough to name its artefact before anything is computed, and the function that computes it."""
 
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,9 +121,22 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
     if found is not None and not stage.holds(found):
         force = True
     try:
-        return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
+        with _warnings_as_news(workspace.reporter):
+            return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
     except InvalidInput as error:
         raise StageError(f"{stage.label}: {error}") from error
+
+
+@contextmanager
+def _warnings_as_news(reporter: Reporter) -> Iterator[None]:
+    """Tell each warning once a run, without the line of code it came from: folds and methods repeat it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for one in caught:
+                reporter.say_once(f"  warning: {one.message}")
 
 
 def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:

@@ -45,6 +45,7 @@ def stage(
     facts: Facts,
     data: Data,
     embeddings: Mapping[str, ArtifactRef | None],
+    models: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
     report: ArtifactRef | None,
     workspace: Workspace,
@@ -53,6 +54,7 @@ def stage(
     tracker = make_tracker(settings.uri, workspace.home)
     refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
     refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
+    refs |= {f"model[{name}]": ref for name, ref in models.items()}
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name="tracking",
@@ -64,7 +66,7 @@ def stage(
             "config": facts.config,
         },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
-        produce=lambda: _track(tracker, settings, facts, refs, embeddings, scores, workspace.store),
+        produce=lambda: _track(tracker, settings, facts, refs, scores, workspace.store),
         holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
     )
 
@@ -85,7 +87,6 @@ def _track(
     settings: TrackingSettings,
     facts: Facts,
     refs: Mapping[str, ArtifactRef | None],
-    embeddings: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
     store: Store,
 ) -> Artifact:
@@ -104,16 +105,13 @@ def _track(
             SETTINGS_TAG: facts.settings,
             **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
         },
-        methods=[
-            _method_record(entry, ranked, facts, embeddings.get(name), known[f"evaluation[{name}]"], store)
-            for name, entry in primary.items()
-        ],
+        methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
         files={
             "config.json": _json(facts.config),
             **{f"report/{file.name}": file.data for file in unpack_files(store.read(known["report"]))},
         },
         fold_rows=rows,
-        primary=next((name for name in primary if embeddings.get(name)), None),
+        primary=next((name for name in primary if _fitted(name, known)), None),
     )
     tracked = tracker.log(record, trusted=SKOPS_TRUSTED_TYPES)
     return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
@@ -131,8 +129,7 @@ def _method_record(
     entry: Entry,
     entries: list[Entry],
     facts: Facts,
-    embedding: ArtifactRef | None,
-    scores: ArtifactRef,
+    refs: Mapping[str, ArtifactRef],
     store: Store,
 ) -> MethodRecord:
     means, spreads = _metrics(entry, "")
@@ -141,7 +138,9 @@ def _method_record(
             more, more_spreads = _metrics(other, f"{other.classifier}/")
             means, spreads = means | more, spreads | more_spreads
     method = get_method(entry.method)
-    digests = {"scores": scores.digest} | ({"embedding": embedding.digest} if embedding else {})
+    fitted = _fitted(entry.method, refs)
+    digests = {"scores": refs[f"evaluation[{entry.method}]"].digest}
+    digests |= {fitted.stage: fitted.digest} if fitted else {}
     return MethodRecord(
         name=entry.method,
         title=method.title,
@@ -151,8 +150,13 @@ def _method_record(
         classifier=entry.classifier,
         tags={"labelscape.baseline": str(method.baseline).lower()}
         | {f"labelscape.digest.{name}": digest for name, digest in digests.items()},
-        model=load_model_payload(embedding, store) if embedding else None,
+        model=load_model_payload(fitted, store) if fitted else None,
     )
+
+
+def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
+    """The artefact that holds a method's model; a method that takes no new items has none."""
+    return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")
 
 
 def _metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:

@@ -159,8 +159,8 @@ class TestStages:
         assert states["features"] == "fresh"
         assert states["embedding[mlda]"] == "missing"
         shown = command("status", picture_folder, *UNTRACKED, "--set", "affinity.n_neighbors=4")
-        assert "affinity                     stale: parameter n_neighbors 10 → 4" in shown.out
-        assert "of 12 stages would run" in shown.out
+        assert f"{'affinity':<38} stale: parameter n_neighbors 10 → 4" in shown.out
+        assert "of 15 stages would run" in shown.out
 
     def test_a_forced_stage_reads_every_image_again(
         self, command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -212,7 +212,7 @@ class TestWholeRuns:
             "Multi-label DLE, 10NN",
             "Scaled SVM (baseline)",
             "±",
-            "13 computed, 0 fresh",
+            "16 computed, 0 fresh",
         ):
             assert text in done.out
         assert f"report     {place / 'home' / 'reports'}" in done.out
@@ -223,7 +223,7 @@ class TestWholeRuns:
         done = command("run", place / "pictures", "--home", place / "home", "--json")
         found = json.loads(done.out)
         assert {stage["state"] for stage in found["stages"]} == {"fresh"}
-        assert len(found["stages"]) == 13
+        assert len(found["stages"]) == 16
         assert all(stage["seconds"] < 1 and stage["digest"] and stage["key"] for stage in found["stages"])
         assert set(found["methods"]) == {"mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm"}
         for method in found["methods"].values():
@@ -278,11 +278,13 @@ class TestWholeRuns:
     def test_annotate(self, command: Command, place: Path, tmp_path: Path) -> None:
         new = write_pictures(tmp_path / "new", 5)
         home = ("--home", place / "home")
-        done = json.loads(command("annotate", new, *home, "--method", "multilabel_dle", "--json").out)
-        assert (done["method"], done["items"]) == ("multilabel_dle", 5)
-        baseline = command("annotate", new, *home, "--method", "svm")
-        assert baseline.code == 2
-        assert "it holds models of: mlda, multilabel_dle" in baseline.err
+        for method in ("multilabel_dle", "svm"):
+            done = json.loads(command("annotate", new, *home, "--method", method, "--json").out)
+            assert (done["method"], done["items"]) == (method, 5)
+        absent = command("annotate", new, *home, "--method", "dle")
+        assert absent.code == 2
+        _, _, held = absent.err.strip(".\n").partition("it holds models of: ")
+        assert set(held.split(", ")) == {"mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm"}
         unknown = command("annotate", new, *home, "--run", "abc")
         assert unknown.code == 2
         assert "no run 'abc'" in unknown.err
@@ -327,7 +329,7 @@ class TestWholeRuns:
         assert "Traceback" not in err
         assert not leftovers(tmp_path)
         status = self.process(tmp_path, "status", "digits", *UNTRACKED)
-        assert "features                     fresh" in status.communicate(timeout=60)[0]
+        assert f"{'features':<38} fresh" in status.communicate(timeout=60)[0]
 
     def process(self, folder: Path, *arguments: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(

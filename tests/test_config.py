@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from embedding_core.registry import METHODS
 from flows.config import RunConfig, find_home, load_config, place_from, show_config
-from flows.pipeline import check_config, check_places, compared_methods, method_params
+from flows.method_choice import chosen_methods, compared_methods, method_params
+from flows.pipeline import check_config, check_places
 from storage.errors import ConfigError
 
 
@@ -150,7 +152,23 @@ def test_every_configuration_is_shown_as_toml_that_says_the_same(
 
 def test_baselines_stand_beside_the_methods_once() -> None:
     config = load_config(None, ["embedding.methods=svm, mlda", "evaluation.baselines=['1nn', 'svm']"])
-    assert compared_methods(config) == ["svm", "mlda", "1nn"]
+    assert compared_methods(config, chosen_methods(config, True)) == ["svm", "mlda", "1nn"]
+
+
+@pytest.mark.parametrize("single_label", [True, False, None])
+def test_all_stands_for_every_method_that_takes_such_labels(single_label: bool | None) -> None:
+    config = load_config(None, ["embedding.methods=svm, all"])
+    check_config(config)
+    chosen = chosen_methods(config, single_label)
+    assert chosen[0] == "svm"
+    assert len(chosen) == len(set(chosen))
+    wanted = {
+        name
+        for name, method in METHODS.items()
+        if (method.single_label or single_label is False) and (method.multi_label or single_label is True)
+    }
+    assert set(chosen) == wanted
+    assert ("dle" in chosen) == (single_label is True)
 
 
 def test_own_parameters_win_over_shared_ones() -> None:

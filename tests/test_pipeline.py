@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,20 @@ from PIL import Image
 from flows.inspection import inspect_stages
 from storage.errors import ConfigError, LabelscapeError, SourceError
 from storage.keys import Recipe
-from storage.schemas import pack_features, unpack_embedding, unpack_features, unpack_matrix
+from storage.schemas import (
+    StoredFile,
+    pack_features,
+    pack_files,
+    unpack_embedding,
+    unpack_features,
+    unpack_matrix,
+)
+from storage.store import Store
 from tasks.dataset import load_dataset, load_features, load_graph, part_refs
 from tasks.evaluation import load_scores
 from tasks.report import write_report
+from tasks.reporter import Reporter
+from tasks.stage import Stage, Workspace, run_stage
 from tests.conftest import local_config, run_locally
 
 ALL = {
@@ -26,6 +37,9 @@ ALL = {
     "correlation",
     "embedding[mlda]",
     "embedding[multilabel_dle]",
+    "model[1nn]",
+    "model[1nn_zscore]",
+    "model[svm]",
     "evaluation[mlda]",
     "evaluation[multilabel_dle]",
     "evaluation[1nn]",
@@ -281,3 +295,27 @@ def test_a_report_is_laid_out_again_where_its_folder_is_incomplete(picture_folde
     page.unlink()
     assert write_report(run.products.report, run.workspace).exists()
     assert not list(page.parent.parent.glob("*.tmp"))
+
+
+class Notebook(Reporter):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+
+def test_a_warning_is_told_once_a_run_whatever_stages_repeat_it(tmp_path, recwarn):
+    reporter = Notebook()
+    workspace = Workspace(home=tmp_path, store=Store(tmp_path / "store"), reporter=reporter)
+
+    def produce():
+        for _ in range(3):
+            warnings.warn("the graph has 2 components; raise n_neighbors", stacklevel=1)
+        return pack_files([StoredFile("a.txt", "text/plain", b"")])
+
+    for variant in ("mlda", "dle"):
+        run_stage(Stage("embedding", (), {}, {}, produce, variant), workspace)
+    assert reporter.lines == ["  warning: the graph has 2 components; raise n_neighbors"]
+    assert not recwarn.list

@@ -26,4 +26,4 @@ def status(options: argparse.Namespace) -> int:
 
 def _line(one: StageStatus) -> str:
     reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    return f"{one.label:<28} {one.state}{reason}"
+    return f"{one.label:<38} {one.state}{reason}"
