@@ -36,8 +36,10 @@ STAGES = (
 
 @dataclass(frozen=True)
 class Products:
-    """References to what a run made."""
+    """References to what a run made, and what it is called."""
 
+    name: str
+    experiment: str
     manifest: ArtifactRef | None
     features: ArtifactRef | None
     affinity: ArtifactRef | None
@@ -87,16 +89,17 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     page = execute(
         report.stage(config.report, config.evaluation, title, source, data, labels, fitted, scores, workspace)
     )
+    experiment = config.tracking.experiment or source.name
     tracked = None
     if config.tracking.enabled:
         params = {name: method_params(config, name) for name in scores}
         facts = tracking.Facts(
-            title, source.name, resolved_config(config), params, changed_settings(config), tags
+            title, experiment, resolved_config(config), params, changed_settings(config), tags
         )
         tracked = execute(
             tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace)
         )
-    return Products(manifest, feats, graph, labels, fitted, models, scores, page, tracked)
+    return Products(title, experiment, manifest, feats, graph, labels, fitted, models, scores, page, tracked)
 
 
 def check_config(config: RunConfig) -> None:

@@ -35,6 +35,7 @@ def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
         tracked = load_tracked(Store(result.home / "store"), result.products.tracked)
     notes, skipped = load_oddities(result)
     return {
+        "run": result.run_id,
         "source": config.source.path,
         "home": str(result.home),
         "report": str(result.report) if result.report else None,
@@ -98,6 +99,7 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
 def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
     computed = [record.label for record in result.stages if not record.cached]
     lines = [f"stages     {len(computed)} computed, {len(result.stages) - len(computed)} fresh"]
+    lines.append(f"run        {result.run_id}")
     lines += _oddities(summary)
     if result.report:
         lines.append(f"report     {result.report}")

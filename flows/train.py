@@ -1,5 +1,6 @@
 """The train flow: from a source to a tracked, comparable run."""
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +13,17 @@ from prefect.states import Completed, State
 from prefect.utilities.annotations import quote
 
 from flows.config import RunConfig
-from flows.pipeline import STAGES, Products, check_stages, open_workspace, walk
+from flows.pipeline import STAGES, Products, check_stages, open_workspace, resolved_config, walk
 from flows.terminal import current_reporter
 from storage.errors import ArtifactDamaged, StoreError, TrackingError
 from storage.keys import ArtifactRef
+from storage.run_log import LoggedRun, RunLog
 from storage.store import Outcome
+from storage.tracking_engine import redact
 from tasks.report import write_report
 from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
+from tasks.tracking import load_tracked
 
 # A damaged artefact is set aside when it is read; the next walk computes it again.
 _MAX_REPAIRS = 5
@@ -44,6 +48,7 @@ class RunResult:
     report: Path | None
     home: Path
     untracked: str | None
+    run_id: str
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
@@ -102,6 +107,7 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
     until : str, optional
         Last stage to run.
     """
+    started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
     runner = StageRunner(workspace, check_stages(refresh or []), until and check_stages([until]).pop())
     try:
@@ -112,14 +118,33 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
             _remember(config, workspace, runner)
         raise
     _remember(config, workspace, runner)
+    run = _log(config, workspace, runner, products, time.perf_counter() - started)
     page = write_report(products.report, workspace) if products.report else None
-    return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked)
+    return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked, run.id)
 
 
 def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
     done = {record.label: record.ref for record in runner.records.values()}
     if done:
         remember_run(workspace.store, config.source, done)
+
+
+def _log(
+    config: RunConfig, workspace: Workspace, runner: StageRunner, products: Products, seconds: float
+) -> LoggedRun:
+    tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
+    return RunLog(workspace.store.root).add(
+        LoggedRun(
+            name=products.name,
+            experiment=products.experiment,
+            source=config.source.path,
+            config=resolved_config(config),
+            stages={record.label: record.ref for record in runner.records.values()},
+            seconds=round(seconds, 3),
+            tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
+            problem=runner.untracked,
+        )
+    )
 
 
 def _walk_repairing(config: RunConfig, workspace: Workspace, runner: StageRunner) -> Products:

@@ -5,6 +5,7 @@
     <root>/locks/<key>.lock                   held while a process computes the key, then removed
     <root>/damaged/<stage>/                   what failed its checksum, set aside for a look
     <root>/pointers/<name>.json               small mutable notes, such as the last run
+    <root>/runs/<id>.json                     the runs, see `storage.run_log`
 
 Every file is prepared beside its place (`.tmp`), flushed to the disk and renamed. A process may be killed at
 any instant: an artefact is there and whole, or it is not there.

@@ -28,7 +28,7 @@ class Facts:
     """What is known of a run beside its artefacts."""
 
     name: str
-    source: str
+    experiment: str
     config: Mapping[str, Any]
     method_params: Mapping[str, Mapping[str, Any]]
     settings: str
@@ -62,18 +62,13 @@ def stage(
         code=(),
         params={
             "uri": redact(tracker.uri),
-            "experiment": experiment_name(settings, facts),
+            "experiment": facts.experiment,
             "config": facts.config,
         },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
-        produce=lambda: _track(tracker, settings, facts, refs, scores, workspace.store),
+        produce=lambda: _track(tracker, facts, refs, scores, workspace.store),
         holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
     )
-
-
-def experiment_name(settings: TrackingSettings, facts: Facts) -> str:
-    """Experiment a run belongs to."""
-    return settings.experiment or facts.source
 
 
 def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
@@ -84,7 +79,6 @@ def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
 
 def _track(
     tracker: Tracker,
-    settings: TrackingSettings,
     facts: Facts,
     refs: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
@@ -97,7 +91,7 @@ def _track(
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
     primary = _first_classifier(ranked, rows)
     record = RunRecord(
-        experiment=experiment_name(settings, facts),
+        experiment=facts.experiment,
         name=facts.name,
         params=facts.config,
         tags={
