@@ -24,6 +24,7 @@ _COMMANDS = {
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
     "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
     "methods": ("listing", "methods", "list the methods that can be named"),
+    "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
     "config": ("listing", "config", "show the configuration with every default"),
     "up": ("operate", "up", "start a local Prefect server and the MLflow UI on 127.0.0.1"),
     "down": ("operate", "down", "stop them"),
@@ -60,6 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run(made["run"], made["stage"])
     _add_compare(made["compare"])
     _add_annotate(made["annotate"])
+    _add_store(made["store"])
     _add_operate(made["up"], made["serve"], made["deploy"])
     made["config"].add_argument(
         "--show", action="store_true", help="print the resolved configuration (the default)"
@@ -100,6 +102,29 @@ def _add_annotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
     parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    texts = {
+        "ls": "every artefact, or with --runs every run",
+        "du": "room taken, by stage",
+        "verify": "read and check every artefact; damaged ones are set aside",
+        "gc": "remove what no kept run needs",
+        "pin": "keep a run whatever its age",
+        "unpin": "no longer",
+    }
+    made = {name: actions.add_parser(name, help=text, description=text) for name, text in texts.items()}
+    for action in made.values():
+        action.add_argument("--json", action="store_true", help="print JSON for a script")
+        action.add_argument("--home", default=argparse.SUPPRESS, help="folder whose store is meant")
+    made["ls"].add_argument("--runs", action="store_true", help="the runs instead")
+    made["gc"].add_argument("--dry-run", action="store_true", help="only say what would go")
+    made["gc"].add_argument(
+        "--keep", type=int, default=5, metavar="N", help="newest runs of each experiment to keep (default: 5)"
+    )
+    for name in ("pin", "unpin"):
+        made[name].add_argument("run", metavar="RUN", help="id of a run, or its beginning")
 
 
 def _add_operate(

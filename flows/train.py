@@ -110,16 +110,17 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
     started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
     runner = StageRunner(workspace, check_stages(refresh or []), until and check_stages([until]).pop())
-    try:
-        products = _walk_repairing(config, workspace, runner)
-    except BaseException:
-        # Of two errors the first is the one to show.
-        with suppress(StoreError):
-            _remember(config, workspace, runner)
-        raise
-    _remember(config, workspace, runner)
-    run = _log(config, workspace, runner, products, time.perf_counter() - started)
-    page = write_report(products.report, workspace) if products.report else None
+    with workspace.store.in_use():
+        try:
+            products = _walk_repairing(config, workspace, runner)
+        except BaseException:
+            # Of two errors the first is the one to show.
+            with suppress(StoreError):
+                _remember(config, workspace, runner)
+            raise
+        _remember(config, workspace, runner)
+        run = _log(config, workspace, runner, products, time.perf_counter() - started)
+        page = write_report(products.report, workspace) if products.report else None
     return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked, run.id)
 
 

@@ -26,12 +26,15 @@ class Artifact:
         Kept in the footer; read after the last row, so that a stream may complete it.
     schema : pyarrow.Schema, optional
         Of the batches; needed with an iterable only.
+    links : tuple of ArtifactRef
+        Further artefacts that it is of no use without.
     """
 
     kind: str
     table: pa.Table | Iterable[pa.RecordBatch]
     metadata: Mapping[str, str] = field(default_factory=dict)
     schema: pa.Schema | None = None
+    links: tuple[ArtifactRef, ...] = ()
 
     @property
     def columns(self) -> pa.Schema:

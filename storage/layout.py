@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from storage.disk import TEMPORARY, make_folder, read_if_there, store_errors, sync_folder, unseal
 from storage.keys import RESERVED_FOLDERS, check_sha256, check_stage
 
-_FIELDS = {"stage", "key", "digest", "kind", "rows", "bytes", "recipe", "seconds", "created", "versions"}
+# fmt: off
+_FIELDS = {
+    "stage", "key", "digest", "kind", "rows", "bytes", "links", "recipe", "seconds", "created", "versions",
+}
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,15 @@ class Layout:
         file, folder = quote(name, safe=""), self.root / "pointers"
         lock = self.root / "locks" / f"pointer-{file}.lock"
         return Place(f"pointers/{file}", folder / f"{file}.json", folder / f"{file}.parquet", lock)
+
+    def pointer_names(self) -> list[str]:
+        """Names of the notes that are there."""
+        return [unquote(path.stem) for path in sorted((self.root / "pointers").glob("*.json"))]
+
+    @property
+    def in_use(self) -> Path:
+        """Lock that every run shares and who removes artefacts wants alone."""
+        return self.root / "locks" / "in-use.lock"
 
     def artifacts(self) -> Iterator[Place]:
         """Places that have a manifest, by stage and key."""

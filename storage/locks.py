@@ -105,6 +105,18 @@ def hold_lock(path: Path, on_wait: Callable[[int | None], None] | None = None) -
 
 
 @contextmanager
+def share_lock(path: Path) -> Iterator[None]:
+    """Hold a lock together with any number of others, against one who wants it alone."""
+    with store_errors(path):
+        make_folder(path.parent)
+        descriptor = _acquire(path, lambda number: fcntl.flock(number, fcntl.LOCK_SH))
+    try:
+        yield
+    finally:
+        _close(descriptor)
+
+
+@contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
     """Like `hold_lock`, without waiting: True when the lock is ours."""
     with store_errors(path):

@@ -95,7 +95,7 @@ class RunLog:
         """Keep a run; one that was seen before keeps its first date, its pin and where it was tracked."""
         with hold_lock(self._lock(run.id)):
             known = self._read(self._file(run.id))
-            now = datetime.now(UTC).isoformat(timespec="seconds")
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
             if known:
                 kept = replace(kept, pinned=known.pinned, tracked=run.tracked or known.tracked)

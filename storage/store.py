@@ -30,7 +30,7 @@ from storage.artifacts import Artifact, Outcome, SetAside
 from storage.errors import ArtifactDamaged, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, look_at
-from storage.locks import hold_lock, try_lock
+from storage.locks import hold_lock, share_lock, try_lock
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,12 +58,13 @@ def _flipped(look: Look) -> Look:
 
 
 def _describe(
-    recipe: Recipe, ref: ArtifactRef, size: int, begun: float, metadata: Mapping[str, str]
+    recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact: Artifact
 ) -> dict[str, Any]:
     return ref.to_json() | {
         "bytes": size,
         # Short entries again, so that a plan can be made without opening the data.
-        "metadata": {name: text for name, text in metadata.items() if len(text) <= _SHORT},
+        "metadata": {name: text for name, text in artifact.metadata.items() if len(text) <= _SHORT},
+        "links": [f"{link.stage}/{link.key}" for link in artifact.links],
         "recipe": recipe.ingredients(),
         "seconds": round(time.perf_counter() - begun, 6),
         "created": datetime.now(UTC).isoformat(),
@@ -199,6 +200,44 @@ class Store:
             self._set_aside(place, Look(raw, problem=str(error)))
             return None
 
+    def notes(self) -> dict[str, dict[str, Any]]:
+        """All that `remember` kept, by name."""
+        names = self._layout.pointer_names()
+        return {name: payload for name in names if (payload := self.last(name)) is not None}
+
+    def verify(self) -> Iterator[tuple[str, str | None]]:
+        """Read and hash every artefact: its name, and None or what is wrong; a damaged one is set aside."""
+        self._verified.clear()
+        for place in self._layout.artifacts():
+            look = self._look(place, full=True)
+            if look.problem:
+                self._set_aside(place, look)
+            yield place.name, look.problem
+
+    def discard(self, stage: str, key: str) -> bool:
+        """Remove an artefact; False where another process is working on it."""
+        place = self._layout.place(stage, key)
+        with try_lock(place.lock) as mine, disk.store_errors(place.manifest):
+            if mine:
+                place.manifest.unlink(missing_ok=True)
+                disk.sync_folder(place.manifest.parent)  # never a manifest whose data are gone
+                place.data.unlink(missing_ok=True)
+        return mine
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep `alone` out while a run counts on artefacts that it has found."""
+        with share_lock(self._layout.in_use):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep runs from beginning; StoreError while one is under way."""
+        with try_lock(self._layout.in_use) as mine:
+            if not mine:
+                raise StoreError(f"a run is using {self.root}; try again when it has ended.")
+            yield
+
     def sweep(self) -> list[Path]:
         """Remove what killed processes left: temporary files, data without manifest, free lock files.
 
@@ -295,9 +334,7 @@ class Store:
             written = tables.write_table(data, artifact)
             ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
             with disk.store_errors(place.manifest):
-                disk.write_synced(
-                    manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact.metadata))
-                )
+                disk.write_synced(manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact)))
                 # From here on only names change, for which a full disk has room.
                 if old and old["digest"] != ref.digest:
                     place.manifest.unlink()  # never an old manifest beside new data

@@ -133,6 +133,15 @@ class Tracker:
             found = _search(client, places, _IS_FINISHED_RUN, limit=1)
             return self._tracked(client, found[0]) if found else None
 
+    def registered_runs(self) -> set[str]:
+        """Runs of which a model is registered."""
+        if self._is_empty():
+            return set()
+        client = self._client()
+        with tracking_errors(self.uri):
+            versions = [one.run_id for one in client.search_model_versions() if one.run_id]
+            return {client.get_run(run_id).data.tags.get(PARENT, run_id) for run_id in set(versions)}
+
     def model(self, run_id: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
         """Payload of a run's model and where it comes from; nothing of it is loaded here.
 

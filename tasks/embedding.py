@@ -136,7 +136,8 @@ def _embed(
         )
     )
     model = _store_model(made, annotator, workspace.store)
-    return replace(packed, metadata={**packed.metadata, "model": canonical_json(model.to_json())})
+    known = {"model": canonical_json(model.to_json())}
+    return replace(packed, metadata={**packed.metadata, **known}, links=(model,))
 
 
 def _place_all(annotator: "Annotator", X: Any) -> Any:

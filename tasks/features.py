@@ -138,7 +138,8 @@ def _extract(
             rows=np.array([ref.rows for ref in refs]),
         )
     )
-    return replace(packed, metadata={**packed.metadata, _SKIPPED: canonical_json(extraction.errors)})
+    skipped = {_SKIPPED: canonical_json(extraction.errors)}
+    return replace(packed, metadata={**packed.metadata, **skipped}, links=tuple(refs))
 
 
 class _Extraction:

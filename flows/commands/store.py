@@ -1,0 +1,193 @@
+"""`store`: what lies in it, whether it is whole, and what can go."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from flows.commands.options import read_default_config
+from flows.config import find_home
+from flows.terminal import TerminalReporter, show
+from storage.errors import ConfigError
+from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
+from tasks import upkeep
+from tasks.tables import Table, render_text
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def store(options: argparse.Namespace) -> int:
+    """Do what was asked with the store of this folder."""
+    place = find_home(read_default_config(options)) / "store"
+    if not place.is_dir():
+        raise ConfigError(f"{place} is not there yet; `labelscape run` makes it, --home names another one.")
+    return _ACTIONS[options.action](options, Store(place), RunLog(place))
+
+
+def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+    if options.runs:
+        return _ls_runs(options, log)
+    manifests = upkeep.load_manifests(held)
+    needed = [upkeep.reach(run.stages.values(), manifests) for run in log.entries()]
+    records = [
+        {
+            "stage": one["stage"],
+            "variant": one["recipe"]["variant"],
+            "key": one["key"],
+            "kind": one["kind"],
+            "rows": one["rows"],
+            "bytes": one["bytes"],
+            "seconds": one["seconds"],
+            "created": one["created"],
+            "runs": sum(name in names for names in needed),
+        }
+        for name, one in manifests.items()
+    ]
+    if options.json:
+        return _show_json(records)
+    rows = tuple(
+        (
+            f"{one['stage']}[{one['variant']}]" if one["variant"] else one["stage"],
+            one["key"][:12],
+            f"{one['rows']}",
+            format_bytes(one["bytes"]),
+            f"{one['seconds']:.1f} s",
+            one["created"][:19].replace("T", " "),
+            f"{one['runs']}",
+        )
+        for one in records
+    )
+    header = ("artefact", "key", "rows", "size", "took", "made (UTC)", "runs that need it")
+    show(render_text(Table(header, rows)) if rows else "The store holds no artefact yet.")
+    return 0
+
+
+def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
+    runs = log.entries()
+    if options.json:
+        return _show_json([{"id": run.id, **run.to_json()} for run in runs])
+    rows = tuple(
+        (
+            run.id,
+            run.name,
+            run.experiment,
+            run.created[:19].replace("T", " "),
+            run.repeated[:19].replace("T", " "),
+            run.tracked["run_id"][:8] if run.tracked else "not tracked",
+            "pinned" if run.pinned else "",
+        )
+        for run in runs
+    )
+    header = ("run", "name", "experiment", "first (UTC)", "last (UTC)", "tracked as", "")
+    show(render_text(Table(header, rows)) if rows else "No run yet.")
+    return 0
+
+
+def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+    found = upkeep.measure_usage(held)
+    if options.json:
+        return _show_json([asdict(one) for one in found])
+    total = upkeep.Usage(
+        "all",
+        sum(one.artifacts for one in found),
+        sum(one.bytes for one in found),
+        sum(one.seconds for one in found),
+    )
+    rows = tuple(
+        (one.stage, f"{one.artifacts}", format_bytes(one.bytes), f"{one.seconds:.1f} s")
+        for one in (*found, total)
+    )
+    show(render_text(Table(("stage", "artefacts", "size", "time to compute"), rows)))
+    return 0
+
+
+def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+    total = len(upkeep.load_manifests(held))
+    with TerminalReporter(quiet=options.json).progress("verify", total) as advance:
+        damages = upkeep.verify_store(held, log, advance)
+    if options.json:
+        _show_json({"artifacts": total, "damaged": [asdict(one) for one in damages]})
+        return 1 if damages else 0
+    for one in damages:
+        affected = f"; runs that rest on it: {', '.join(one.runs)}" if one.runs else "; no run needs it"
+        show(f"damaged  {one.name}: {one.reason}{affected}")
+    if damages:
+        show(f"{len(damages)} set aside under {held.root / 'damaged'}; `labelscape run` computes them anew.")
+        return 1
+    show(f"{total} artefacts read, all whole.")
+    return 0
+
+
+def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+    if options.keep < 0:
+        raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
+    with held.alone():
+        waste = upkeep.find_waste(held, log, options.keep, _registered(options))
+        freed, leftovers = (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste)
+    if options.json:
+        return _show_json(
+            {
+                "dry_run": options.dry_run,
+                "runs": [run.id for run in waste.runs],
+                "artifacts": [f"{one['stage']}/{one['key']}" for one in waste.artifacts],
+                "bytes": freed,
+                "leftovers": [str(path) for path in leftovers],
+            }
+        )
+    for run in waste.runs:
+        show(f"run       {_describe(run)}")
+    for one in waste.artifacts:
+        show(f"artefact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
+    verb = "would be" if options.dry_run else "were"
+    show(
+        f"{len(waste.artifacts)} artefacts ({format_bytes(freed)}) and {len(waste.runs)} runs {verb} removed"
+        + (f", and {len(leftovers)} files that killed processes left." if leftovers else ".")
+    )
+    return 0
+
+
+def _registered(options: argparse.Namespace) -> set[str]:
+    from flows.commands.tracker import open_tracker
+
+    options.uri = None
+    return open_tracker(options).registered_runs()
+
+
+def _pin(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+    run = log.find(options.run)
+    log.pin(run, pinned=options.action == "pin")
+    if options.json:
+        return _show_json({"id": run.id, "pinned": options.action == "pin"})
+    kept = "is kept whatever its age" if options.action == "pin" else "is kept as long as it is new"
+    show(f"run {_describe(run)} {kept}.")
+    return 0
+
+
+def _describe(run: LoggedRun) -> str:
+    return f"{run.id} ({run.name}, {run.created[:10]})"
+
+
+def _show_json(record: Any) -> int:
+    show(json.dumps(record, indent=2, ensure_ascii=False))
+    return 0
+
+
+def format_bytes(size: float) -> str:
+    """A size that a person reads."""
+    for unit in _UNITS[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_UNITS[-1]}"
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, Store, RunLog], int]] = {
+    "ls": _ls,
+    "du": _du,
+    "verify": _verify,
+    "gc": _gc,
+    "pin": _pin,
+    "unpin": _pin,
+}

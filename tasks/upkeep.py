@@ -1,0 +1,131 @@
+"""Looking after a store: what it holds, whether it is whole, and what no run needs any more."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage.keys import ArtifactRef
+from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
+
+# Manifests of artefacts by `stage/key`.
+Manifests = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """An artefact that was set aside, why, and the runs whose results rest on it."""
+
+    name: str
+    reason: str
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How many artefacts of a stage there are, their bytes, and the seconds it took to compute them."""
+
+    stage: str
+    artifacts: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Waste:
+    """What can go: runs that are older than those to keep, artefacts no kept run needs, leftovers."""
+
+    runs: tuple[LoggedRun, ...]
+    artifacts: tuple[Mapping[str, Any], ...]
+
+    @property
+    def bytes(self) -> int:
+        """Room that the artefacts take."""
+        return sum(int(one["bytes"]) for one in self.artifacts)
+
+
+def load_manifests(store: Store) -> dict[str, dict[str, Any]]:
+    """Every artefact that is there."""
+    return {f"{one['stage']}/{one['key']}": one for one in store.entries()}
+
+
+def measure_usage(store: Store) -> list[Usage]:
+    """By stage, the largest first."""
+    stages: dict[str, list[Mapping[str, Any]]] = {}
+    for one in store.entries():
+        stages.setdefault(one["stage"], []).append(one)
+    found = [
+        Usage(stage, len(held), sum(one["bytes"] for one in held), sum(one["seconds"] for one in held))
+        for stage, held in stages.items()
+    ]
+    return sorted(found, key=lambda usage: (-usage.bytes, usage.stage))
+
+
+def verify_store(
+    store: Store, log: RunLog, on_done: Callable[[int], None] = lambda done: None
+) -> list[Damage]:
+    """Read and hash everything; damaged artefacts are set aside, to be computed anew when next needed."""
+    manifests = load_manifests(store)
+    needed = {run.id: reach(run.stages.values(), manifests) for run in log.entries()}
+    damages = []
+    for done, (name, problem) in enumerate(store.verify(), start=1):
+        if problem:
+            affected = tuple(run for run, names in needed.items() if name in names)
+            damages.append(Damage(name, problem, affected))
+        on_done(done)
+    return damages
+
+
+def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str] = ()) -> Waste:
+    """What the newest `keep` runs of each experiment, the pinned and the named ones do not need.
+
+    Parameters
+    ----------
+    store, log
+    keep : int
+        Runs to keep of each experiment.
+    keep_tracked : iterable of str
+        Tracker's ids of runs to keep besides, such as those of registered models.
+    """
+    manifests, named = load_manifests(store), set(keep_tracked)
+    kept: list[LoggedRun] = []
+    old: list[LoggedRun] = []
+    seen: dict[str, int] = {}
+    for run in log.entries():
+        seen[run.experiment] = seen.get(run.experiment, 0) + 1
+        safe = run.pinned or (run.tracked is not None and run.tracked["run_id"] in named)
+        (kept if safe or seen[run.experiment] <= keep else old).append(run)
+    roots = [ref for run in kept for ref in run.stages.values()]
+    needed = reach([*roots, *_last_results(store)], manifests)
+    waste = tuple(one for name, one in manifests.items() if name not in needed)
+    return Waste(tuple(old), waste)
+
+
+def remove_waste(store: Store, log: RunLog, waste: Waste) -> tuple[int, list[Path]]:
+    """Remove it; gives the bytes freed and the leftovers of killed processes that went too."""
+    for run in waste.runs:
+        log.remove(run)
+    freed = sum(int(one["bytes"]) for one in waste.artifacts if store.discard(one["stage"], one["key"]))
+    return freed, store.sweep()
+
+
+def reach(roots: Iterable[ArtifactRef], manifests: Manifests) -> set[str]:
+    """Names of artefacts and of all that they link to."""
+    found: set[str] = set()
+    pending: Sequence[str] = [f"{ref.stage}/{ref.key}" for ref in roots]
+    while pending:
+        found.update(pending)
+        links = [link for name in pending if name in manifests for link in manifests[name]["links"]]
+        pending = [link for link in dict.fromkeys(links) if link not in found]
+    return found
+
+
+def _last_results(store: Store) -> list[ArtifactRef]:
+    """What the last run of each source had, finished or not: `status` compares with it."""
+    return [
+        ArtifactRef.from_json(ref)
+        for name, stages in store.notes().items()
+        if name.startswith("run-")
+        for ref in stages.values()
+    ]

@@ -1,0 +1,167 @@
+"""Looking after the store: damage is found and named, and only what no kept run needs goes."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from storage.errors import StoreError
+from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
+from tasks.upkeep import find_waste, measure_usage, reach, remove_waste, verify_store
+from tests.conftest import UNTRACKED, Command
+from tests.store_helpers import artifact, data_path, files, recipe
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> LoggedRun:
+    """A run whose features link to a part of their own; both stages share one ingest."""
+    ingest = store.compute(recipe(0, stage="ingest"), lambda: artifact(0)).ref
+    part = store.compute(recipe(seed, stage="features_part"), lambda: artifact(seed)).ref
+    linked = replace(artifact(seed + 100), links=(part,))
+    features = store.compute(recipe(seed), lambda: linked).ref
+    stages = {"ingest": ingest, "features": features}
+    return log.add(LoggedRun("photos", experiment, "/photos", {"seed": seed}, stages))
+
+
+def names(store: Store) -> set[str]:
+    return {f"{one['stage']}/{one['key']}" for one in store.entries()}
+
+
+def test_links_are_followed(store):
+    log = RunLog(store.root)
+    run = run_of(store, log, 1)
+    manifests = {f"{one['stage']}/{one['key']}": one for one in store.entries()}
+    assert reach(run.stages.values(), manifests) == names(store)
+    assert len(names(store)) == 3
+
+
+def test_only_what_no_kept_run_needs_goes(store):
+    log = RunLog(store.root)
+    runs = [run_of(store, log, seed) for seed in (1, 2)]
+    other = run_of(store, log, 3, experiment="other")
+    newest = log.entries()[0]
+    kept = next(run for run in log.entries() if run.experiment == "photos")
+    (old,) = (run for run in runs if run.id != kept.id)
+    waste = find_waste(store, log, keep=1)
+    assert [run.id for run in waste.runs] == [old.id]
+    expected = {f"features/{old.stages['features'].key}"} | {
+        f"features_part/{recipe(old.config['seed'], stage='features_part').key}"
+    }
+    assert {f"{one['stage']}/{one['key']}" for one in waste.artifacts} == expected
+    before = names(store)
+    freed, _ = remove_waste(store, log, waste)
+    assert freed == waste.bytes > 0
+    assert names(store) == before - expected
+    assert {run.id for run in log.entries()} == {kept.id, other.id}
+    assert newest.id in {kept.id, other.id}
+    assert not files(store, "*.lock")
+
+
+def test_pinned_runs_registered_models_and_the_last_run_of_a_source_stay(store):
+    log = RunLog(store.root)
+    pinned, registered, last = (run_of(store, log, seed) for seed in (1, 2, 3))
+    log.pin(pinned)
+    log.add(replace(registered, tracked={"uri": "u", "run_id": "f" * 32}))
+    store.remember("run-abc", {label: ref.to_json() for label, ref in last.stages.items()})
+    assert find_waste(store, log, keep=0, keep_tracked={"f" * 32}).artifacts == ()
+    loose = find_waste(store, log, keep=0)
+    assert {run.id for run in loose.runs} == {registered.id, last.id}
+    assert {one["key"] for one in loose.artifacts} == {
+        recipe(2).key,
+        recipe(2, stage="features_part").key,
+    }
+
+
+def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
+    log = RunLog(store.root)
+    first, second = run_of(store, log, 1), run_of(store, log, 2)
+    assert verify_store(store, log) == []
+    damaged = data_path(store, recipe(1, stage="features_part"))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    (found,) = verify_store(store, log)
+    assert found.name == f"features_part/{damaged.stem}"
+    assert found.runs == (first.id,)
+    assert second.id not in found.runs
+    assert not damaged.exists()
+    assert (store.root / "damaged" / "features_part" / damaged.name).exists()
+    assert verify_store(store, log) == []
+
+
+def test_usage_counts_by_stage_the_largest_first(store):
+    run_of(store, RunLog(store.root), 1)
+    found = measure_usage(store)
+    assert {one.stage: one.artifacts for one in found} == {"ingest": 1, "features": 1, "features_part": 1}
+    assert [one.bytes for one in found] == sorted((one.bytes for one in found), reverse=True)
+    assert sum(one.bytes for one in found) == sum(p.stat().st_size for p in store.root.rglob("*.parquet"))
+
+
+def test_nothing_is_removed_while_a_run_of_another_process_is_under_way(store):
+    code = (
+        "import sys; from pathlib import Path; from storage.store import Store\n"
+        "with Store(Path(sys.argv[1])).in_use():\n    print('in', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(store.root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "in\n"
+        with store.in_use(), pytest.raises(StoreError, match="a run is using"), store.alone():
+            pass
+        process.kill()
+    with store.alone():
+        pass
+
+
+@pytest.mark.usefixtures("without_engine")
+class TestCommand:
+    def test_list_measure_verify_and_tidy_up(self, command: Command, picture_folder: Path) -> None:
+        given = (*UNTRACKED, "--until", "affinity")
+        for neighbors in (3, 4):
+            command("run", picture_folder, *given, "--set", f"affinity.n_neighbors={neighbors}")
+        runs = json.loads(command("store", "ls", "--runs", "--json").out)
+        assert len(runs) == 2
+        listed = json.loads(command("store", "ls", "--json").out)
+        assert sorted(one["stage"] for one in listed if one["runs"] == 1) == ["affinity", "affinity"]
+        assert "affinity" in command("store", "ls").out
+        assert command("store", "du").out.splitlines()[-1].startswith("all")
+        assert command("store", "verify").out == f"{len(listed)} artefacts read, all whole.\n"
+
+        dry = json.loads(command("store", "gc", "--keep", "1", "--dry-run", "--json").out)
+        assert len(dry["artifacts"]) == len(dry["runs"]) == 1
+        assert len(json.loads(command("store", "ls", "--json").out)) == len(listed)
+        assert command("store", "pin", dry["runs"][0]).code == 0
+        assert "0 artefacts (0 B) and 0 runs were removed." in command("store", "gc", "--keep", "1").out
+        assert command("store", "unpin", dry["runs"][0]).code == 0
+        assert "1 artefacts" in command("store", "gc", "--keep", "1").out
+        assert len(json.loads(command("store", "ls", "--json").out)) == len(listed) - 1
+
+    def test_damage_is_reported_and_the_next_run_mends_it(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        run = json.loads(command("run", picture_folder, *UNTRACKED, "--until", "affinity", "--json").out)
+        (data,) = (tmp_path / ".labelscape" / "store" / "affinity").rglob("*.parquet")
+        whole = data.read_bytes()
+        data.write_bytes(whole[:-20])
+        done = command("store", "verify")
+        assert done.code == 1
+        assert f"damaged  affinity/{data.stem}: its data file has" in done.out
+        assert f"runs that rest on it: {run['run']}" in done.out
+        command("run", picture_folder, *UNTRACKED, "--until", "affinity")
+        assert data.read_bytes() == whole
+
+    def test_refusals(self, command: Command, picture_folder: Path) -> None:
+        missing = command("store", "ls")
+        assert missing.code == 2
+        assert "`labelscape run` makes it" in missing.err
+        command("run", picture_folder, *UNTRACKED, "--until", "ingest")
+        assert command("store", "pin", "abcd").code == 2
+        assert command("store", "gc", "--keep", "-1").code == 2
