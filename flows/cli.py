@@ -24,6 +24,7 @@ _COMMANDS = {
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
     "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
     "methods": ("listing", "methods", "list the methods that can be named"),
+    "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
     "config": ("listing", "config", "show the configuration with every default"),
     "up": ("operate", "up", "start a local Prefect server and the MLflow UI on 127.0.0.1"),
@@ -56,11 +57,17 @@ def build_parser() -> argparse.ArgumentParser:
     made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
     for name in ("run", "status", "stage", "config", "serve", "deploy"):
         _add_configuration(made[name])
-    for name in ("run", "status", "stage", "compare", "annotate", "methods", "config"):
+    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "config"):
         made[name].add_argument("--json", action="store_true", help="print JSON for a script")
     _add_run(made["run"], made["stage"])
     _add_compare(made["compare"])
     _add_annotate(made["annotate"])
+    made["lineage"].add_argument(
+        "name",
+        nargs="?",
+        metavar="RUN|REF",
+        help="id of a run, key or digest of an artefact (default: newest run)",
+    )
     _add_store(made["store"])
     _add_operate(made["up"], made["serve"], made["deploy"])
     made["config"].add_argument(
@@ -86,6 +93,12 @@ def _add_run(run: argparse.ArgumentParser, stage: argparse.ArgumentParser) -> No
         "--refresh", action="append", default=[], metavar="STAGE", help="compute this stage again"
     )
     run.add_argument("--until", metavar="STAGE", help="stop after this stage")
+    run.add_argument(
+        "--from", dest="since", metavar="STAGE", help="compute this stage and all below it again"
+    )
+    run.add_argument(
+        "--as", dest="as_run", metavar="RUN", help="with the configuration of an earlier run, and compare"
+    )
     stage.add_argument("--force", action="store_true", help="compute it again even if it is fresh")
 
 

@@ -1,8 +1,7 @@
 """The pipeline as a table of contents, shared by the run and by `status`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from embedding_core.registry import get_method
@@ -20,18 +19,6 @@ from tasks.stage import Stage, Workspace
 
 # Computes or finds a stage's artefact; None where it is only asked about and is not there.
 Execute = Callable[[Stage], ArtifactRef | None]
-
-STAGES = (
-    "ingest",
-    "features",
-    "affinity",
-    "correlation",
-    "embedding",
-    "model",
-    "evaluation",
-    "report",
-    "tracking",
-)
 
 
 @dataclass(frozen=True)
@@ -145,13 +132,3 @@ def changed_settings(config: RunConfig) -> str:
     aside = ("name", "source.path", "tracking.", "report.", "embedding.methods")
     changes = (f"{key}={value}" for key, value in given.items() if default.get(key) != value)
     return " ".join(change for change in changes if not change.startswith(aside))
-
-
-def check_stages(names: Sequence[str]) -> set[str]:
-    """Refuse names that are no stage."""
-    for name in names:
-        if name not in STAGES:
-            near = get_close_matches(name, STAGES, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise ConfigError(f"{name}: no such stage.{hint} The stages are {', '.join(STAGES)}.")
-    return set(names)

@@ -5,6 +5,7 @@ from typing import Any
 from embedding_core.registry import get_method
 from flows.config import RunConfig
 from flows.train import RunResult
+from storage.run_log import LoggedRun
 from storage.schemas import Score, unpack_manifest
 from storage.store import Store
 from tasks.evaluation import load_scores
@@ -28,14 +29,18 @@ def load_oddities(result: RunResult) -> tuple[list[NoteRow], dict[str, str]]:
     return list(notes), load_skipped(store, products.features) if products.features else {}
 
 
-def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
-    """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
+def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
+    """The run as plain data: methods with every metric's mean and spread, run ids, stages.
+
+    With an earlier run that it repeats, also the stages whose results differ from that one's.
+    """
     tracked = None
     if result.products.tracked is not None:
         tracked = load_tracked(Store(result.home / "store"), result.products.tracked)
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
+        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
         "report": str(result.report) if result.report else None,
@@ -59,6 +64,14 @@ def summarise_run(config: RunConfig, result: RunResult) -> dict[str, Any]:
         "notes": [{"file": file, "row": row, "message": message} for file, row, message in notes],
         "skipped": [{"file": name, "reason": reason} for name, reason in skipped.items()],
     }
+
+
+def _differing(result: RunResult, earlier: LoggedRun) -> list[str]:
+    """Stages of which two runs have different results; where each was tracked does not count."""
+    now = {record.label: record.ref.digest for record in result.stages}
+    before = {label: ref.digest for label, ref in earlier.stages.items()}
+    both = dict.fromkeys([*now, *before])
+    return [label for label in both if label != "tracking" and now.get(label) != before.get(label)]
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
@@ -99,7 +112,7 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
 def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
     computed = [record.label for record in result.stages if not record.cached]
     lines = [f"stages     {len(computed)} computed, {len(result.stages) - len(computed)} fresh"]
-    lines.append(f"run        {result.run_id}")
+    lines.append(f"run        {result.run_id}{_comparison(summary['repeats'])}")
     lines += _oddities(summary)
     if result.report:
         lines.append(f"report     {result.report}")
@@ -110,6 +123,14 @@ def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
     elif tracking["problem"]:
         lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; run again to track them.")
     return lines
+
+
+def _comparison(repeats: dict[str, Any] | None) -> str:
+    if repeats is None:
+        return ""
+    if not repeats["differ"]:
+        return f", every result as in {repeats['run']}"
+    return f", differs from {repeats['run']} in {', '.join(repeats['differ'])}"
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:

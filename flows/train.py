@@ -1,6 +1,7 @@
 """The train flow: from a source to a tracked, comparable run."""
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from prefect.states import Completed, State
 from prefect.utilities.annotations import quote
 
 from flows.config import RunConfig
-from flows.pipeline import STAGES, Products, check_stages, open_workspace, resolved_config, walk
+from flows.pipeline import Products, open_workspace, resolved_config, walk
+from flows.stages import Span
 from flows.terminal import current_reporter
 from storage.errors import ArtifactDamaged, StoreError, TrackingError
 from storage.keys import ArtifactRef
@@ -21,7 +23,7 @@ from storage.run_log import LoggedRun, RunLog
 from storage.store import Outcome
 from storage.tracking_engine import redact
 from tasks.report import write_report
-from tasks.runs import remember_run
+from tasks.runs import load_last_run, remember_run
 from tasks.stage import Stage, Workspace, run_stage
 from tasks.tracking import load_tracked
 
@@ -61,17 +63,20 @@ def compute_stage(stage: Stage, workspace: Workspace, force: bool) -> Outcome | 
 class StageRunner:
     """Executes stages as Prefect tasks and remembers what became of each."""
 
-    def __init__(self, workspace: Workspace, refresh: set[str], until: str | None) -> None:
+    def __init__(self, workspace: Workspace, span: Span, before: Mapping[str, ArtifactRef]) -> None:
         self.records: dict[str, StageRecord] = {}
         self.untracked: str | None = None
         self._workspace = workspace
-        self._refresh = refresh
-        self._last = STAGES.index(until) if until else len(STAGES)
+        self._span = span
+        self._before = before
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
         """Compute the stage, or leave it out where the run ends before it."""
-        if STAGES.index(stage.name) > self._last or not stage.ready:
+        if not (self._span.reaches(stage.name) and stage.ready):
             return None
+        if self._span.leaves(stage.name) and (left := self._before.get(stage.label)):
+            self._record(stage, Outcome(left, True, 0.0))
+            return left
         try:
             outcome = self._submit(stage)
         except TrackingError as error:
@@ -81,7 +86,7 @@ class StageRunner:
         return outcome.ref
 
     def _submit(self, stage: Stage) -> Outcome:
-        force = stage.name in self._refresh and stage.label not in self.records
+        force = self._span.refreshes(stage.name) and stage.label not in self.records
         named = compute_stage.with_options(name=stage.name, task_run_name=stage.label)
         # Quoted, so that Prefect does not search them for results of other tasks.
         arguments: tuple[Any, ...] = (quote(stage), quote(self._workspace), force)
@@ -95,7 +100,9 @@ class StageRunner:
 
 
 @flow(name="labelscape-train", validate_parameters=True, persist_result=False)
-def train(config: RunConfig, refresh: list[str] | None = None, until: str | None = None) -> RunResult:
+def train(
+    config: RunConfig, refresh: list[str] | None = None, until: str | None = None, since: str | None = None
+) -> RunResult:
     """Run every stage on the configured collection and track the result.
 
     Parameters
@@ -106,10 +113,14 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
         Stages to compute again even where the store has them.
     until : str, optional
         Last stage to run.
+    since : str, optional
+        Stage to compute again; those before it are taken as the last run left them.
     """
     started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
-    runner = StageRunner(workspace, check_stages(refresh or []), until and check_stages([until]).pop())
+    span = Span(refresh or [], since, until)
+    span.check()
+    runner = StageRunner(workspace, span, _last_results(config, workspace) if since else {})
     with workspace.store.in_use():
         try:
             products = _walk_repairing(config, workspace, runner)
@@ -122,6 +133,13 @@ def train(config: RunConfig, refresh: list[str] | None = None, until: str | None
         run = _log(config, workspace, runner, products, time.perf_counter() - started)
         page = write_report(products.report, workspace) if products.report else None
     return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked, run.id)
+
+
+def _last_results(config: RunConfig, workspace: Workspace) -> dict[str, ArtifactRef]:
+    """What the last run of the source left, as far as it is still there."""
+    store, known = workspace.store, load_last_run(workspace.store, config.source)
+    refs = {label: ArtifactRef.from_json(ref) for label, ref in known.items()}
+    return {label: ref for label, ref in refs.items() if store.has(ref)}
 
 
 def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:

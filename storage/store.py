@@ -120,6 +120,11 @@ class Store:
         """The reference of an artefact that is there; StoreError when it is not."""
         return _as_ref(self._manifest(self._layout.place(stage, key))[1])
 
+    def has(self, ref: ArtifactRef) -> bool:
+        """Whether exactly this artefact is there; its data are not read."""
+        content = look_at(self._layout.place(ref.stage, ref.key)).content
+        return content is not None and content["digest"] == ref.digest
+
     def details(self, ref: ArtifactRef) -> dict[str, Any]:
         """The manifest: kind, rows, digest, bytes, recipe, seconds, created, versions."""
         return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]

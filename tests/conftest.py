@@ -137,7 +137,7 @@ def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows import train
 
     def submit(self: train.StageRunner, stage: Stage) -> Outcome:
-        force = stage.name in self._refresh and stage.label not in self.records
+        force = self._span.refreshes(stage.name) and stage.label not in self.records
         return run_stage(stage, self._workspace, force)
 
     monkeypatch.setattr(train.StageRunner, "_submit", submit)

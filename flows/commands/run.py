@@ -3,28 +3,36 @@
 import argparse
 import json
 
-from flows.commands.options import read_config
+from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
+from flows.stages import Span, check_stages
 from flows.terminal import REPORTER, TerminalReporter, show
+from storage.run_log import LoggedRun, RunLog
 
 
 def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
-    return _execute(read_config(options), options, refresh=options.refresh, until=options.until)
+    if options.as_run is None:
+        return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
+    home = find_home(read_default_config(options))
+    earlier = RunLog(home / "store").find(options.as_run)
+    config = RunConfig.model_validate({**earlier.config, "home": str(home)})
+    return _execute(config, options, Span(options.refresh, options.since, options.until), earlier)
 
 
 def stage(options: argparse.Namespace) -> int:
     """One stage, and those below it whose input changed."""
-    return _execute(
-        read_config(options), options, refresh=[options.name] if options.force else [], until=None
-    )
+    check_stages([options.name])
+    return _execute(read_config(options), options, Span([options.name] if options.force else []))
 
 
-def _execute(config: RunConfig, options: argparse.Namespace, refresh: list[str], until: str | None) -> int:
-    from flows.pipeline import check_config, check_stages
+def _execute(
+    config: RunConfig, options: argparse.Namespace, span: Span, earlier: LoggedRun | None = None
+) -> int:
+    from flows.pipeline import check_config
 
-    check_stages([*refresh, *([until] if until else []), *([options.name] if "name" in options else [])])
+    span.check()
     check_config(config)
     reporter = TerminalReporter(quiet=options.json)
     REPORTER.set(reporter)
@@ -33,10 +41,10 @@ def _execute(config: RunConfig, options: argparse.Namespace, refresh: list[str],
         reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
     from flows.train import train
 
-    result = train(config, refresh=refresh, until=until)
+    result = train(config, refresh=span.refresh, until=span.until, since=span.since)
     from flows.summary import summarise_run, summary_text
 
-    summary = summarise_run(config, result)
+    summary = summarise_run(config, result, earlier)
     show(
         json.dumps(summary, indent=2, ensure_ascii=False)
         if options.json

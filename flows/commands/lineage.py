@@ -1,0 +1,101 @@
+"""`lineage`: from a result back to the bytes it came from."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from flows.commands.options import read_default_config
+from flows.config import find_home
+from flows.terminal import show
+from storage.errors import ConfigError, StoreError
+from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
+from tasks.lineage import Genealogy, Node
+
+_SHORT = 12
+# What the registry says of a method; a reader knows it by its name.
+_FACTS = "method.facts."
+
+
+def lineage(options: argparse.Namespace) -> int:
+    """The tree of a run (default: the newest) or of one artefact."""
+    place = find_home(read_default_config(options)) / "store"
+    run = _find_run(RunLog(place), options.name)
+    family = Genealogy(Store(place), run.stages.values() if run else ())
+    nodes = family.of_run(run) if run else [family.of_artifact(options.name)]
+    if options.json:
+        record = {"run": {"id": run.id, **run.to_json()} if run else None}
+        record["results"] = [node.to_json() for node in nodes]  # type: ignore[assignment]
+        show(json.dumps(record, indent=2, ensure_ascii=False))
+        return 0
+    if run:
+        show("\n".join(_head(run)))
+    seen: set[str] = set()
+    for node in nodes:
+        show("\n".join(_tree(node, "", "", seen)))
+    show(f"versions  {_versions(nodes)}")
+    return 0
+
+
+def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
+    if name is not None:
+        try:
+            return log.find(name)
+        except StoreError:
+            return None  # perhaps an artefact
+    runs = log.entries()
+    if not runs:
+        raise ConfigError("no run yet; `labelscape run` makes one, --home names another folder.")
+    return runs[0]
+
+
+def _head(run: LoggedRun) -> list[str]:
+    tracked = f", tracked as {run.tracked['run_id'][:8]} at {run.tracked['uri']}" if run.tracked else ""
+    return [
+        f"run       {run.id}, {run.name}, {run.created[:19].replace('T', ' ')} UTC{tracked}",
+        f"source    {run.source}",
+        f"again     labelscape run --as {run.id}",
+        "",
+    ]
+
+
+def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
+    """A line of the artefact, its settings, then what it was made of; what was shown is not repeated."""
+    name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
+    digest = node.digest[:_SHORT]
+    if node.manifest is None:
+        yield f"{lead}{name}  {digest}  (bytes of the source)"
+        return
+    if node.digest in seen:
+        yield f"{lead}{name}  {digest}  (see above)"
+        return
+    seen.add(node.digest)
+    took = f"{node.manifest['seconds']:.1f} s, {node.manifest['created'][:19].replace('T', ' ')}"
+    yield f"{lead}{name}  {digest}  {took}, code {node.code[:_SHORT]}"
+    bar = "│  " if node.inputs else "   "
+    shown = {key: value for key, value in node.params.items() if not key.startswith(_FACTS)}
+    settings = " ".join(f"{key}={_text(value)}" for key, value in shown.items())
+    if settings:
+        yield f"{below}{bar}{settings}"
+    for number, one in enumerate(node.inputs, start=1):
+        last = number == len(node.inputs)
+        yield from _tree(
+            one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}", seen
+        )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _versions(nodes: list[Node]) -> str:
+    """Every set of versions that computed a part of it."""
+    found: dict[str, None] = {}
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending += node.inputs
+        if node.manifest:
+            found[", ".join(f"{name} {number}" for name, number in node.manifest["versions"].items())] = None
+    return "; ".join(found)

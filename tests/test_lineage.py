@@ -1,0 +1,106 @@
+"""Lineage and repetition: from a result back to the bytes, and the same run once more."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import UNTRACKED, Answer, Command
+
+pytestmark = pytest.mark.usefixtures("without_engine")
+QUICK = (*UNTRACKED, "--set", "evaluation.folds=2", "--methods", "mlda,multilabel_dle")
+
+
+def run(command: Command, *arguments: object) -> dict:
+    done: Answer = command("run", *arguments, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def digests(record: dict) -> dict[str, str]:
+    return {stage["stage"]: stage["digest"] for stage in record["stages"]}
+
+
+def walk_inputs(node: dict) -> list[dict]:
+    return [node, *(below for one in node["inputs"] for below in walk_inputs(one))]
+
+
+def test_every_score_leads_back_to_the_bytes_of_the_source(command: Command, picture_folder: Path) -> None:
+    made = run(command, picture_folder, *QUICK)
+    found = json.loads(command("lineage", "--json").out)
+    assert found["run"]["id"] == made["run"]
+    roots = {node["label"]: node for node in found["results"]}
+    assert set(roots) == {f"evaluation[{m}]" for m in ("mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm")}
+    for node in roots.values():
+        below = walk_inputs(node)
+        assert {one["label"] for one in below if not one["inputs"]} == {"source"}
+        assert {"features", "ingest"} <= {one["label"] for one in below}
+    graph = {one["label"] for one in walk_inputs(roots["evaluation[multilabel_dle]"])}
+    assert "affinity" in graph
+    known = digests(made)
+    shown = {one["label"]: one for one in walk_inputs(roots["evaluation[multilabel_dle]"])}
+    for label in ("evaluation[multilabel_dle]", "affinity", "features"):
+        assert shown[label]["digest"] == known[label]
+        assert shown[label]["code"]
+        assert shown[label]["versions"]["numpy"]
+
+
+def test_the_tree_names_each_artefact_once(command: Command, picture_folder: Path) -> None:
+    made = run(command, picture_folder, *QUICK)
+    text = command("lineage", made["run"][:6]).out
+    assert f"labelscape run --as {made['run']}" in text
+    features = digests(made)["features"][:12]
+    assert text.count(f"features  {features}") == text.count(f"features  {features}  (see above)") + 1
+    assert "n_neighbors=10" in text
+    assert "method.facts" not in text
+
+
+def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path) -> None:
+    made = run(command, picture_folder, *QUICK, "--until", "affinity")
+    key = next(stage["key"] for stage in made["stages"] if stage["stage"] == "affinity")
+    assert command("lineage", key[:10]).out.startswith(f"affinity  {digests(made)['affinity'][:12]}")
+    unknown = command("lineage", "zzzz")
+    assert unknown.code == 2
+    assert "none begins with 'zzzz'" in unknown.err
+
+
+def test_a_run_is_repeated_with_its_own_configuration(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *QUICK, "--set", "affinity.n_neighbors=4")
+    run(command, picture_folder, *QUICK)
+    again = run(command, "--as", first["run"])
+    assert again["run"] == first["run"]
+    assert again["repeats"] == {"run": first["run"], "differ": []}
+    assert digests(again) == digests(first)
+    assert (
+        f"run        {first['run']}, every result as in {first['run']}"
+        in command("run", "--as", first["run"]).out
+    )
+
+
+def test_a_repeated_run_says_what_came_out_differently(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *QUICK, "--until", "correlation")
+    file = picture_folder / "labels.csv"
+    file.write_text(file.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8")
+    again = run(command, "--as", first["run"], "--until", "correlation")
+    assert again["repeats"]["differ"] == ["ingest", "correlation"]
+
+
+def test_from_takes_what_lies_before_as_the_last_run_left_it(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *QUICK, "--until", "correlation")
+    (picture_folder / "p07.png").write_bytes((picture_folder / "p08.png").read_bytes())
+    again = run(command, picture_folder, *QUICK, "--from", "affinity", "--until", "correlation")
+    states = {stage["stage"]: stage["state"] for stage in again["stages"]}
+    assert states == {"ingest": "fresh", "features": "fresh", "affinity": "computed", "correlation": "fresh"}
+    assert digests(again) == digests(first)
+
+
+def test_an_identical_result_cuts_the_chain_off(command: Command, picture_folder: Path) -> None:
+    run(command, picture_folder, *QUICK)
+    again = run(command, picture_folder, *QUICK, "--from", "affinity")
+    assert [stage["stage"] for stage in again["stages"] if stage["state"] == "computed"] == ["affinity"]
+
+
+def test_an_end_before_the_beginning_is_refused(command: Command, picture_folder: Path) -> None:
+    done = command("run", picture_folder, *QUICK, "--from", "evaluation", "--until", "features")
+    assert done.code == 2
+    assert "features comes first; nothing would run" in done.err
