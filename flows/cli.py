@@ -59,6 +59,10 @@ def build_parser() -> argparse.ArgumentParser:
         _add_configuration(made[name])
     for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "config"):
         made[name].add_argument("--json", action="store_true", help="print JSON for a script")
+    for name in ("run", "status", "stage"):
+        made[name].add_argument(
+            "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
+        )
     _add_run(made["run"], made["stage"])
     _add_compare(made["compare"])
     _add_annotate(made["annotate"])

@@ -11,7 +11,7 @@ from flows.pipeline import open_workspace, walk
 from storage.errors import StoreError, TrackingError
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, unpack_manifest
-from storage.sources import Collection, Source
+from storage.sources import Collection
 from tasks import ingest
 from tasks.changes import compare_items
 from tasks.features import count_missing
@@ -84,15 +84,14 @@ def inspect_stages(config: RunConfig) -> list[StageStatus]:
     workspace = open_workspace(config, Reporter())
     inspector = Inspector(config, workspace)
     walk(config, workspace, inspector, tags={})
-    source = ingest.open_collection(config.source, workspace)
-    return [_detail(one, config, source, workspace) for one in inspector.found]
+    return [_detail(one, config, workspace) for one in inspector.found]
 
 
-def _detail(one: StageStatus, config: RunConfig, source: Source, workspace: Workspace) -> StageStatus:
+def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageStatus:
     """Name the items behind a stale ingest, and how many of them features would extract."""
     if one.state != "stale" or one.label not in ("ingest", "features"):
         return one
-    collection = source.read(workspace.cache_dir)
+    collection = ingest.open_collection(config.source, workspace).read(workspace.cache_dir)
     if one.label == "ingest":
         changes = _changes(config, collection, workspace)
         return replace(one, reasons=[f"data: {changes}", *one.reasons[1:]]) if changes else one

@@ -119,7 +119,9 @@ def run_name(config: RunConfig, source_name: str) -> str:
 
 def resolved_config(config: RunConfig) -> dict[str, object]:
     """The configuration without passwords and without what differs between machines and changes no result."""
-    known = config.model_dump(mode="json", exclude={"home", "workers"})
+    known = config.model_dump(
+        mode="json", exclude={"home": True, "workers": True, "source": {"paranoid": True}}
+    )
     if config.tracking.uri:
         known["tracking"]["uri"] = redact(config.tracking.uri)
     return known

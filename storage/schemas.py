@@ -145,21 +145,10 @@ def pack_features(features: Features) -> Artifact:
     return columns.build("features_sparse", _feature_columns(features), metadata)
 
 
-def pack_feature_stream(
-    portions: Iterable[Features],
-    n_features: int,
-    recipe: Mapping[str, Any],
-    feature_names: Sequence[str] | None = None,
-) -> Artifact:
-    """Pack dense features that arrive in portions; they are written as they come, in flat memory."""
-    empty = Features([], [], np.empty((0, n_features), np.float32))
-    schema = columns.build("features", _feature_columns(empty)).columns
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for portion in portions:
-            yield from columns.build("features", _feature_columns(portion)).batches()
-
-    return Artifact("features", batches(), _feature_metadata(recipe, feature_names), schema)
+def unpack_feature_digests(table: pa.Table) -> tuple[list[str], dict[str, Any]]:
+    """Content digests of the items and the recipe, of a table that may lack its other columns."""
+    metadata = columns.read_metadata(table)
+    return columns.strings(table, "digest"), json.loads(metadata["recipe"])
 
 
 def unpack_features(table: pa.Table) -> Features:

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage import columns
 from storage.errors import SourceError, StoreError
 from storage.keys import ArtifactRef, Recipe, canonical_json
-from storage.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts, unpack_features
+from storage.schemas import (
+    SCHEMA_VERSION,
+    Features,
+    Parts,
+    pack_features,
+    pack_parts,
+    unpack_feature_digests,
+    unpack_features,
+)
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
 _Row = tuple[NDArray[np.float32] | None, str | None]
 
 _SKIPPED = "skipped"
+# How many items of a portion have an error in place of features.
+_UNREADABLE = "unreadable"
 _IMAGE_CODE = ("embedding_core.features.extraction",)
 
 
@@ -101,18 +112,15 @@ def _known_rows(
     last = load_last_run(store, place).get("features")
     if last is None:
         return {}
+    known: dict[str, tuple[ArtifactRef, int]] = {}
     try:
-        parts = [
-            (ref, unpack_features(store.read(ref))) for ref in part_refs(store, ArtifactRef.from_json(last))
-        ]
+        for ref in part_refs(store, ArtifactRef.from_json(last)):
+            digests, made_by = unpack_feature_digests(store.read(ref, ["digest"]))
+            if made_by == recipe:
+                known |= {digest: (ref, row) for row, digest in enumerate(digests)}
     except StoreError:
         return {}
-    return {
-        digest: (ref, row)
-        for ref, part in parts
-        if part.recipe == recipe
-        for row, digest in enumerate(part.digests)
-    }
+    return known
 
 
 def _extract(
@@ -186,12 +194,11 @@ class _Extraction:
             schema=SCHEMA_VERSION,
         )
         store = self._workspace.store
-        produce = lambda: pack_features(self._features(rows, ids, digests, advance))  # noqa: E731
+        produce = lambda: _pack_part(self._features(rows, ids, digests, advance))  # noqa: E731
         ref = store.compute(recipe, produce, force=self._anew).ref
-        found = unpack_features(store.read(ref))
-        self.errors |= {
-            name: why for name, why in zip(ids, found.errors or [], strict=True) if why is not None
-        }
+        if store.details(ref)["metadata"].get(_UNREADABLE) != "0":
+            reasons = columns.strings(store.read(ref, ["error"]), "error")
+            self.errors |= {name: why for name, why in zip(ids, reasons, strict=True) if why is not None}
         return ref
 
     def _features(self, rows: range, ids: list[str], digests: list[str], advance: Advance) -> Features:
@@ -226,6 +233,11 @@ class _Extraction:
 
     def _moments(self) -> "ColorMoments":
         return make_moments(self._recipe)
+
+
+def _pack_part(features: Features) -> Artifact:
+    packed = pack_features(features)
+    return replace(packed, metadata={**packed.metadata, _UNREADABLE: str(int((~features.readable).sum()))})
 
 
 def make_moments(recipe: Mapping[str, Any]) -> "ColorMoments":

@@ -9,17 +9,20 @@ from storage.schemas import Manifest, pack_manifest
 from storage.sources import Collection, Source, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
+from storage.sources.listing import forget_digests
 from storage.store import Artifact, Store
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace
 
 # What decides which bytes are read is in their digest; the rest decides how they are understood.
-_PATHS = {"path", "labels", "edges", "strict"}
+_PATHS = {"path", "labels", "edges", "strict", "paranoid"}
 
 
 def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
     """Recognise the source by what it is."""
-    options = SourceOptions(**settings.model_dump(exclude={"edges"}))
+    options = SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}))
+    if settings.paranoid:
+        forget_digests(workspace.cache_dir)
     source = open_source(options, workspace.cache_dir)
     if isinstance(source, DemoSource) and not source.is_drawn(workspace.cache_dir):
         workspace.reporter.say_once("drawing the demo collection, once")

@@ -23,6 +23,7 @@ class SourceSettings(Settings):
     edges: str | None = Field(None, description="given pairwise similarity: an edge list, Parquet or CSV")
     label_separator: str = Field("|", min_length=1, max_length=1, description="between labels of one item")
     strict: bool = Field(False, description="stop at the first unreadable image instead of listing it")
+    paranoid: bool = Field(False, description="read every file again, whatever its size and times say")
     min_label_count: int = Field(1, ge=1, description="leave out labels with fewer items than this")
     drop_labels: tuple[str, ...] = Field((), description="labels to leave out by name")
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from storage.errors import SourceError
-from storage.sources import listing
+from storage.sources import SourceOptions, listing, open_source
+from storage.sources.image_folder import ImageFolder
 from storage.sources.listing import digest_files
+from tests.conftest import write_pictures
 
 OLD = 1_500_000_000_000_000_000
 
@@ -145,3 +147,44 @@ def test_a_file_that_cannot_be_read_is_named(files: list[Path], tmp_path: Path) 
 def test_a_file_listed_twice_is_one_file(files: list[Path], tmp_path: Path) -> None:
     digests = digest_files([files[0], files[0]], tmp_path / "index.json")
     assert digests == [blake(b"a")] * 2
+
+
+def test_an_unchanged_folder_is_not_read_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_pictures(tmp_path / "pictures", 6)
+    for path in folder.iterdir():
+        os.utime(path, ns=(10**18, 10**18))
+    source, cache = open_source(SourceOptions(path=str(folder)), tmp_path / "cache"), tmp_path / "cache"
+    first = source.digest(cache)
+    hashed: list[Path] = []
+    hash_file = listing._hash_file
+    monkeypatch.setattr(listing, "_hash_file", lambda path: hashed.append(path) or hash_file(path))
+    monkeypatch.setattr(ImageFolder, "_digest_images", lambda self, cache: pytest.fail("read again"))
+    assert source.digest(cache) == first
+    assert hashed == []
+    monkeypatch.undo()
+    monkeypatch.setattr(listing, "_hash_file", lambda path: hashed.append(path) or hash_file(path))
+    listing.forget_digests(cache)
+    assert source.digest(cache) == first
+    assert len(hashed) == 7
+
+
+@pytest.mark.parametrize("change", ["content", "name", "gone", "new", "folder"])
+def test_any_change_in_a_folder_changes_its_digest(tmp_path: Path, change: str) -> None:
+    folder = write_pictures(tmp_path / "pictures", 6)
+    source, cache = open_source(SourceOptions(path=str(folder)), tmp_path / "cache"), tmp_path / "cache"
+    first = source.digest(cache)
+    picture = folder / "p01.png"
+    if change == "content":
+        picture.write_bytes((folder / "p02.png").read_bytes())
+    elif change == "name":
+        picture.rename(folder / "q.png")
+    elif change == "gone":
+        picture.unlink()
+    elif change == "new":
+        (folder / "q.png").write_bytes(picture.read_bytes())
+    else:
+        (folder / "below").mkdir()
+        picture.rename(folder / "below" / "p01.png")
+    assert source.digest(cache) != first

@@ -15,7 +15,7 @@ def read_config(options: argparse.Namespace) -> RunConfig:
         file,
         options.set,
         home=options.home,
-        source={"path": source},
+        source={"path": source, "paranoid": True if getattr(options, "paranoid", False) else None},
         embedding={"methods": options.methods},
     )
 

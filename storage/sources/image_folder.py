@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import time
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from storage.errors import SourceError
@@ -15,13 +18,15 @@ from storage.sources.base import (
     limit_notes,
     refuse_if_strict,
 )
-from storage.sources.image_files import IMAGE_SUFFIXES, ImageListing, list_images
+from storage.sources.image_files import IMAGE_SUFFIXES, ImageListing, list_images, stamp_files
 from storage.sources.label_files import LabelEntry, LabelFile, is_label_file_name, read_label_file
 from storage.sources.labelling import Labelling, label_classes, label_sets, settle_labels
-from storage.sources.listing import digest_files, index_path
+from storage.sources.listing import digest_files, index_path, recall_digest, remember_digest
 
 IMAGES = "images"
 UNLABELLED = ("unlabelled", "unlabeled")
+# Of `labels` and `metadata`.
+_INITIALS = "lLmM"
 SPLITS = ("train", "test", "val", "valid", "validation")
 
 
@@ -30,11 +35,14 @@ def find_label_file(folder: Path) -> Path | None:
     for place in (folder, folder / IMAGES):
         if not place.is_dir():
             continue
-        found = sorted(path for path in place.iterdir() if path.is_file() and is_label_file_name(path.name))
+        # By name first: a folder of images holds many files, and looking at each takes long.
+        names = os.listdir(place)  # noqa: PTH208
+        named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
+        found = [place / name for name in named if (place / name).is_file()]
         if len(found) > 1:
-            names = ", ".join(path.name for path in found)
+            listed = ", ".join(path.name for path in found)
             raise SourceError(
-                f"{place} has several label files: {names}. Name one in `labels`, or move the rest."
+                f"{place} has several label files: {listed}. Name one in `labels`, or move the rest."
             )
         if found:
             return found[0]
@@ -55,17 +63,35 @@ class ImageFolder:
         return self.folder.resolve().name or "images"
 
     def digest(self, cache_dir: Path) -> str:
+        """Digest of images and labels; while no file's size or time changes, the remembered one."""
+        stamp = stamp_files(self.folder, skip=cache_dir)
+        memo = index_path(cache_dir, self.folder).with_suffix(".stamp")
+        images = recall_digest(memo, stamp)
+        if images is None:
+            begun = time.time_ns()
+            images = self._digest_images(cache_dir)
+            remember_digest(memo, stamp, images, begun)
+        if self.label_file is None:
+            return images
+        own = digest_files([self.label_file], index_path(cache_dir, self.label_file))
+        return combine_digests([images, "labels", self._label_place(), *own])
+
+    def _digest_images(self, cache_dir: Path) -> str:
         listing = self._list(cache_dir)
         parts = ["images", *(f"{note.file}: {note.message}" for note in listing.notes)]
         for name, digest in zip(listing.images, self._digests(listing, cache_dir), strict=True):
             parts += [name, digest]
-        if self.label_file is not None:
-            own = index_path(cache_dir, self.label_file)
-            parts += ["labels", self._label_place(), *digest_files([self.label_file], own)]
         return combine_digests(parts)
 
     def read(self, cache_dir: Path) -> Collection:
         """List the images and read their labels; no image is decoded."""
+        stamps = [stamp_files(self.folder, skip=cache_dir).text]
+        if self.label_file is not None:
+            stamps += digest_files([self.label_file], index_path(cache_dir, self.label_file))
+        return _read_once(self, cache_dir, tuple(stamps))
+
+    def read_anew(self, cache_dir: Path) -> Collection:
+        """As `read`, whatever was read before."""
         listing = self._list(cache_dir)
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
@@ -130,6 +156,12 @@ class ImageFolder:
         return labelling, split, [*limit_notes(notes), *limit_notes(bare)]
 
 
+@lru_cache(maxsize=1)
+def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) -> Collection:
+    """Stages of one run read the same collection; while its stamps are the same, so is what was read."""
+    return source.read_anew(cache_dir)
+
+
 def label_by_folder(ids: list[str], folder: Path) -> tuple[Labelling, list[str] | None]:
     """Classes and split by where each image lies.
 
@@ -171,6 +203,9 @@ class _NameResolver:
         self._bases = list(dict.fromkeys(bases))
 
     def resolve(self, name: str) -> str | None:
+        plain = name if self._bases[0] == "." else f"{self._bases[0]}/{name}"
+        if plain in self._ids:  # as the first candidate below, without the work
+            return plain
         for candidate in self._candidates(name):
             if candidate in self._ids:
                 return candidate

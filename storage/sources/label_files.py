@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from storage.errors import SourceError
 from storage.sources.columns import (
@@ -50,8 +50,8 @@ class LabelFile:
 
 def is_label_file_name(name: str) -> bool:
     """Whether a file beside images is their label file by its name."""
-    path = PurePosixPath(name.lower())
-    return path.stem in ("labels", "metadata") and path.suffix in LABEL_FILE_SUFFIXES
+    stem, dot, suffix = name.lower().rpartition(".")
+    return stem in ("labels", "metadata") and dot + suffix in LABEL_FILE_SUFFIXES
 
 
 def read_label_file(path: Path, separator: str) -> LabelFile:

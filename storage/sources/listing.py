@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
+from storage.sources.image_files import FolderStamp
 
 # A file changed twice within the tick of its file system's clock keeps its mtime (FAT ticks every 2 s):
 # a digest taken so soon after the mtime says nothing about what the file holds later.
@@ -55,6 +57,28 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
         with contextlib.suppress(OSError):
             _write_index(index_file, index)
     return [index[key][4] for key in keys]
+
+
+def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
+    """The digest that was remembered for a folder in this state; None where it must be made anew."""
+    try:
+        stored = json.loads(memo.read_text(encoding="utf-8"))
+        known = stored["version"] == _VERSION and stored["stamp"] == stamp.text
+        return str(stored["digest"]) if known else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def remember_digest(memo: Path, stamp: FolderStamp, digest: str, begun: int) -> None:
+    """Remember the digest of a folder; not where a file was changed just before it was read (see RACY_NS)."""
+    if stamp.newest + RACY_NS <= begun:
+        with contextlib.suppress(OSError):
+            _write_durably(memo, json.dumps({"version": _VERSION, "stamp": stamp.text, "digest": digest}))
+
+
+def forget_digests(cache_dir: Path) -> None:
+    """Forget every remembered digest, so that all files are read again."""
+    shutil.rmtree(cache_dir / "listing", ignore_errors=True)
 
 
 def index_path(cache_dir: Path, root: Path) -> Path:
@@ -109,15 +133,18 @@ def _entry(value: list[int | str]) -> Entry:
 
 
 def _write_index(index_file: Path, index: dict[str, Entry]) -> None:
-    index_file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"version": _VERSION, "files": index})
-    handle, temporary = tempfile.mkstemp(dir=index_file.parent, prefix=".index-")
+    _write_durably(index_file, json.dumps({"version": _VERSION, "files": index}))
+
+
+def _write_durably(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".index-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(index_file)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
