@@ -72,7 +72,7 @@ class Annotator(BaseEstimator):
     model_ : estimator
         The fitted method.
     neighbors_ : NeighborLabels
-        Over the embedding of the labelled rows; projections alone.
+        Over the labelled rows, placed as new rows will be; projections alone.
     classes_ : (K,) array
         Label names, else what the labels were called in Y.
     n_features_in_ : int
@@ -81,6 +81,10 @@ class Annotator(BaseEstimator):
     -----
     A method that uses the graph, or that knows the rows of its fit alone, is fitted on all rows; every other
     one, its scaling included, on the labelled rows.
+
+    Coordinates are compared with coordinates of their own kind. An eigenmap has two: `embedding_`, exact, for
+    the rows of its fit alone, and `transform`, an approximation, for any row. New rows are placed by
+    `transform`, so the labelled rows they are compared with are too; for linear methods the two agree.
 
     Examples
     --------
@@ -122,10 +126,13 @@ class Annotator(BaseEstimator):
             X, Y_seen = X[indicator.labelled], Y_seen[indicator.labelled]
         self.scaler_ = Scaler(method.input_scale(self.scale)).fit(X)
         graph = {"affinity": affinity} if method.uses_graph else {}
-        self.model_ = method.build(**(self.params or {})).fit(self.scaler_.transform(X), Y_seen, **graph)
+        scaled = self.scaler_.transform(X)
+        self.model_ = method.build(**(self.params or {})).fit(scaled, Y_seen, **graph)
         if method.role == "projection":
             neighbors = NeighborLabels(self.n_neighbors, self.weights)
-            self.neighbors_ = neighbors.fit(self.model_.embedding_, Y_seen)
+            known = (Y_seen >= 0).all(axis=1)
+            Z = self.model_.transform(scaled[known]) if method.inductive else self.model_.embedding_[known]
+            self.neighbors_ = neighbors.fit(Z, Y_seen[known])
         return self
 
     def _name_classes(self, classes: ArrayLike) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from embedding_core.checks import SCALE_ITEMS, check_choice, check_count, check_sample_weight, refuse_numbers
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, as_indicator
@@ -55,7 +55,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         try:
             return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
         except ValueError as error:
-            raise InvalidInput(str(error)) from error
+            raise refuse_numbers(error, SCALE_ITEMS) from error
 
     def _check_row_blocks(self, X: RowBlocks, reset: bool) -> Any:
         """Check shape and type; every pass over the blocks checks their numbers."""
@@ -81,14 +81,18 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _check_parameters(self) -> None:
         for name, legal in self._legal.items():
-            value = getattr(self, name)
-            if value not in legal:
-                raise InvalidInput(f"{name}={value!r} is not legal; choose one of {', '.join(legal)}.")
-        r = self.n_components
-        if r is not None and (not isinstance(r, Integral) or isinstance(r, bool) or r < 1):
-            raise InvalidInput(f"n_components={r!r} is not legal; give an integer >= 1, or None for K-1.")
+            check_choice(name, getattr(self, name), legal)
+        check_count("n_components", self.n_components, (None,))
 
     def _check_classes(self, target: Indicator) -> None:
+        self._check_two_classes(target)
+        r, K = self.n_components, target.n_classes
+        if r is not None and r > K - 1:
+            raise InvalidInput(
+                f"n_components={r} exceeds K-1={K - 1} for {type(self).__name__}; lower it or add labels."
+            )
+
+    def _check_two_classes(self, target: Indicator) -> None:
         used = np.flatnonzero((target.Y == 1).any(axis=0))
         if len(used) < 2:
             found = (
@@ -100,11 +104,22 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"y has {found}; {type(self).__name__} separates classes and needs two or more. Label items "
                 "of another class."
             )
-        r, K = self.n_components, target.n_classes
-        if r is not None and r > K - 1:
+
+    def _weigh_labels(
+        self, target: Indicator, sample_weight: Any
+    ) -> tuple[Indicator, NDArray[np.float64] | None]:
+        """Labels and weights (n,); items of weight 0 become unlabelled, two or more classes must be left."""
+        if sample_weight is None:
+            return target, None
+        weight = check_sample_weight(sample_weight, len(target.Y))
+        left = np.flatnonzero((target.Y[weight > 0] == 1).any(axis=0))
+        if len(left) < 2:
+            others = f" but those of class {target.classes[left[0]]}" if len(left) else ""
             raise InvalidInput(
-                f"n_components={r} exceeds K-1={K - 1} for {type(self).__name__}; lower it or add labels."
+                f"sample_weight is zero for all labelled items{others}; {type(self).__name__} separates "
+                "classes: give items of two or more a positive weight."
             )
+        return target.hide(np.flatnonzero(weight == 0)), weight
 
     def _store(self, X: Any, target: Indicator, solution: Solution) -> Self:
         """Cut to `n_components`, fix the signs, set the fitted attributes."""
@@ -119,6 +134,11 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             raise InvalidInput(
                 f"n_components={r} exceeds the {rank} directions in which the classes differ "
                 f"({X.shape[1]} features, {target.n_classes} classes); lower it or leave it at None."
+            )
+        if not np.isfinite(solution.projection[:, :r]).all():
+            raise InvalidInput(
+                f"The projection of {type(self).__name__} overflows: the features vary too little or too "
+                "much for float64. Scale X, for instance to unit variance."
             )
         self.projection_ = fix_signs(solution.projection[:, :r])
         self.eigenvalues_ = solution.eigenvalues[:r].copy()

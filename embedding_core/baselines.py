@@ -1,6 +1,5 @@
 """Plain methods that every comparison shows beside the papers' methods."""
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.svm import SVC
 
-from embedding_core.errors import InvalidInput
+from embedding_core.checks import check_positive
 from embedding_core.neighbors import NeighborLabels, as_labelled_features, decide_labels
 from embedding_core.scaling import Scaler
 
@@ -50,10 +49,6 @@ class InputNeighbors(BaseEstimator):
         return decide_labels(self.predict_scores(X))
 
 
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and value > 0  # type: ignore[operator]
-
-
 class ScaledSVM(BaseEstimator):
     """One support vector machine a label on z-scored features.
 
@@ -85,10 +80,8 @@ class ScaledSVM(BaseEstimator):
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""
-        if not _is_positive(self.C):
-            raise InvalidInput(f"C={self.C!r}; expected a positive number.")
-        if self.gamma != "scale" and not _is_positive(self.gamma):
-            raise InvalidInput(f"gamma={self.gamma!r}; expected a positive number or 'scale'.")
+        check_positive("C", self.C)
+        check_positive("gamma", self.gamma, ("scale",))
         X, indicator = as_labelled_features(X, Y)
         self.scaler_ = Scaler("zscore").fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labelled]

@@ -5,15 +5,21 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
+
+SCALE_ITEMS = "Drop such items, or scale the features."
 
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a finite real number; True and False are not."""
-    return (
-        isinstance(value, Real) and not isinstance(value, bool | np.bool_) and bool(np.isfinite(float(value)))
-    )
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return False
+    try:
+        return bool(np.isfinite(float(value)))
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def is_count(value: Any, at_least: int = 1) -> TypeGuard[int]:
@@ -51,9 +57,33 @@ def check_share(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> N
         raise InvalidInput(f"{name}={value!r} is not legal; give a number from {low:g} to {high:g}.")
 
 
+def check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
+    """Return the weights of n items as float64; they must be finite and >= 0."""
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"sample_weight holds no numbers ({error}); give one weight an item.") from error
+    if weight.shape != (n,):
+        raise InvalidInput(f"sample_weight has shape {weight.shape}; expected ({n},), one weight an item.")
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise InvalidInput("sample_weight holds negative or non-finite values; weights are >= 0.")
+    return weight
+
+
 def _is_word(value: Any, words: Sequence[str | None]) -> bool:
     return (value is None and None in words) or (isinstance(value, str) and value in words)
 
 
 def _or(words: Sequence[str | None]) -> str:
     return "".join(f' or "{word}"' if word is not None else " or None" for word in words)
+
+
+def refuse_numbers(error: ValueError, advice: str) -> InvalidInput:
+    """A library's complaint about an array, with what to do where it says nothing of that."""
+    message = str(error)
+    return InvalidInput(f"{message} {advice}" if "contains infinity" in message else message)
+
+
+def items_vary(X: Any) -> bool:
+    """Whether any feature of X, dense or sparse, differs between items."""
+    return bool(abs(X.max(axis=0) - X.min(axis=0)).sum() > 0)

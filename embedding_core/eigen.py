@@ -41,14 +41,18 @@ class PositivePart:
         return self.vectors @ self.whiten(H)
 
 
-def positive_part(S: NDArray[np.float64]) -> PositivePart:
+def positive_part(S: NDArray[np.float64], overwrite: bool = False) -> PositivePart:
     """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
 
-    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`.
+    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`. With `overwrite`
+    the numbers of `S` are lost and no copy of it is made.
     """
-    values, vectors = scipy.linalg.eigh(S, check_finite=False)
-    keep = values > max(len(S) * EPS * values[-1], 0.0) if len(S) else np.zeros(0, dtype=bool)
-    return PositivePart(vectors[:, keep][:, ::-1], values[keep][::-1])
+    if len(S) == 0:
+        return PositivePart(np.zeros((0, 0)), np.zeros(0))
+    # S is symmetric; its transpose lies in memory as LAPACK wants it
+    values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite, check_finite=False)
+    zeros = int((values <= max(len(S) * EPS * values[-1], 0.0)).sum())
+    return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,10 @@ def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
     if scale_free and C.shape[1] < len(active):
         return whitening(S, scale_free=False)
     solve = _triangular_whitening(C) if C.shape[1] == len(active) else _thin_whitening(C)
-    rows, unit = active[order], unit[order, None]
+    d, rows, unit = len(S), active[order], unit[order, None]
 
     def unwhiten(P: NDArray[np.float64]) -> NDArray[np.float64]:
-        result = np.zeros((len(S), P.shape[1]))
+        result = np.zeros((d, P.shape[1]))
         result[rows] = solve.unwhiten(P) / unit
         return result
 
@@ -175,11 +179,13 @@ class RowSpace:
 
     x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Whatever is built from differences (S_b,
     S_w, X^T L X) is V S V^T with S computed from the coordinates, and so are its powers and pseudo-inverse.
-    `lift` maps g to V g.
+    `lift` maps g to V g. `are_features` where the coordinates are the features as given, with scales of their
+    own.
     """
 
     coordinates: Any
     lift: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    are_features: bool = False
 
 
 def row_space(X: Any) -> RowSpace:
@@ -190,13 +196,15 @@ def row_space(X: Any) -> RowSpace:
     """
     n, p = X.shape
     if p <= n:
-        return RowSpace(X, lambda g: g)
+        return RowSpace(X, lambda g: g, are_features=True)
     return _sparse_row_space(X) if sp.issparse(X) else _dense_row_space(X)
 
 
 def _dense_row_space(X: NDArray[Any]) -> RowSpace:
     X64 = np.asarray(X, dtype=np.float64)
-    Q, R = scipy.linalg.qr((X64 - X64.mean(axis=0)).T, mode="economic", overwrite_a=True, check_finite=False)
+    centered = X64 - X64[0]  # a constant feature becomes 0 to the last digit
+    centered -= centered.mean(axis=0)
+    Q, R = scipy.linalg.qr(centered.T, mode="economic", overwrite_a=True, check_finite=False)
     return RowSpace(np.ascontiguousarray(R.T), lambda g: Q @ g)
 
 

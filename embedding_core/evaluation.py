@@ -64,25 +64,33 @@ def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.i
 
 
 def _classify_directly(fitted: Annotator, X: Features, test: NDArray[np.intp]) -> Prediction:
-    """Answers of a classifier; one that is not inductive left them for the rows of its fit."""
-    if get_method(fitted.method).inductive:
-        scores = fitted.predict_scores(X[test])
-    else:
-        scores = fitted.model_.transduction_scores_[test]
+    """Answers of a classifier; one that saw the rows in its fit may have left its answers for them."""
+    left = getattr(fitted.model_, "transduction_scores_", None)
+    scores = fitted.predict_scores(X[test]) if left is None else left[test]
     return Prediction(fitted.method, decide_labels(scores, fitted.single_label), scores)
 
 
 def _classify_by_neighbors(
-    fitted: Annotator, X: Features, test: NDArray[np.intp], n_neighbors: Sequence[int]
+    fitted: Annotator,
+    X: Features,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    n_neighbors: Sequence[int],
 ) -> list[Prediction]:
-    """Answers of the nearest labelled rows in the embedding, for each number of neighbours, in one search."""
-    seen = get_method(fitted.method).sees_all_rows
-    Z = fitted.model_.embedding_[test] if seen else fitted.transform(X[test])
-    reference = fitted.neighbors_
-    distances, indices = nearest_rows(reference.Z_, as_features(Z), max(n_neighbors))
+    """Answers of the nearest labelled rows in the embedding, for each number of neighbours, in one search.
+
+    Test rows that were in the fit are compared with the others as the fit placed them, see `Annotator`.
+    """
+    Y_train = fitted.neighbors_.Y_
+    if get_method(fitted.method).sees_all_rows:
+        Z = as_features(fitted.model_.embedding_)
+        Z_train, Z_test = Z[np.unique(train)], Z[test]
+    else:
+        Z_train, Z_test = fitted.neighbors_.Z_, as_features(fitted.transform(X[test]))
+    distances, indices = nearest_rows(Z_train, Z_test, max(n_neighbors))
     predictions = []
     for k in n_neighbors:
-        scores = vote(reference.Y_, distances[:, :k], indices[:, :k])
+        scores = vote(Y_train, distances[:, :k], indices[:, :k])
         predictions.append(Prediction(f"{k}nn", decide_labels(scores, fitted.single_label), scores))
     return predictions
 
@@ -108,7 +116,7 @@ def predict_fold(
     fitted = annotator.fit(X, hide_labels(Y, train, test), affinity)
     if get_method(method).role == "classifier":
         return [_classify_directly(fitted, X, test)]
-    return _classify_by_neighbors(fitted, X, test, n_neighbors)
+    return _classify_by_neighbors(fitted, X, train, test, n_neighbors)
 
 
 def evaluate_fold(

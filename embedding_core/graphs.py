@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array
 
+from embedding_core.checks import check_choice, check_count, is_number
+from embedding_core.components import Components as Components  # re-exported
+from embedding_core.components import graph_components as graph_components
 from embedding_core.errors import InvalidInput
 
 EDGE_WEIGHTS: Mapping[str, str] = {
@@ -49,14 +51,6 @@ class Edges:
         return _symmetric_csr(self.i, self.j, _edge_weights(self.squared, weights, sigma), self.n)
 
 
-@dataclass(frozen=True)
-class Components:
-    """Connected components: `labels` (n,) numbers them from 0, `sizes` counts their nodes."""
-
-    labels: NDArray[np.int32]
-    sizes: NDArray[np.intp]
-
-
 def build_knn_graph(
     X: Any, n_neighbors: int = 10, weights: str = "gaussian", sigma: float | str = "auto"
 ) -> Any:
@@ -86,7 +80,7 @@ def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
     """Find the edges of the k-nearest-neighbour graph with exact lengths (one search serves every sigma)."""
     X = _check_items(X)
     n = X.shape[0]
-    n_neighbors = _check_neighbors(n_neighbors, n)
+    n_neighbors = check_neighbors(n_neighbors, n)
     # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
     centered = X if sp.issparse(X) else X - X.mean(axis=0)
     found = NearestNeighbors(n_neighbors=n_neighbors).fit(centered).kneighbors(return_distance=False)
@@ -211,7 +205,10 @@ def check_affinity(W: Any, n: int) -> Any:
     try:
         W = check_array(W, accept_sparse="csr", dtype=np.float64, copy=True, input_name="affinity")
     except ValueError as error:
-        raise InvalidInput(str(error)) from error
+        raise InvalidInput(
+            f"The affinity is no graph: {str(error).splitlines()[0].rstrip('.')}; pass a dense or sparse "
+            f"({n}, {n}) matrix of finite numbers >= 0, without links of unknown weight."
+        ) from error
     if W.shape != (n, n):
         raise InvalidInput(f"affinity has shape {W.shape}; expected ({n}, {n}), one row and column an item.")
     W = sp.csr_array(W) if sp.issparse(W) else W
@@ -230,16 +227,9 @@ def check_affinity(W: Any, n: int) -> Any:
     return W
 
 
-def graph_components(W: Any) -> Components:
-    """Find the connected components; an isolated node is one of size 1."""
-    _, labels = connected_components(sp.csr_array(W), directed=False)
-    return Components(labels, np.bincount(labels))
-
-
 def check_sigma(sigma: Any) -> float:
     """Return sigma as a float; it must be positive and finite."""
-    ok = isinstance(sigma, int | float | np.integer | np.floating) and not isinstance(sigma, bool)
-    if not (ok and np.isfinite(sigma) and sigma > 0):
+    if not (is_number(sigma) and sigma > 0):
         raise InvalidInput(
             f"sigma={sigma!r} is not a positive number; it has the unit of a squared distance."
         )
@@ -247,8 +237,7 @@ def check_sigma(sigma: Any) -> float:
 
 
 def _edge_weights(squared: NDArray[np.float64], weights: str, sigma: float) -> NDArray[np.float64]:
-    if weights not in EDGE_WEIGHTS:
-        raise InvalidInput(f"weights={weights!r} is not known; choose one of {', '.join(EDGE_WEIGHTS)}.")
+    check_choice("weights", weights, tuple(EDGE_WEIGHTS))
     if weights == "binary":
         return np.ones_like(squared)
     return np.exp(squared / (-2 * sigma if weights == "gaussian" else -sigma))
@@ -282,9 +271,9 @@ def _check_items(X: Any) -> Any:
         raise InvalidInput(str(error)) from error
 
 
-def _check_neighbors(n_neighbors: Any, n: int) -> int:
-    if not isinstance(n_neighbors, int | np.integer) or isinstance(n_neighbors, bool) or n_neighbors < 1:
-        raise InvalidInput(f"n_neighbors={n_neighbors!r} is not legal; give an integer >= 1.")
+def check_neighbors(n_neighbors: Any, n: int) -> int:
+    """Return how many neighbours each of n items can have; a warning says where that is fewer than asked."""
+    check_count("n_neighbors", n_neighbors)
     if n < 2:
         raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
     if n_neighbors > n - 1:

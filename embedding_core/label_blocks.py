@@ -1,4 +1,4 @@
-"""Labels of many items: class weights and correlation without a float64 matrix of all items.
+"""Labels of many items: class weights without a float64 matrix of all items.
 
 At a million items and fifty labels such a matrix takes 400 MB, the 0/1 labels themselves 50.
 """
@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.labels import UNLABELLED, label_weights
-
-BLOCK_ROWS = 4096
+from embedding_core.labels import label_weights
 
 
 @dataclass(frozen=True)
@@ -35,21 +33,3 @@ class LabelWeights:
     def __getitem__(self, rows: Any) -> NDArray[np.float64]:
         Z = label_weights(self.Y[rows], self.kind, self.correlation)
         return Z if self.sample_weight is None else Z * self.sample_weight[rows, None]
-
-
-def blocked_correlation(
-    Y: NDArray[np.int8], sample_weight: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """`labels.label_correlation`, summed over blocks of rows."""
-    counts = np.zeros((Y.shape[1], Y.shape[1]))
-    for start in range(0, len(Y), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        block = Y[rows].astype(np.float64)
-        block[Y[rows, 0] == UNLABELLED] = 0.0
-        counts += block.T @ (block if sample_weight is None else block * sample_weight[rows, None])
-    length = np.sqrt(np.diag(counts))
-    length[length == 0] = 1.0
-    C = counts / np.outer(length, length)
-    C = np.minimum((C + C.T) / 2, 1.0)
-    np.fill_diagonal(C, 1.0)
-    return C

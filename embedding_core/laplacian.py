@@ -15,10 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from embedding_core.components import Components, graph_components, join_components
 from embedding_core.neighbor_sums import NeighborSums
 from embedding_core.row_blocks import RowBlocks, row_blocks
 
-_BLOCK_ROWS = 4096
 _BLOCK_COLUMNS = 96
 
 
@@ -56,8 +56,7 @@ class LabelAffinity:
         return self._spread(self.correlation @ self._reduce(V))
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        for start in range(0, len(self.Y), _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
+        for rows, _ in row_blocks(self.Y):
             yield rows, self.block(rows)
 
     def _reduce(self, V: NDArray[Any]) -> NDArray[np.float64]:
@@ -123,6 +122,13 @@ class GraphLaplacian(LinearOperator):
     def _adjoint(self) -> "GraphLaplacian":
         return self
 
+    def components(self) -> Components:
+        """Connected components, links by labels included."""
+        by_graph = graph_components(self.W)
+        if self.labels is None or self.beta == 0 or len(by_graph.sizes) == 1:
+            return by_graph
+        return join_components(by_graph, self.labels.Y, self.labels.correlation)
+
     def quadratic(self, X: Any) -> NDArray[np.float64]:
         """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`.
 
@@ -141,8 +147,10 @@ class GraphLaplacian(LinearOperator):
         rows of the panel are not needed any more and take up the columns that come next.
         """
         p = X.shape[1]
+        if p == 0:
+            return np.zeros((0, 0))
         # L 1 = 0, so a shift changes nothing, except that D X and W X no longer cancel far from the origin
-        shift = next(row_blocks(X, _BLOCK_ROWS))[1].mean(axis=0, dtype=np.float64)
+        shift = next(row_blocks(X))[1].mean(axis=0, dtype=np.float64)
         streamed = isinstance(X, RowBlocks)
         graph = NeighborSums(self.W, ordered=streamed)
         half_degree = graph.half_degree
@@ -155,7 +163,7 @@ class GraphLaplacian(LinearOperator):
         N = np.zeros((p, p))
         for column in range(0, p, width):
             columns, coming = slice(column, column + width), slice(column + width, column + 2 * width)
-            for rows, block in row_blocks(X, _BLOCK_ROWS):
+            for rows, block in row_blocks(X):
                 X_b = block - shift
                 L_b = X_b[:, columns] * half_degree[rows, None]
                 graph.subtract_from(L_b, rows, panel[:, : L_b.shape[1]], shift[columns])
@@ -181,7 +189,7 @@ class GraphLaplacian(LinearOperator):
 
 def _first_columns(X: RowBlocks) -> NDArray[Any]:
     panel = np.empty((X.shape[0], min(_BLOCK_COLUMNS, X.shape[1])), dtype=X.dtype)
-    for rows, block in row_blocks(X, _BLOCK_ROWS):
+    for rows, block in row_blocks(X):
         panel[rows] = block[:, : panel.shape[1]]
     return panel
 

@@ -5,24 +5,34 @@ more entry of a family of `catalog/`. Its estimator follows scikit-learn's contr
 
 projection
     `fit(X, Y)`, `transform(X)`, and `embedding_` (n, r), the coordinates of the rows of the fit. Neighbours
-    in these coordinates classify.
+    in these coordinates classify. `embedding_` and `transform` of the same rows may differ (eigenmaps) and
+    are never compared with each other.
 classifier
     `fit(X, Y)` and `predict_scores(X)` (m, K) in [0, 1], where more than one half means yes (`predict` says
     the same in 0/1).
 
 `fit` takes `affinity=None` besides where `uses_graph`. A method that is not `inductive` knows the rows of its
 fit alone: a projection then needs no `transform`, and a classifier leaves the scores of those rows in
-`transduction_scores_` (n, K) in place of `predict_scores`.
+`transduction_scores_` (n, K) in place of `predict_scores`. A classifier may have both; rows of its fit are
+then judged by the former.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from embedding_core.catalog import baselines, papers
+from embedding_core.catalog import (
+    baselines,
+    classifiers,
+    eigenmaps,
+    margin,
+    papers,
+    projections,
+    transduction,
+)
 from embedding_core.errors import InvalidInput
 from embedding_core.method import Method, did_you_mean
 
-_FAMILIES = (papers, baselines)
+_FAMILIES = (papers, projections, eigenmaps, classifiers, transduction, margin, baselines)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {method.name: method for family in _FAMILIES for method in family.ENTRIES}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from embedding_core.errors import InvalidInput
 
 BLOCK_ROWS = 4096
+BLOCK_VALUES = 4_000_000
 
 
 @runtime_checkable
@@ -45,7 +46,8 @@ def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator
     ----------
     X : ndarray or RowBlocks of shape (n, p)
     size : int, optional
-        Rows of every block but the last, `BLOCK_ROWS` where not given.
+        Rows of every block but the last; where not given `BLOCK_ROWS`, fewer where these would hold more than
+        `BLOCK_VALUES` numbers.
 
     Yields
     ------
@@ -53,7 +55,7 @@ def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator
     block : ndarray
         X[rows].
     """
-    size = BLOCK_ROWS if size is None else size
+    size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(X.shape[1], 1))) if size is None else size
     if isinstance(X, RowBlocks):
         yield from _aligned(X, size)
         return

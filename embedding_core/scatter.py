@@ -9,7 +9,7 @@ With Z (n, K) non-negative weights, l_i = sum_k Z_ik and w_k = sum_i Z_ik:
 S_w is summed over blocks of rows of R, so it is positive semidefinite by construction and loses nothing to
 the difference S_t - S_b; no n x n matrix and no copy of X is made. Dense X is walked through twice, and only
 blocks of it, of Z and of R exist in float64. For one label an item R is simply x_i - m_k. A feature that does
-not vary within classes, up to rounding, gets exact zeros in S_w.
+not vary within classes, up to rounding, gets exact zeros in S_w; one that does not vary at all in H too.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.row_blocks import BLOCK_ROWS, RowBlocks, row_blocks
+from embedding_core.row_blocks import BLOCK_VALUES as BLOCK_VALUES  # re-exported
+from embedding_core.row_blocks import RowBlocks, row_blocks
 
-BLOCK_VALUES = 4_000_000
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -57,7 +57,7 @@ class Scatter:
         return self.between + self.within
 
 
-def class_scatter(X: Any, Z: ClassWeights) -> Scatter:
+def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter:
     """Compute the scatter of `X` under class weights `Z`.
 
     Parameters
@@ -67,6 +67,9 @@ def class_scatter(X: Any, Z: ClassWeights) -> Scatter:
     Z : ndarray or LabelWeights of shape (n, K)
         Non-negative weights, `labels.label_weights`. Rows and columns of zeros are allowed: such an item,
         such a class, adds nothing.
+    coordinates : bool
+        The columns are coordinates in one space rather than features with scales of their own: what is
+        rounding in the largest counts as rounding in all.
 
     Returns
     -------
@@ -89,7 +92,14 @@ def class_scatter(X: Any, Z: ClassWeights) -> Scatter:
     within, noise = (
         _within_sparse(X, np.asarray(Z[:]), mean, H) if sp.issparse(X) else _within_dense(X, Z, sums, mean, H)
     )
-    still = np.diag(within) <= noise
+    spread = np.diag(within) + (H**2).sum(axis=1)
+    # a difference of items is off by some eps of the items
+    rounding = sums.weight.sum() * (16 * _EPS * mean) ** 2
+    if coordinates:
+        noise = np.full_like(noise, noise.max(initial=0.0))
+        rounding = np.maximum(rounding.max(initial=0.0), noise)
+    H[spread <= rounding] = 0.0
+    still = np.diag(within) <= np.maximum(noise, rounding)
     within[still], within[:, still] = 0.0, 0.0
     return Scatter(mean, H, within)
 
@@ -130,7 +140,7 @@ def _weighted_blocks(
     X: NDArray[Any] | RowBlocks, Z: ClassWeights
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:
     """Blocks of items with their weights; items without any are left out, and so decide nothing."""
-    for rows, block in row_blocks(X, max(1, min(BLOCK_ROWS, BLOCK_VALUES // X.shape[1]))):
+    for rows, block in row_blocks(X):
         Z_b = Z[rows]
         used = Z_b.any(axis=1)
         if used.all():

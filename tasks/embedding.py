@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Parameters by which a method builds a graph of its own.
-_OWN_GRAPH = {"graph", "n_neighbors", "sigma"}
+_OWN_GRAPH = {"graph", "n_neighbors", "sigma", "tau"}
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text. The first column is set flush left, the others flush right.
+    """Cells as text. The first column and those of `texts` are set flush left, the others flush right.
 
     `best` holds the (row, column) of the best value of each column, `marked` the rows that are
     baselines (their names say so too); `caption` says how to read the table.
@@ -37,6 +37,7 @@ class Table:
     caption: str = ""
     best: frozenset[tuple[int, int]] = frozenset()
     marked: frozenset[int] = frozenset()
+    texts: frozenset[int] = frozenset()
 
 
 def printable(text: str) -> str:
@@ -144,7 +145,10 @@ def render_text(table: Table, name_width: int = 44) -> str:
     widths = [max(display_width(row[column]) for row in lines) for column in range(len(table.header))]
     lines.insert(1, tuple("─" * width for width in widths))
     text = "\n".join(
-        "  ".join(_pad(c, w, i == 0) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            _pad(cell, width, column == 0 or column in table.texts)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in lines
     )
     return f"{text}\n{table.caption}" if table.caption else text

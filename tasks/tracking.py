@@ -150,6 +150,8 @@ def _method_record(
 
 def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
     """The artefact that holds a method's model; a method that takes no new items has none."""
+    if not get_method(method).inductive:
+        return None
     return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")
 
 

@@ -61,6 +61,14 @@ def write_pictures(folder: Path, count: int) -> Path:
     return folder
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """scikit-learn's common checks, some thousand of them, belong to the slow part."""
+    for item in items:
+        if {"estimator", "check"} <= set(getattr(getattr(item, "callspec", None), "params", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @dataclass
 class LocalRun:
     """One walk over all stages in this process, without Prefect."""

@@ -42,15 +42,16 @@ def printed_matrices(X, y, W, mu):
     return A, B, scipy.linalg.block_diag(X, Y) @ middle @ scipy.linalg.block_diag(X, Y).T
 
 
-def paired_matrices(X, Y, W, mu):
+def paired_matrices(X, Y, W, mu, weight=None):
     """A, B and C of reading 4, one pair of a labelled item and a label at a time."""
     p, K = X.shape[1], Y.shape[1]
+    s = np.ones(len(X)) if weight is None else weight
     A, B = np.zeros((p + K, p + K)), np.zeros((p + K, p + K))
     for i in np.flatnonzero(Y[:, 0] >= 0):
         for k in range(K):
             v = np.concatenate([X[i], -np.eye(K)[k]])
-            B += np.outer(v, v)
-            A += Y[i, k] * np.outer(v, v)
+            B += s[i] * np.outer(v, v)
+            A += s[i] * Y[i, k] * np.outer(v, v)
     return A, B, scipy.linalg.block_diag(mu * X.T @ literal_laplacian(W) @ X, np.zeros((K, K)))
 
 

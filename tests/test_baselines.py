@@ -82,7 +82,7 @@ def test_input_neighbours_with_and_without_scaling():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (ScaledSVM(C=0), "C=0; expected a positive number"),
+        (ScaledSVM(C=0), "C=0 is not legal; give a positive number"),
         (ScaledSVM(gamma="wide"), "gamma='wide'"),
         (ScaledSVM(gamma=-1.0), "gamma=-1.0"),
         (InputNeighbors("loud"), "scale 'loud' is not known"),

@@ -1,117 +1,147 @@
-"""The estimators keep scikit-learn's contract."""
+"""All public estimators keep scikit-learn's contract: cloning, pipelines, searches, frames, attributes."""
 
+import doctest
+import inspect
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import embedding_core
-from embedding_core import DLE, MLDA, MultiLabelDLE
+from embedding_core import InvalidInput
+from tests.core_estimators import LINEAR, NAMES, SEVERAL_LABELS, fresh, outputs, partly_labelled
 from tests.synthetic import multi_label, single_label
 
-# Some checks fit ten items, where ten neighbours link all pairs and a warning says so.
-INSTANCES = [
-    MLDA(),
-    MLDA(weights="correlated", scaling="within"),
-    DLE(n_neighbors=5),
-    DLE(n_neighbors=5, projection="g"),
-    DLE(n_neighbors=5, objective="balanced"),
-    DLE(graph="gaussian"),
-    MultiLabelDLE(n_neighbors=5),
-    MultiLabelDLE(n_neighbors=5, correlation="all", beta=0.5),
-]
 
-EXPECTED_FAILURES: dict[str, str] = {}
-"""Common checks that may fail, with the reason; none at present."""
-
-ESTIMATORS = [MLDA(), DLE(), MultiLabelDLE()]
+def searched(model, X, Y, **options):
+    """A search for the dimension, behind a scaler and, where the estimator does not classify, before 1NN."""
+    steps = [StandardScaler(), model, *([] if is_classifier(model) else [KNeighborsClassifier(1)])]
+    dimensions = {f"{type(model).__name__.lower()}__n_components": [1, 3]}
+    return GridSearchCV(make_pipeline(*steps), dimensions, **options).fit(X, Y)
 
 
-@parametrize_with_checks(INSTANCES, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
-def test_common_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_clone_keeps_parameters_and_nothing_fitted(estimator):
-    X, y = single_label()
-    fitted = clone(estimator).set_params(n_components=2).fit(X, y)
+@pytest.mark.parametrize("name", NAMES)
+def test_clone_keeps_parameters_and_nothing_fitted(name):
+    X, y = partly_labelled()
+    fitted = fresh(name, n_components=2).fit(X, y)
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
+    asked = {"transform", "predict", "decision_function", "predict_scores"}
+    for method in sorted(asked & set(dir(copy))):
+        with pytest.raises(NotFittedError):
+            getattr(copy, method)(X)
     with pytest.raises(NotFittedError):
-        copy.transform(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
+        copy.get_feature_names_out()
+    loaded = pickle.loads(pickle.dumps(fitted))
+    for part, values in outputs(fitted, X).items():
+        np.testing.assert_array_equal(outputs(loaded, X)[part], values)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_pipeline_and_grid_search(estimator):
-    X, y = single_label(90)
-    pipeline = make_pipeline(StandardScaler(), clone(estimator), KNeighborsClassifier(1))
-    name = type(estimator).__name__.lower()
-    search = GridSearchCV(pipeline, {f"{name}__n_components": [1, 3]}, cv=StratifiedKFold(3))
-    search.fit(X, y)
-    assert search.best_params_ == {f"{name}__n_components": 3}
+@pytest.mark.parametrize("name", NAMES)
+def test_search_in_a_pipeline_finds_the_dimension_of_the_classes(name):
+    X, y = single_label(120)
+    search = searched(fresh(name), X, y, cv=StratifiedKFold(3))
+    assert list(search.best_params_.values()) == [3]
     assert search.best_score_ > 0.6
 
 
-@pytest.mark.parametrize("estimator", [MLDA(), MultiLabelDLE()], ids=repr)
-def test_pipeline_with_label_columns(estimator):
-    X, Y = multi_label(80)
-    pipeline = make_pipeline(clone(estimator), KNeighborsClassifier(3)).fit(X[:60], Y[:60])
-    assert pipeline.predict(X[60:]).shape == (20, 4)
+@pytest.mark.parametrize("name", SEVERAL_LABELS)
+def test_search_in_a_pipeline_with_label_columns_and_a_multi_label_score(name):
+    X, Y = multi_label(90)
+    search = searched(fresh(name), X, Y, cv=KFold(3), scoring="f1_micro")
+    assert search.best_score_ > 0.5
+    assert search.predict(X[:9]).shape == (9, 4)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_fitted_attributes(estimator):
-    X, y = single_label()
-    y[::3] = -1
-    fitted = clone(estimator).fit(X, y)
-    assert fitted.projection_.shape == (7, 3)
-    assert fitted.eigenvalues_.shape == (3,)
-    assert fitted.embedding_.shape == (60, 3)
-    assert fitted.classes_.tolist() == [0, 1, 2, 3]
-    assert fitted.n_features_in_ == 7
-    np.testing.assert_array_equal(fitted.transform(X), fitted.embedding_)
-    np.testing.assert_array_equal(clone(estimator).fit_transform(X, y), fitted.embedding_)
+@pytest.mark.parametrize("name", NAMES)
+def test_fitted_attributes(name):
+    X, y = partly_labelled()
+    model = fresh(name).fit(X, y)
+    r = 12 if name.startswith("LPSSVM") else 3
+    assert model.embedding_.shape == (60, r)
+    assert model.eigenvalues_.shape == (r,)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert model.n_features_in_ == 7
+    assert hasattr(model, "projection_") == (name in LINEAR)
+    if name in LINEAR:
+        assert model.projection_.shape == (7, r)
+        intercept = getattr(model, "intercept_", 0.0) if name == "SLEML" else 0.0
+        np.testing.assert_allclose(model.transform(X), X @ model.projection_ + intercept, rtol=1e-11)
+    for values in outputs(model, X).values():
+        assert values.dtype == np.float64
+        assert np.isfinite(values).all()
+    np.testing.assert_array_equal(fresh(name).fit_transform(X, y), outputs(model, X)["transform"])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_frames_in_and_out(estimator):
-    X, y = single_label()
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
-    fitted = clone(estimator).set_output(transform="pandas").fit(frame, pd.Series(y))
-    name = type(estimator).__name__.lower()
-    assert list(fitted.transform(frame).columns) == [f"{name}{j}" for j in range(3)]
-    assert fitted.get_feature_names_out().tolist() == [f"{name}{j}" for j in range(3)]
-    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+@pytest.mark.parametrize("name", NAMES)
+def test_items_of_the_fit_are_placed_where_the_fit_put_them(name):
+    X, y = partly_labelled()
+    model = fresh(name).fit(X, y)
+    found, moved = model.transform(X), model.transform(X + 0.01)
+    if not name.startswith("SLEML"):
+        np.testing.assert_allclose(found, model.embedding_, atol=1e-10)
+    elif name == "SLEML-kernel_ridge":  # an approximation, near only where a map can be
+        assert np.corrcoef(found.ravel(), model.embedding_.ravel())[0, 1] > 0.9
+    assert 0 < np.abs(moved - found).max() < np.ptp(found) or name == "SLEML-nystrom"
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-@pytest.mark.parametrize("form", [sp.csr_array, sp.csr_matrix, sp.csc_array])
-def test_sparse_items_give_the_dense_result(estimator, form):
-    X, y = single_label()
-    X = np.where(X > 0, X, 0.0)
-    dense, sparse = clone(estimator).fit(X, y), clone(estimator).fit(form(X), y)
-    np.testing.assert_allclose(sparse.projection_, dense.projection_, atol=1e-8)
-    assert isinstance(sparse.transform(form(X)), np.ndarray)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_fit_forgets_the_first(name):
+    X, y = partly_labelled()
+    names = [f"f{j}" for j in range(7)]
+    model = fresh(name).fit(pd.DataFrame(X, columns=names), y).fit(X[:, :5], y)
+    assert model.n_features_in_ == 5
+    assert not hasattr(model, "feature_names_in_")
+    assert model.transform(X[:4, :5]).shape == (4, model.embedding_.shape[1])
+    with pytest.raises(InvalidInput, match=r"7 features, but .* is expecting 5 features"):
+        model.transform(X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frames_in_and_out(name):
+    X, y = partly_labelled()
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)], index=np.arange(100, 160))
+    model = fresh(name).set_output(transform="pandas").fit(frame, pd.Series(y))
+    placed = model.transform(frame)
+    prefix = type(model).__name__.lower()
+    assert list(placed.columns) == [f"{prefix}{j}" for j in range(model.embedding_.shape[1])]
+    assert placed.columns.tolist() == model.get_feature_names_out().tolist()
+    assert placed.index.equals(frame.index)
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    plain = fresh(name).fit(X, y).transform(X)
+    np.testing.assert_allclose(placed, plain, atol=1e-8 * np.abs(plain).max())
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame[frame.columns[::-1]])
+
+
+@pytest.mark.parametrize("name", sorted({name.split("-")[0] for name in NAMES}))
+def test_examples_run_and_docstrings_name_every_parameter(name):
+    estimator = getattr(embedding_core, name)
+    found = doctest.testmod(import_module(estimator.__module__), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted > 2
+    assert found.failed == 0
+    text = inspect.getdoc(estimator)
+    for section in ("Parameters", "Attributes", "Notes", "References", "Examples"):
+        assert f"\n{section}\n---" in text
+    missing = [one for one in inspect.signature(estimator).parameters if one not in text]
+    assert not missing
 
 
 def test_public_names_are_lazy():
     assert set(embedding_core.__all__) <= set(dir(embedding_core))
     for name in embedding_core.__all__:
         assert getattr(embedding_core, name).__name__ == name
-    with pytest.raises(AttributeError, match="no attribute 'PCA'"):
-        _ = embedding_core.PCA
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = embedding_core.Nothing
     code = "import sys, embedding_core; sys.exit('sklearn' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core import MLDA
-from embedding_core.discriminant import gram_quotient
+from embedding_core import MLDA, row_blocks
 from embedding_core.discriminant.gram_quotient import solve_by_gram
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
 from tests.synthetic import literal_scatter, multi_label, positive_power, single_label, sparse_items
@@ -29,7 +28,7 @@ def assert_solves(X, Z, rank):
 @pytest.mark.parametrize("p", [41, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_solves_the_eigenproblem(monkeypatch, weights, p, dtype):
-    monkeypatch.setattr(gram_quotient, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 7)
     _, Y = multi_label(40)
     assert_solves(sparse_items(40, p, density=0.3).astype(dtype), label_weights(Y, weights), 3)
 

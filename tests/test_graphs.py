@@ -99,7 +99,7 @@ def test_gaussian_graph_is_refused_beyond_the_budget():
     [
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
         ({"n_neighbors": 2.5}, "n_neighbors=2.5 is not legal"),
-        ({"weights": "cosine"}, "weights='cosine' is not known; choose one of gaussian"),
+        ({"weights": "cosine"}, "weights='cosine' is not legal; choose one of gaussian"),
         ({"sigma": 0.0}, "sigma=0.0 is not a positive number"),
         ({"sigma": "wide"}, "sigma='wide' is not a positive number"),
         ({"sigma": np.nan}, "not a positive number"),

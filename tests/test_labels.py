@@ -151,5 +151,5 @@ def test_rows_without_labels_weigh_nothing(kind):
 
 
 def test_unknown_weights_are_named():
-    with pytest.raises(InvalidInput, match="weights='cosine' is not known; choose one of binary"):
+    with pytest.raises(InvalidInput, match="weights='cosine' is not legal; choose one of binary"):
         label_weights(np.eye(2), "cosine")

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from embedding_core import laplacian as laplacian_module
+from embedding_core import row_blocks
 from embedding_core.graphs import build_knn_graph
 from embedding_core.labels import label_correlation
 from embedding_core.laplacian import GraphLaplacian, balance_beta, label_affinity
@@ -96,6 +97,6 @@ def test_blocks_and_a_far_origin_change_nothing(monkeypatch):
     L = GraphLaplacian(build_knn_graph(X), label_affinity(Y, C), 0.3)
     whole = L.quadratic(X)
     np.testing.assert_allclose(L.quadratic(X + 2.0**36), whole, rtol=1e-9, atol=1e-9)
-    monkeypatch.setattr(laplacian_module, "_BLOCK_ROWS", 7)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 7)
     monkeypatch.setattr(laplacian_module, "_BLOCK_COLUMNS", 2)
     np.testing.assert_allclose(L.quadratic(X), whole, atol=1e-11)

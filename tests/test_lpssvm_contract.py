@@ -21,9 +21,9 @@ from tests.synthetic import multi_label, single_label
 # Some checks have two features, of which half the energy is one: too few for three classes.
 INSTANCES = [
     LPSSVM(),
-    LPSSVM(kernel="linear", energy=1.0),
-    LPSSVM(kernel="precomputed", energy=1.0),
-    LPSSVM(landmarks=5, energy=1.0, update_sign="gradient", scaling="unit"),
+    LPSSVM(kernel="linear", energy=1.0, max_iter=1),
+    LPSSVM(kernel="precomputed", energy=1.0, max_iter=1),
+    LPSSVM(landmarks=5, energy=1.0, max_iter=1, update_sign="gradient", scaling="unit"),
 ]
 
 EXPECTED_FAILURES = {
@@ -117,5 +117,3 @@ def test_new_items_must_fit():
     X, y = single_label()
     with pytest.raises(InvalidInput, match="7 features"):
         LPSSVM(kernel="linear").fit(X, y).predict(X[:, :3])
-    with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
-        LPSSVM().fit(X, y[:-1])

@@ -165,9 +165,7 @@ def test_float32_is_fitted_in_float64(form):
     X = X.astype(np.float32)
     convert = np.asarray if form == "dense" else sp.csr_array
     single, double = MLDA().fit(convert(X), Y), MLDA().fit(convert(X.astype(np.float64)), Y)
-    np.testing.assert_allclose(
-        single.projection_, double.projection_, atol=2e-5 if form == "sparse" else 1e-12
-    )
+    np.testing.assert_allclose(single.projection_, double.projection_, atol=1e-12)
 
 
 def test_same_input_same_bytes_and_threads_agree():

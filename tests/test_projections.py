@@ -7,7 +7,7 @@ import scipy.linalg
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
-from embedding_core.affinity import SIGMA_FACTORS
+from embedding_core.affinity import SIGMA_FACTORS, graph_family
 from embedding_core.folds import stratified_folds
 from embedding_core.graphs import build_gaussian_graph, build_knn_graph
 from embedding_core.labels import as_indicator
@@ -223,17 +223,22 @@ def test_unlabelled_items_shape_the_embedding_only_through_the_graph():
         assert (np.abs(gap).max() > 1e-3) == shapes
 
 
-def test_cross_validation_score_is_that_of_refits():
-    X, y, W = partly_labelled()
-    X += np.random.default_rng(2).normal(0, 4, X.shape)  # hard enough for a label seen to make a difference
-    target = as_indicator(y)
-    model = DP(n_components=4)
-    scores = []
-    for train, test in stratified_folds(target.Y, 5, seed=0):
-        Q = DP(n_components=4).fit(X, target.hide(test).Y, W).embedding_
-        nearest = [train[((Q[i] - Q[train]) ** 2).sum(axis=1).argmin()] for i in test]
-        scores.append(np.mean(y[nearest] == y[test]))
-    np.testing.assert_allclose(model._cv_score(X, model._coordinates(X), target, W), np.mean(scores))
+@pytest.mark.parametrize("seed", range(3))
+def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
+    X, y, _ = partly_labelled(seed=seed)
+    X += np.random.default_rng(seed).normal(0, 4, X.shape)
+    target, family = as_indicator(y), graph_family(X, "knn", 5)
+    scores = {}
+    for sigma in family.scale * np.array(sorted(SIGMA_FACTORS, key=lambda f: abs(np.log(f)))):
+        right = []
+        for train, test in stratified_folds(target.Y, 5, seed=0):
+            Q = DP(n_components=4, mu=5.0).fit(X, target.hide(test).Y, family.weigh(sigma)).embedding_
+            nearest = [train[((Q[i] - Q[train]) ** 2).sum(axis=1).argmin()] for i in test]
+            right.append(np.mean(y[nearest] == y[test]))
+        scores[sigma] = np.mean(right)
+    assert len(set(scores.values())) > 1
+    chosen = DP(n_components=4, mu=5.0, sigma="cv", n_neighbors=5).fit(X, y)
+    assert chosen.sigma_ == max(scores, key=scores.get)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

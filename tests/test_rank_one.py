@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 from embedding_core.margin.rank_one import update_diagonal
 
@@ -32,3 +33,26 @@ def test_rank_one_update_of_close_values_stays_orthogonal():
     update = update_diagonal(d, np.ones(30), 1e-9)
     V = update.vectors(30)
     np.testing.assert_allclose(V.T @ V, np.eye(30), atol=1e-12)
+
+
+def test_z_is_computed_again_from_the_roots(monkeypatch):
+    # roots with an error of 1e-9, as of a looser solver: with the given z the vectors z / (d - mu) would lose
+    # orthogonality by as much, with Löwner's z they are exact for a matrix nearby
+    true = scipy.linalg.lapack.dlasd4
+
+    def off(i, d, z, rho):
+        delta, sigma, work, info = true(i, d, z, rho)
+        shift = 1e-9 * np.abs(delta).min()
+        return delta - shift, sigma + shift, work + shift, info
+
+    rng = np.random.default_rng(0)
+    d, z = np.cumsum(0.1 + rng.random(12)), rng.normal(size=12)
+    monkeypatch.setattr("scipy.linalg.lapack.dlasd4", off)
+    update = update_diagonal(d, z, 0.7)
+    V = update.vectors(12)
+    np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-13)
+    literal = z[:, None] / update._gaps
+    literal /= np.linalg.norm(literal, axis=0)
+    assert np.abs(literal.T @ literal - np.eye(12)).max() > 1e-11
+    S = np.diag(d) + 0.7 * np.outer(z, z)
+    np.testing.assert_allclose(S @ V, V * update.values, atol=1e-7)

@@ -31,7 +31,9 @@ def test_every_entry_builds_an_estimator_that_can_be_cloned(method):
 @EACH_METHOD
 def test_every_entry_keeps_the_promises_of_its_role(method):
     kept = ("transform",) if method.role == "projection" else ("predict", "predict_scores")
-    assert all(hasattr(method.estimator_class(), name) for name in (*kept, "fit"))
+    assert all(
+        hasattr(method.estimator_class(), name) for name in ("fit", *(kept if method.inductive else ()))
+    )
     assert method.single_label or method.multi_label
     assert method.title
     assert method.cost

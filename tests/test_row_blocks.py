@@ -5,20 +5,21 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from embedding_core import DLE, MLDA, MultiLabelDLE
+from embedding_core import DLE, MLDA, DiscriminativeProjections, MultiLabelDLE
 from embedding_core import initial_labels as initial_labels_module
 from embedding_core import laplacian as laplacian_module
 from embedding_core import row_blocks as row_blocks_module
-from embedding_core import scatter as scatter_module
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import build_knn_graph
 from embedding_core.initial_labels import nearest_labels
-from embedding_core.label_blocks import LabelWeights, blocked_correlation
+from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_correlation, label_weights
 from embedding_core.laplacian import GraphLaplacian, label_affinity
 from embedding_core.row_blocks import RowBlocks, load_rows, project_rows, row_blocks
 from embedding_core.scatter import class_scatter
 from tests.synthetic import literal_laplacian, literal_scatter, multi_label, single_label
+
+METHODS = [DLE, MultiLabelDLE, MLDA, DiscriminativeProjections]
 
 
 class Cut:
@@ -37,8 +38,6 @@ class Cut:
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 16 rows and panels of 3 columns, so that small problems have several."""
-    monkeypatch.setattr(scatter_module, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(laplacian_module, "_BLOCK_ROWS", 16)
     monkeypatch.setattr(laplacian_module, "_BLOCK_COLUMNS", 3)
     monkeypatch.setattr(row_blocks_module, "BLOCK_ROWS", 16)
     monkeypatch.setattr(initial_labels_module, "CHUNK_ROWS", 10)
@@ -96,14 +95,20 @@ def test_scatter_of_blocks_is_the_literal_one(small_blocks, kind, form):
     np.testing.assert_allclose(scatter.mean, Z.sum(axis=1) @ X / Z.sum())
 
 
-def test_correlation_of_blocks_is_that_of_labels(monkeypatch):
-    monkeypatch.setattr("embedding_core.label_blocks.BLOCK_ROWS", 7)
+def test_correlation_is_summed_over_blocks(monkeypatch):
+    monkeypatch.setattr(row_blocks_module, "BLOCK_ROWS", 7)
     _, Y = multi_label()
     Y[3:9], Y[:, 2] = -1, np.where(Y[:, 2] < 0, -1, 0)
     Y[3:9] = -1
-    s = np.random.default_rng(0).random(60)
-    np.testing.assert_allclose(blocked_correlation(Y), label_correlation(Y), atol=1e-15)
-    np.testing.assert_allclose(blocked_correlation(Y, s), label_correlation(Y, s), atol=1e-15)
+    s, labels = np.random.default_rng(0).random(60), np.maximum(Y, 0)
+    for weight in (np.ones(60), s):
+        counts = (labels * weight[:, None]).T @ labels
+        length = np.sqrt(np.maximum(np.diag(counts), 1e-300))
+        np.testing.assert_allclose(
+            label_correlation(Y, weight),
+            counts / np.outer(length, length) + np.diag(np.diag(counts) == 0),
+            atol=1e-15,
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -127,7 +132,7 @@ def test_quadratic_form_of_blocks_is_the_literal_one(small_blocks, monkeypatch, 
         np.testing.assert_array_equal(found, found.T)
 
 
-@pytest.mark.parametrize("method", [DLE, MultiLabelDLE, MLDA])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", [1, 11, 16, 64, 1000])
 def test_streams_give_what_arrays_give(small_blocks, method, dtype, step):
@@ -140,14 +145,14 @@ def test_streams_give_what_arrays_give(small_blocks, method, dtype, step):
     assert streamed.n_features_in_ == 7
 
 
-@pytest.mark.parametrize("method", [DLE, MultiLabelDLE, MLDA])
+@pytest.mark.parametrize("method", METHODS)
 def test_the_cut_of_a_stream_changes_no_byte(small_blocks, method):
     X, y, W = problem(method, dtype=np.float32)
     results = {method().fit(Cut(X, step), y, W).embedding_.tobytes() for step in (1, 11, 16, 64, 1000)}
     assert len(results) == 1
 
 
-@pytest.mark.parametrize("method", [DLE, MultiLabelDLE, MLDA])
+@pytest.mark.parametrize("method", METHODS)
 def test_float32_loses_nothing_to_float64(small_blocks, method):
     X, y, W = problem(method, dtype=np.float32)
     single, double = method().fit(X, y, W), method().fit(X.astype(np.float64), y, W)
@@ -186,7 +191,7 @@ def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
         np.testing.assert_array_equal(nearest_labels(items, as_indicator(Y)), expected)
 
 
-@pytest.mark.parametrize("method", [DLE, MultiLabelDLE])
+@pytest.mark.parametrize("method", [DLE, MultiLabelDLE, DiscriminativeProjections])
 def test_a_stream_needs_a_graph(method):
     X, y, _ = problem(method)
     with pytest.raises(InvalidInput, match="no affinity is given; finding neighbours of 100 items"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core import scatter as scatter_module
+from embedding_core import row_blocks
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
 from embedding_core.scatter import class_scatter
@@ -65,7 +65,7 @@ def test_blocks_of_rows_add_up(monkeypatch):
     X, Y = multi_label()
     Z = label_weights(Y, "l1")
     whole = class_scatter(X, Z)
-    monkeypatch.setattr(scatter_module, "BLOCK_VALUES", 7 * 7 + 3)
+    monkeypatch.setattr(row_blocks, "BLOCK_VALUES", 7 * 7 + 3)
     np.testing.assert_allclose(class_scatter(X, Z).within, whole.within, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(class_scatter(X, Z).factor, whole.factor, rtol=1e-12, atol=1e-12)
 

@@ -1,87 +1,33 @@
-"""SLE-ML against a literal version, its theorems, its out-of-sample maps, the estimator contract, errors."""
+"""SLE-ML against a literal version, its theorems and limits, its graph, and what bad input gets."""
 
-import pickle
 import tracemalloc
-import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.linalg
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_limits
 
-from embedding_core.eigenmaps import out_of_sample
+from embedding_core.eigenmaps.base import auto_neighbors
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     build_half_knn_graph,
     find_label_sets,
     jaccard_similarity,
 )
-from embedding_core.eigenmaps.sle_ml import SLEML, auto_neighbors
+from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import build_knn_graph
 from embedding_core.labels import as_indicator
-from tests.synthetic import multi_label, single_label, sparse_items
-
-MAPS = ["linear", "nystrom", "kernel_ridge"]
-
-# Some checks fit ten items or blobs that are far apart: five neighbours leave the graph in pieces, which is a
-# warning; the default 1.5 class sizes never do.
-INSTANCES = [SLEML(out_of_sample=kind) for kind in MAPS] + [
-    SLEML(balance=0.5, class_weight="balanced", n_components=2)
-]
-
-EXPECTED_FAILURES: dict[str, str] = {}
-"""Common checks that may fail, with the reason; none at present."""
-
-
-@parametrize_with_checks(INSTANCES, expected_failed_checks=lambda estimator: EXPECTED_FAILURES)
-def test_common_checks(estimator, check):
-    check(estimator)
-
-
-def overlapping(n=60, p=7, K=4):
-    """Classes that overlap, so that a graph of neighbours is in one piece."""
-    X, y = single_label(n, p, K)
-    return X + np.random.default_rng(1).normal(scale=2, size=X.shape), y
-
-
-def literal_weights(X, Y, k, balance):
-    """w of Eq. 3 pair by pair; rows of -1 and of 0 have no label links."""
-    n = len(X)
-    distance = ((X[:, None] - X) ** 2).sum(axis=2) + np.diag(np.full(n, np.inf))
-    near = np.zeros((n, n))
-    np.put_along_axis(near, np.argsort(distance, axis=1)[:, :k], 1.0, axis=1)
-    common = np.array([[((a == 1) & (b == 1)).sum() for b in Y] for a in Y])
-    union = np.array([[((a == 1) | (b == 1)).sum() for b in Y] for a in Y])
-    return balance * (near + near.T) / 2 + (1 - balance) * common / np.maximum(union, 1)
-
-
-def literal_eigenmap(W, r):
-    D = np.diag(W.sum(axis=1))
-    mu, Z = scipy.linalg.eigh(D - W, D)
-    return mu[1 : r + 1], Z[:, 1 : r + 1]
-
-
-def same_span(Z, expected, D, atol=1e-7):
-    np.testing.assert_allclose(np.linalg.svd(Z.T @ (D[:, None] * expected), compute_uv=False), 1, atol=atol)
-
-
-def partly_labelled(make, n=60):
-    X, Y = make(n)
-    Y[1::3] = -1
-    return X, Y
+from tests.literal_eigenmaps import (
+    MAPS,
+    literal_eigenmap,
+    literal_weights,
+    overlapping,
+    partly_labelled,
+    same_span,
+)
+from tests.synthetic import multi_label, single_label
 
 
 @pytest.mark.parametrize("make", [overlapping, multi_label])
@@ -142,6 +88,8 @@ def test_balance_zero_puts_each_class_on_one_point():
         assert np.ptp(model.embedding_[y == k], axis=0).max() == 0
     with pytest.raises(InvalidInput, match="exceeds the 3 dimensions that 4 distinct label sets span"):
         SLEML(balance=0.0, n_components=4).fit(X, y)
+    with pytest.raises(InvalidInput, match="finds 1 distinct label sets: nothing to tell apart"):
+        SLEML(balance=0.0).fit(X, np.ones((60, 2), dtype=int))
 
 
 def test_balance_zero_puts_each_label_set_on_one_point():
@@ -280,85 +228,6 @@ def test_given_affinity_takes_the_place_of_the_neighbours(form):
     np.testing.assert_array_equal(W.toarray(), before)
 
 
-@pytest.mark.parametrize("shape", [(60, 7), (40, 90)])
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-@pytest.mark.parametrize("alpha", [0.0, 0.1])
-def test_linear_map_is_ridge_regression(shape, form, alpha):
-    X = sparse_items(*shape, density=0.4)
-    Z = np.random.default_rng(0).normal(size=(shape[0], 3))
-    dense = X.toarray()
-    P, b = out_of_sample.fit_linear_map(X if form == "sparse" else dense + 5.0, Z, alpha)
-    scale = ((dense - dense.mean(axis=0)) ** 2).sum() / len(dense)
-    literal = Ridge(max(alpha * scale, 1e-12), solver="svd").fit(dense, Z)
-    items = dense if form == "sparse" else dense + 5.0
-    np.testing.assert_allclose(items @ P + b, literal.predict(dense), atol=1e-7)
-    np.testing.assert_allclose(P, literal.coef_.T, atol=1e-6)
-
-
-def test_nystrom_is_the_equation_of_the_eigenproblem_for_a_new_node():
-    X, y = overlapping()
-    model = SLEML(balance=0.9, n_neighbors=8, out_of_sample="nystrom").fit(X[:50], y[:50])
-    for x, z in zip(X[50:], model.transform(X[50:]), strict=True):
-        near = np.argsort(((X[:50] - x) ** 2).sum(axis=1))[:8]
-        left = sum(z - model.embedding_[j] for j in near)
-        np.testing.assert_allclose(left, model.eigenvalues_ * 8 * z, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_kernel_map_is_kernel_ridge_regression(form, monkeypatch):
-    X = sparse_items(60, 9, density=0.5)
-    X = X if form == "sparse" else X.toarray()
-    Z = np.random.default_rng(0).normal(size=(60, 2))
-    literal = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.2).fit(X, Z - Z.mean(axis=0))
-    a, b = out_of_sample.fit_kernel_map(X, Z, X, 0.2, 0.1)
-    placed = out_of_sample.place_by_kernel(X, a, b, 0.2, X[:20])
-    np.testing.assert_allclose(placed, literal.predict(X[:20]) + Z.mean(axis=0), atol=1e-10)
-    monkeypatch.setattr(out_of_sample, "LANDMARKS", 15)
-    chosen = out_of_sample.choose_landmarks(X)
-    assert chosen.shape == (15, 9)
-    a, b = out_of_sample.fit_kernel_map(X, Z, chosen, 0.2, 0.1)
-    K_nm, K_mm = rbf_kernel(X, chosen, gamma=0.2), rbf_kernel(chosen, chosen, gamma=0.2)
-    literal_a = np.linalg.solve(K_nm.T @ K_nm + 0.1 * K_mm, K_nm.T @ (Z - Z.mean(axis=0)))
-    np.testing.assert_allclose(K_nm @ a, K_nm @ literal_a, atol=1e-6)
-
-
-def test_default_gamma_is_one_over_the_mean_squared_distance():
-    X = sparse_items(40, 6).toarray() + 3.0
-    squared = ((X[:, None] - X) ** 2).sum(axis=2)
-    for items in (X, sp.csr_array(X)):
-        np.testing.assert_allclose(out_of_sample.default_gamma(items), 1 / squared.mean())
-    assert out_of_sample.default_gamma(np.ones((4, 2))) == 1.0
-
-
-@pytest.mark.parametrize("kind", MAPS)
-def test_new_items_land_near_their_class(kind):
-    X, y = overlapping(200, K=3)
-    model = SLEML(balance=0.9, n_neighbors=30, out_of_sample=kind).fit(X[:150], y[:150])
-    classifier = KNeighborsClassifier(5).fit(model.transform(X[:150]), y[:150])
-    assert classifier.score(model.transform(X[150:]), y[150:]) > 0.8
-
-
-@pytest.mark.parametrize("kind", MAPS)
-def test_dense_and_sparse_queries_agree(kind):
-    X, y = overlapping()
-    for fitted_on, asked in ((X, sp.csr_array(X[:9])), (sp.csr_array(X), X[:9])):
-        model = SLEML(out_of_sample=kind, n_neighbors=9).fit(fitted_on, y)
-        same = SLEML(out_of_sample=kind, n_neighbors=9).fit(X, y).transform(X[:9])
-        np.testing.assert_allclose(model.transform(asked), same, atol=1e-8)
-
-
-def test_order_shift_and_scale_do_not_matter():
-    X, Y = partly_labelled(multi_label)
-    model = SLEML(n_neighbors=9).fit(X, Y)
-    order = np.random.default_rng(0).permutation(60)
-    shuffled = SLEML(n_neighbors=9).fit(X[order], Y[order])
-    np.testing.assert_allclose(shuffled.embedding_, model.embedding_[order], atol=1e-9)
-    R = np.linalg.qr(np.random.default_rng(1).normal(size=(7, 7)))[0]
-    moved = SLEML(n_neighbors=9).fit(3 * X @ R + 50, Y)
-    np.testing.assert_allclose(moved.embedding_, model.embedding_, atol=1e-9)
-    np.testing.assert_allclose(moved.transform(3 * X @ R + 50), model.transform(X), atol=1e-9)
-
-
 def test_duplicates_constant_features_empty_and_full_labels():
     X, Y = multi_label()
     X, Y = np.vstack([X, X[:20]]), np.vstack([Y, Y[:20]])
@@ -368,18 +237,9 @@ def test_duplicates_constant_features_empty_and_full_labels():
         model = SLEML(out_of_sample=kind, n_components=2).fit(X, Y)
         assert np.isfinite(model.embedding_).all()
         assert np.isfinite(model.transform(X)).all()
-    same = SLEML(n_components=2).fit(np.ones((80, 3)), Y)
+    with pytest.warns(UserWarning, match="All 80 items have the same features"):
+        same = SLEML(n_components=2).fit(np.ones((80, 3)), Y)
     np.testing.assert_allclose(same.transform(np.ones((1, 3)))[0], same.embedding_.mean(axis=0))
-
-
-def test_same_input_same_bytes_and_threads_agree():
-    X, y = overlapping(900, K=3)
-    with threadpool_limits(1):
-        first, again = (SLEML(n_neighbors=12).fit(X, y) for _ in range(2))
-    with threadpool_limits(2):
-        two = SLEML(n_neighbors=12).fit(X, y)
-    assert first.embedding_.tobytes() == again.embedding_.tobytes()
-    np.testing.assert_allclose(two.embedding_, first.embedding_, atol=1e-10)
 
 
 def test_no_n_by_n_matrix_is_made():
@@ -394,38 +254,15 @@ def test_no_n_by_n_matrix_is_made():
     assert peak < n * n / 2
 
 
-@pytest.mark.parametrize("kind", MAPS)
-def test_pipeline_grid_search_clone_pickle_frames(kind):
-    X, y = overlapping(90, K=3)
-    model = SLEML(out_of_sample=kind, n_neighbors=15)
-    pipeline = make_pipeline(StandardScaler(), model, KNeighborsClassifier(3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # folds may leave the graph in pieces
-        search = GridSearchCV(pipeline, {"sleml__balance": [0.5, 0.9]}, cv=StratifiedKFold(3)).fit(X, y)
-    assert search.best_score_ > 0.6
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
-    fitted = clone(model).set_output(transform="pandas").fit(frame, pd.Series(y))
-    assert (
-        list(fitted.transform(frame).columns)
-        == fitted.get_feature_names_out().tolist()
-        == ["sleml0", "sleml1"]
-    )
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(fitted)).transform(frame), fitted.transform(frame)
-    )
-    assert hasattr(fitted, "projection_") == (kind == "linear")
-    assert fitted.classes_.tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"balance": 1.5}, r"balance=1.5 is not legal; give a number from 0 \(labels\) to 1"),
+        ({"balance": 1.5}, "balance=1.5 is not legal; give a number from 0 to 1"),
         ({"balance": "auto"}, "balance='auto' is not legal"),
         ({"balance": np.nan}, "balance=nan is not legal"),
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
         ({"n_neighbors": "many"}, "n_neighbors='many' is not legal"),
-        ({"class_weight": "even"}, "class_weight='even' is not legal; give None or"),
+        ({"class_weight": "even"}, "class_weight='even' is not legal; choose one of None, balanced"),
         ({"out_of_sample": "knn"}, "out_of_sample='knn' is not legal; choose one of linear, nystrom"),
         ({"alpha": -1}, "alpha=-1 is not legal"),
         ({"gamma": 0.0}, "gamma=0.0 is not legal"),

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.eigen import EPS, compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
+from embedding_core.row_blocks import row_blocks
 from embedding_core.scatter import normalised_weights, residual_map
 
-BLOCK_ROWS = 1024
 _SAME_LABELS = 1e-11
 
 
@@ -77,9 +77,8 @@ def _residual_in_place(G: NDArray[np.float64], B: NDArray[np.float64], B_M: NDAr
     """G becomes (I - B M B^T) G (I - B M B^T) by an update of rank 2 K."""
     U = G @ B
     U -= B_M @ (B.T @ U) / 2
-    for start in range(0, len(G), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
-        G[rows] -= U[rows] @ B_M.T + B_M[rows] @ U.T
+    for rows, block in row_blocks(G):
+        block -= U[rows] @ B_M.T + B_M[rows] @ U.T
 
 
 class _InverseRoot:

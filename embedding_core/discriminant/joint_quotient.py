@@ -13,7 +13,8 @@ None of them changes when all items move by t and all rows of g by f^T t. Around
             |    -H^T      N |             |     0       l I |     S_Y = sum_i |y_i| x~_i x~_i^T
 
 where H = X~^T Y, N = diag(n_k) and C_X = mu X^T (D - W) X: p x p and p x c matrices, no n x n one. B + C
-falls into blocks, so its range is that of its first block.
+falls into blocks, so its range is that of its first block. Weights of items multiply what they add to the
+sums over i; m is then the weighted mean, n_k and l are sums of weights.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.eigen import EPS, whitening
+from embedding_core.errors import InvalidInput
+from embedding_core.label_blocks import LabelWeights
 from embedding_core.laplacian import GraphLaplacian
+from embedding_core.row_blocks import row_blocks
 from embedding_core.scatter import class_scatter
 
 _TIED = 1e-9
@@ -40,14 +44,14 @@ class JointQuotient:
     """Blocks of A + C and B + C around the mean of the labelled items.
 
     `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k (c,); `n_labelled`
-    is l.
+    is l, with weights their sum.
     """
 
     near: NDArray[np.float64]
     spread: NDArray[np.float64]
     cross: NDArray[np.float64]
     counts: NDArray[np.float64]
-    n_labelled: int
+    n_labelled: float
 
 
 @dataclass(frozen=True)
@@ -60,18 +64,37 @@ class JointSolution:
     rank: int
 
 
+def resolve_mu(mu: float | str, n_labelled: float, W: Any) -> float:
+    """Return the weight of the graph; "auto" is l/s (section 4), s the sum of all entries of W."""
+    if not isinstance(mu, str):
+        return float(mu)
+    s = float(W.sum())
+    if not s > 0:
+        raise InvalidInput(
+            'The graph has no edge, so mu="auto" (labelled items over the sum of W) is undefined; give an '
+            "affinity with edges, a larger sigma or n_neighbors, or mu=0 to go without the graph."
+        )
+    return n_labelled / s
+
+
 def joint_quotient(
-    T: Any, Y: NDArray[Any], labelled: NDArray[np.bool_], L: GraphLaplacian, mu: float, ridge: float = 0.0
+    T: Any,
+    Y: NDArray[np.int8],
+    weight: NDArray[np.float64],
+    L: GraphLaplacian,
+    mu: float,
+    ridge: float = 0.0,
 ) -> JointQuotient:
     """Build the blocks.
 
     Parameters
     ----------
-    T : ndarray or CSR matrix of shape (n, p)
+    T : ndarray, CSR matrix or RowBlocks of shape (n, p)
         All items.
     Y : ndarray of shape (n, c)
-        0/1 labels, every label with an item; rows that are not `labelled` are not read.
-    labelled : ndarray of bool, shape (n,)
+        0/1 labels, every label with an item of positive weight.
+    weight : ndarray of shape (n,)
+        How often an item counts as a labelled one, 0 where it is none.
     L : GraphLaplacian
         Of all items.
     mu : float
@@ -79,19 +102,19 @@ def joint_quotient(
     ridge : float
         Adds ridge tr(c S + C_X) |f|^2 to numerator and denominator, as C does.
     """
-    items = T if labelled.all() else T[labelled]
-    Y_l = Y[labelled].astype(np.float64)
-    S, S_Y, H = _scatter_blocks(items, Y_l)
+    c = Y.shape[1]
+    counts = np.sum([weight[rows] @ np.maximum(block, 0) for rows, block in row_blocks(Y)], axis=0)
+    S, S_Y, H = _scatter_blocks(T, Y, weight, counts)
     C_X = mu * L.quadratic(T) if mu > 0 else np.zeros_like(S)
-    spread, near = Y_l.shape[1] * S + C_X, S_Y + C_X
-    still = np.diag(spread) <= _rounding(T, labelled, L, mu, Y_l.shape[1])
+    spread, near = c * S + C_X, S_Y + C_X
+    still = np.diag(spread) <= _rounding(T, c * weight + 2 * mu * L.degree)
     for block in (spread, near):
         block[still], block[:, still] = 0.0, 0.0
     if ridge > 0:
-        weight = ridge * np.trace(spread)
-        spread.flat[:: len(S) + 1] += weight
-        near.flat[:: len(S) + 1] += weight
-    return JointQuotient(near, spread, H, Y_l.sum(axis=0), len(Y_l))
+        added = ridge * np.trace(spread)
+        spread.flat[:: len(S) + 1] += added
+        near.flat[:: len(S) + 1] += added
+    return JointQuotient(near, spread, H, counts, float(weight.sum()))
 
 
 def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> JointSolution:
@@ -121,32 +144,34 @@ def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> Joi
 
 
 def _scatter_blocks(
-    items: Any, Y: NDArray[np.float64]
+    T: Any, Y: NDArray[np.int8], weight: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """S, S_Y and H around the plain mean of the items."""
-    scatter = class_scatter(items, Y)
-    counts = Y.sum(axis=0)
+    """S, S_Y and H around the mean of the labelled items."""
+    scatter = class_scatter(T, LabelWeights(Y, "binary", np.eye(len(counts)), weight))
     H = scatter.factor * np.sqrt(counts)
-    if (Y.sum(axis=1) == 1).all():
-        return scatter.total, scatter.total, H
-    plain = class_scatter(items, np.ones((len(Y), 1)))
+    total = scatter.total
+    if (Y[weight > 0].sum(axis=1) == 1).all():
+        return total, total, H
+    plain = class_scatter(T, weight[:, None])
     shift = scatter.mean - plain.mean  # the factor is taken around the mean weighted by numbers of labels
-    S_Y = scatter.total + counts.sum() * np.outer(shift, shift)
+    S_Y = total + counts.sum() * np.outer(shift, shift)
     return plain.within, S_Y, H + np.outer(shift, counts)
 
 
-def _rounding(
-    T: Any, labelled: NDArray[np.bool_], L: GraphLaplacian, mu: float, c: int
-) -> NDArray[np.float64]:
-    """What rounding alone may leave on the diagonal of c S + C_X of a feature that does not vary."""
-    weight = c * labelled + 2 * mu * L.degree
+def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What rounding alone may leave on the diagonal of c S + C_X of a feature that does not vary.
+
+    `times` (n,) says how often an item is in these sums.
+    """
     if sp.issparse(T):
         # sums of squares are subtracted there: off by some eps of the sums
         squares = sp.csr_array(T).astype(np.float64).power(2)
-        return 16 * np.sqrt(T.shape[0]) * EPS * (weight @ squares)
+        return 16 * np.sqrt(T.shape[0]) * EPS * (times @ squares)
     # differences of items are summed there: each off by some eps of the items
-    largest = np.maximum(T.max(axis=0), -T.min(axis=0)).astype(np.float64)
-    return weight.sum() * (16 * EPS * largest) ** 2
+    largest = np.zeros(T.shape[1])
+    for _, block in row_blocks(T):
+        np.maximum(largest, np.maximum(block.max(axis=0), -block.min(axis=0)), out=largest)
+    return times.sum() * (16 * EPS * largest) ** 2
 
 
 def _linked_labels(

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.discriminant.gram_quotient import solve_by_gram
 from embedding_core.eigen import compress_factor, row_space, thin_svd, whitening
-from embedding_core.errors import InvalidInput
-from embedding_core.label_blocks import LabelWeights, blocked_correlation
-from embedding_core.labels import LABEL_WEIGHTS
+from embedding_core.label_blocks import LabelWeights
+from embedding_core.labels import LABEL_WEIGHTS, label_correlation
 from embedding_core.row_blocks import RowBlocks, load_rows
 from embedding_core.scatter import Scatter, class_scatter
 
@@ -37,7 +36,7 @@ def solve_wide(X: Any, Z: NDArray[np.float64]) -> tuple[Solution, NDArray[np.flo
         return solve_by_gram(X, Z), mean
     space = row_space(X)
     # coordinates have no scales of their own
-    solution = solve_quotient(class_scatter(space.coordinates, Z), scale_free=False)
+    solution = solve_quotient(class_scatter(space.coordinates, Z, coordinates=True), scale_free=False)
     return Solution(space.lift(solution.projection), solution.eigenvalues), mean
 
 
@@ -127,19 +126,17 @@ class MLDA(LinearEmbedding):
         affinity : object, optional
             Not used: MLDA has no graph. Accepted so that all methods are called alike.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item, in C too.
+            A weight of s counts as s copies of the item, in C too; 0 as an unlabelled one.
 
         Returns
         -------
         self
         """
         X, target = self._check_inputs(X, y)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, len(target.Y))
-        self.correlation_ = blocked_correlation(target.Y, weight)
+        target, weight = self._weigh_labels(target, sample_weight)
+        self.correlation_ = label_correlation(target.Y, weight)
         Z = LabelWeights(target.Y, self.weights, self.correlation_, weight)
-        used = (target.Y == 1).any(axis=1) if weight is None else (target.Y == 1).any(axis=1) & (weight > 0)
-        if not used.any():
-            raise InvalidInput("sample_weight is zero for every labelled item; give some a positive weight.")
+        used = (target.Y == 1).any(axis=1)
         if X.shape[1] <= used.sum():
             scatter = class_scatter(X, Z)
             solution, self.mean_ = solve_quotient(scatter), scatter.mean
@@ -150,12 +147,3 @@ class MLDA(LinearEmbedding):
             G = solution.projection
             solution = Solution(G / np.linalg.norm(G, axis=0), solution.eigenvalues)
         return self._store(X, target, solution)
-
-
-def _check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    weight = np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise InvalidInput(f"sample_weight has shape {weight.shape}; expected ({n},), one weight an item.")
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise InvalidInput("sample_weight holds negative or non-finite values; weights are >= 0.")
-    return weight

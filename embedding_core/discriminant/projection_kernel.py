@@ -1,22 +1,23 @@
-"""Kernels of discriminative projections: coordinates of items in the space a kernel spans.
+"""Kernels of discriminative projections: coordinates of items in the space a kernel, or landmarks, span.
 
 For a centred K = T T^T the rows of T are the items, around their mean, in an orthonormal basis of the span of
 their differences in feature space. A linear method that a move of the items does not change is its own kernel
 form on T, and the kernel x^T z gives the linear method on X.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
 
 from embedding_core.eigen import RowSpace, positive_part
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import squared_distances
+from embedding_core.margin.nystrom import Kernel, choose_landmarks, kernel_coordinates
+from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
-KERNELS = ("linear", "rbf", "precomputed")
 MEMORY_BUDGET_BYTES = 4e9
 _DENSE_MATRICES = 8
 
@@ -34,41 +35,20 @@ def resolve_gamma(X: Any, gamma: float | str) -> float:
     return X.shape[0] / squares if squares > 0 else 1.0
 
 
-def check_gamma(gamma: Any) -> None:
-    """Raise unless gamma is a positive number or "scale"."""
-    if isinstance(gamma, str):
-        legal = gamma == "scale"
-    else:
-        number = isinstance(gamma, int | float | np.integer | np.floating) and not isinstance(gamma, bool)
-        legal = number and bool(np.isfinite(gamma)) and gamma > 0
-    if not legal:
-        raise InvalidInput(f'gamma={gamma!r} is not legal; give a positive number or "scale".')
-
-
 def check_size(n: int) -> None:
     """Raise where the kernel form of n items would not fit into the memory budget."""
     needed = _DENSE_MATRICES * 8 * float(n) ** 2
     if needed > MEMORY_BUDGET_BYTES:
         raise InvalidInput(
             f"The kernel form of {n} items needs {needed / 1e9:.1f} GB for {_DENSE_MATRICES} matrices of "
-            f"{n} x {n}, the budget is {MEMORY_BUDGET_BYTES / 1e9:.1f} GB; fit on fewer items, or use the "
-            "linear form."
+            f"{n} x {n}, the budget is {MEMORY_BUDGET_BYTES / 1e9:.1f} GB; pass landmarks (500, say), or "
+            "use the linear form."
         )
 
 
 def rbf_kernel(X: Any, gamma: float) -> NDArray[np.float64]:
     """exp(-gamma d²) of all pairs."""
     K = squared_distances(X, MEMORY_BUDGET_BYTES)
-    K *= -gamma
-    return np.exp(K, out=K)
-
-
-def rbf_rows(X: Any, support: Any, gamma: float) -> NDArray[np.float64]:
-    """exp(-gamma d²) between new items (m, p) and the items of `support` (s, p)."""
-    if not sp.issparse(X) and not sp.issparse(support):
-        shift = support.mean(axis=0, dtype=np.float64)  # far from 0 the squares of norms would cancel
-        X, support = X - shift, support - shift
-    K = euclidean_distances(X, support, squared=True).astype(np.float64)
     K *= -gamma
     return np.exp(K, out=K)
 
@@ -89,6 +69,53 @@ def check_kernel(K: Any) -> NDArray[Any]:
             "pass (K + K.T) / 2."
         )
     return (K + K.T) / 2
+
+
+@dataclass(frozen=True)
+class KernelSpan:
+    """`space` of the directions f that a kernel offers; `rows` (h,): the items whose phi they are made of.
+
+    `space.lift` gives coefficients of these items.
+    """
+
+    space: RowSpace
+    rows: NDArray[np.intp]
+
+
+def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelSpan:
+    """The span of all items, exact, or of landmarks (Nyström), see `margin.nystrom`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        "rbf" or "precomputed".
+    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n)
+    landmarks : int, sequence of int, "auto" or None
+        How many, or which rows; None, and all rows, give the exact form.
+    random_state : int, RandomState or None
+        Draws the landmarks.
+    """
+    n = X.shape[0]
+    if kernel.name == "precomputed":
+        X = check_kernel(X)
+    chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), random_state)
+    if len(chosen) < n:
+        nystrom = kernel_coordinates(kernel, X, chosen)
+        return KernelSpan(RowSpace(nystrom.rows, nystrom.expand), nystrom.heads)
+    check_size(n)
+    return KernelSpan(kernel_space(rbf_kernel(X, kernel.theta) if kernel.name == "rbf" else X), chosen)
+
+
+def place_by_kernel(
+    kernel: Kernel, X: Any, support: Any, coefficients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """f^T phi(x) of the rows of X, a block of kernel values at a time; `support` comes from `Kernel.take`."""
+    Q = np.empty((X.shape[0], coefficients.shape[1]))
+    items: Any
+    for rows, items in row_blocks(X, max(1, BLOCK_VALUES // len(coefficients))):
+        dense = kernel.name == "precomputed" and sp.issparse(items)
+        Q[rows] = kernel.columns(items.toarray() if dense else items, support) @ coefficients
+    return Q
 
 
 def kernel_space(K: NDArray[Any]) -> RowSpace:

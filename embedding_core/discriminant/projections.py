@@ -1,54 +1,37 @@
 """Discriminative projections: items and labels placed in one space, linear or by a kernel."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import GRAPHS, check_sigma_choice, choose_sigma, graph_family
-from embedding_core.base import LinearEmbedding, Solution
-from embedding_core.discriminant.dle import micro_f1
-from embedding_core.discriminant.joint_quotient import JointSolution, joint_quotient, solve_joint
-from embedding_core.discriminant.projection_kernel import (
-    KERNELS,
-    check_gamma,
-    check_kernel,
-    check_size,
-    kernel_space,
-    rbf_kernel,
-    rbf_rows,
-    resolve_gamma,
+from embedding_core.affinity import GRAPHS
+from embedding_core.base import Solution
+from embedding_core.checks import check_not_negative, check_positive
+from embedding_core.components import graph_components
+from embedding_core.discriminant.graph_embedding import GraphEmbedding, fold_score
+from embedding_core.discriminant.joint_quotient import (
+    JointSolution,
+    joint_quotient,
+    resolve_mu,
+    solve_joint,
 )
+from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
 from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput
-from embedding_core.folds import stratified_folds
-from embedding_core.graphs import check_affinity
-from embedding_core.labels import Indicator, as_indicator
+from embedding_core.labels import Indicator, label_shares
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.neighbors import nearest_rows
+from embedding_core.margin.nystrom import KERNELS, Kernel
+from embedding_core.row_blocks import RowBlocks
 
-CV_FOLDS = 5
-_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "X_fit_", "gamma_")
-
-
-def resolve_mu(mu: float | str, n_labelled: int, W: Any) -> float:
-    """Return the weight of the graph; "auto" is l/s (section 4), s the sum of all entries of W."""
-    if not isinstance(mu, str):
-        return float(mu)
-    s = float(W.sum())
-    if not s > 0:
-        raise InvalidInput(
-            'The graph has no edge, so mu="auto" (labelled items over the sum of W) is undefined; give an '
-            "affinity with edges, a larger sigma or n_neighbors, or mu=0 to go without the graph."
-        )
-    return n_labelled / s
+_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
 
 
-class DiscriminativeProjections(LinearEmbedding):
+class DiscriminativeProjections(GraphEmbedding):
     """Discriminative projections [1]_: a map f for items and a map g for labels into one space.
 
     Items come to lie near the images of their labels and far from those of the others, and linked items,
@@ -67,6 +50,10 @@ class DiscriminativeProjections(LinearEmbedding):
     ridge : float, default=0.0
         Beyond the paper: adds ridge t |f|² to C, t the trace of the block of B + C that belongs to f. Of use
         where the graph does not steady f: a kernel of full rank with mu near 0, p > n.
+    landmarks : int, sequence of int, "auto" or None, default=None
+        For a kernel, beyond the paper (Nyström): f is sought in the span of so many random items, or of these
+        rows, in place of all. "auto" takes 500 beyond 2,000 items. Not used by "linear", which is cheap as it
+        is.
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: |f| = 1 (in feature space, for a kernel), or gamma^T (B + C) gamma = 1, with
         which Theorem 1 holds for the columns together. g is scaled along with f.
@@ -81,6 +68,8 @@ class DiscriminativeProjections(LinearEmbedding):
     n_components : int or None, default=None
         Dimensions d of the embedding, up to the p features (or to the rank of the data where that is less).
         None takes K-1, as LDA would have.
+    random_state : int, RandomState or None, default=0
+        Draws the landmarks.
 
     Attributes
     ----------
@@ -97,9 +86,11 @@ class DiscriminativeProjections(LinearEmbedding):
         Weight used.
     sigma_ : float or None
         Scale used, None where an affinity was given.
-    dual_coef_ : ndarray of shape (n, d)
-        For a kernel: a column holds the a_i of f = sum_i a_i phi(x_i).
-    X_fit_ : array or CSR matrix of shape (n, p)
+    dual_coef_ : ndarray of shape (h, d)
+        For a kernel: a column holds the a_i of f = sum_i a_i phi(x_i), over h items.
+    landmarks_ : ndarray of shape (h,)
+        Row numbers of these items: all, or the landmarks without those that add nothing to the others.
+    X_fit_ : array or CSR matrix of shape (h, p)
         The x_i, for the "rbf" kernel.
     gamma_ : float
         For the "rbf" kernel.
@@ -107,9 +98,14 @@ class DiscriminativeProjections(LinearEmbedding):
 
     Notes
     -----
-    The columns (f, g) are the eigenvectors of (A + C) gamma = lambda (B + C) gamma with the smallest lambda
-    (section 3.4). A, B and C come in closed form from p x p and p x K sums and a sparse Laplacian; for p > n
-    all is done in the row space of X.
+    f and g minimise (M + L) / (N + L) (Theorem 1) with
+
+        M = sum_i |f^T x_i - g^T y_i|²,  N = sum_i sum_k |f^T x_i - g^T s_k|²,  L = mu f^T X (D - W) X^T f,
+
+    i over the labelled items, s_k the k-th unit vector, D - W over all items. M, N, L are gamma^T A gamma,
+    gamma^T B gamma, gamma^T C gamma of gamma = (f, g), and the columns are the eigenvectors of
+    (A + C) gamma = lambda (B + C) gamma with the smallest lambda (section 3.4). A, B and C come in closed
+    form from p x p and p x K sums and a sparse Laplacian; for p > n all is done in the row space of X.
 
     Readings. (1) C is mu X L X^T, as printed in step 1; the double sum in the cost is twice that, a factor 2
     in mu. (2) Where gamma^T (B + C) gamma = 0 the numerator vanishes too: the problem is restricted to the
@@ -129,8 +125,10 @@ class DiscriminativeProjections(LinearEmbedding):
     In the kernel form f lies in the span of phi(x_i). A kernel of full rank can give the items of `fit` any
     places, so without `ridge` their embedding depends on the graph and the labels alone (the paper's direct
     form: u_i in place of f^T x_i) and the kernel decides only where other items go. The graph alone steadies
-    it well (`mu` must be positive); a large ridge gives its lead over the linear form away. Time grows with
-    n³, memory with n²: beyond some 7,900 items (4 GB) it is refused.
+    it well (`mu` must be positive); a large ridge gives its lead over the linear form away. Where a component
+    of the graph has no labelled item, the kernel alone says where it lies, and a warning says so. Time grows
+    with n³, memory with n²: beyond some 7,900 items (4 GB) it is refused; with m `landmarks` they grow with
+    n m² and n m.
 
     References
     ----------
@@ -161,56 +159,72 @@ class DiscriminativeProjections(LinearEmbedding):
         kernel: str = "linear",
         gamma: float | str = "scale",
         ridge: float = 0.0,
+        landmarks: int | Sequence[int] | str | None = None,
         scaling: str = "unit",
         graph: str = "knn",
         n_neighbors: int = 10,
         sigma: float | str = "auto",
         n_components: int | None = None,
+        random_state: Any = 0,
     ) -> None:
         self.mu = mu
         self.kernel = kernel
         self.gamma = gamma
         self.ridge = ridge
+        self.landmarks = landmarks
         self.scaling = scaling
         self.graph = graph
         self.n_neighbors = n_neighbors
         self.sigma = sigma
         self.n_components = n_components
+        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
         """Find f and g.
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-            For kernel="precomputed" the kernel of all pairs, (n, n).
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+            For kernel="precomputed" the kernel of all pairs, (n, n). RowBlocks are read in several passes and
+            never held whole; they need `affinity` and the linear form.
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled. A labelled item
             without any label is far from all of them.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
+        sample_weight : array-like of shape (n,), optional
+            A weight of s counts as s copies of the item in A and B (so in the sums over labelled items, in l
+            and in the mean), 0 as an unlabelled item. The graph links items, not copies: in C every item
+            counts once.
 
         Returns
         -------
         self
         """
         X, target = self._check_inputs(X, y)
+        target, weight = self._weigh_labels(target, sample_weight)
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)
         space = self._coordinates(X)
-        W = self._affinity(X, space, target, affinity)
-        self.mu_ = resolve_mu(self.mu, int(target.labelled.sum()), W)
-        solution = self._solve(X, space, target, W)
+
+        def place(seen: Indicator, W: Any) -> NDArray[np.float64]:
+            return np.asarray(space.coordinates @ self._solve(space, seen, weight, W).f)
+
+        items = space.coordinates if self.kernel == "precomputed" else X
+        W = self._affinity(X, affinity, lambda W: fold_score(target, lambda seen: place(seen, W)), items)
+        self.mu_ = resolve_mu(self.mu, target.counts(weight).sum(), W)
+        self._warn_of_components(target, W)
+        solution = self._solve(space, target, weight, W)
         self._check_rank(X, solution)
-        return self._place(X, space, target, solution)
+        return self._place(X, space, target, weight, solution)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Place items in the embedding, f^T x.
 
         Parameters
         ----------
-        X : array, DataFrame or CSR matrix of shape (m, p)
+        X : array, DataFrame, CSR matrix or RowBlocks of shape (m, p)
             For kernel="precomputed" the kernel of these items with those of `fit`, (m, n).
 
         Returns
@@ -235,55 +249,25 @@ class DiscriminativeProjections(LinearEmbedding):
         ndarray of shape (m, d)
         """
         check_is_fitted(self)
-        given = as_indicator(y)
-        bare = np.flatnonzero((given.Y <= 0).all(axis=1))
-        if bare.size:
-            raise InvalidInput(
-                f"Row {bare[0]} of y carries no label ({bare.size} such rows); only labels have a place. "
-                "Leave such rows out."
-            )
-        if np.ndim(y) == 2:
-            if given.n_classes != len(self.classes_):
-                raise InvalidInput(
-                    f"y has {given.n_classes} columns; expected the {len(self.classes_)} labels of fit."
-                )
-            return given.Y @ self.label_projection_ / given.Y.sum(axis=1, keepdims=True)
-        unknown = given.classes[~np.isin(given.classes, self.classes_)]
-        if unknown.size:
-            raise InvalidInput(
-                f"y holds {unknown[0]!r}, which fit has not seen; choose among {self.classes_.tolist()}."
-            )
-        return given.Y @ self.label_projection_[np.searchsorted(self.classes_, given.classes)]
+        return label_shares(y, self.classes_) @ self.label_projection_
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         X = super()._check_items(X, reset)
-        if (reset or self.kernel != "linear") and not (isinstance(X, np.ndarray) or sp.issparse(X)):
+        if reset and self.kernel != "linear" and isinstance(X, RowBlocks):
             raise InvalidInput(
-                f"X is a {type(X).__name__}; {type(self).__name__} needs the items in memory. Pass an array "
-                "or a CSR matrix."
+                f"X is a {type(X).__name__}; fitted by a kernel, {type(self).__name__} needs the items in "
+                'memory. Pass an array or a CSR matrix, or take kernel="linear".'
             )
         return X
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_sigma_choice(self.sigma)
-        check_gamma(self.gamma)
-        if self.mu != "auto":
-            _check_not_negative("mu", self.mu, ' or "auto"')
-        _check_not_negative("ridge", self.ridge, "")
+        check_positive("gamma", self.gamma, ("scale",))
+        check_not_negative("mu", self.mu, ("auto",))
+        check_not_negative("ridge", self.ridge)
 
     def _check_classes(self, target: Indicator) -> None:
-        used = np.flatnonzero((target.Y == 1).any(axis=0))
-        if len(used) < 2:
-            found = (
-                f"1 class with labelled items ({target.classes[used[0]]})"
-                if len(used)
-                else "no labelled item"
-            )
-            raise InvalidInput(
-                f"y has {found}; {type(self).__name__} separates classes and needs two or more. Label items "
-                "of another class."
-            )
+        self._check_two_classes(target)
 
     def _check_rank(self, X: Any, solution: JointSolution) -> None:
         if solution.rank == 0:
@@ -303,37 +287,48 @@ class DiscriminativeProjections(LinearEmbedding):
         """Items in at most n coordinates; the linear form of all else is done there."""
         if self.kernel == "linear":
             return row_space(X)
-        check_size(X.shape[0])
         if self.kernel == "rbf":
             self.gamma_ = resolve_gamma(X, self.gamma)
-            return kernel_space(rbf_kernel(X, self.gamma_))
-        return kernel_space(check_kernel(X))
+        span = kernel_span(self._kernel, X, self.landmarks, self.random_state)
+        self.landmarks_ = span.rows
+        return span.space
 
-    def _affinity(self, X: Any, space: RowSpace, target: Indicator, affinity: Any) -> Any:
-        if affinity is not None:
-            self.sigma_ = None
-            return check_affinity(affinity, X.shape[0])
-        items = space.coordinates if self.kernel == "precomputed" else X
-        family = graph_family(items, self.graph, self.n_neighbors)
-        self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._cv_score(X, space, target, W))
-        return family.weigh(self.sigma_)
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma_ if self.kernel == "rbf" else 1.0)
 
-    def _solve(self, X: Any, space: RowSpace, target: Indicator, W: Any) -> JointSolution:
+    def _warn_of_components(self, target: Indicator, W: Any) -> None:
+        """Warn where a kernel, which can place every component at will, has no label to go by."""
+        if self.kernel == "linear" or self.mu_ == 0:
+            return
+        components = graph_components(W)
+        bare = np.setdiff1d(np.arange(len(components.sizes)), components.labels[target.labelled])
+        if len(bare):
+            warnings.warn(
+                f"The graph has {components.describe()}; {len(bare)} of them ({components.sizes[bare].sum()} "
+                "items) hold no labelled item, and with a kernel nothing in the graph says where these lie. "
+                "Raise n_neighbors, link them or label an item of each.",
+                stacklevel=3,
+            )
+
+    def _solve(self, space: RowSpace, target: Indicator, weight: Any, W: Any) -> JointSolution:
         """Solve in the coordinates; rows of g for all K labels, around the mean of the labelled items."""
-        labelled = target.labelled
-        used = (target.Y[labelled] == 1).any(axis=0)
-        mu = resolve_mu(self.mu, int(labelled.sum()), W)
+        used = (target.Y == 1).any(axis=0)
+        times = target.counts(weight)
+        mu = resolve_mu(self.mu, times.sum(), W)
         problem = joint_quotient(
-            space.coordinates, target.Y[:, used], labelled, GraphLaplacian(W), mu, float(self.ridge)
+            space.coordinates, target.Y[:, used], times, GraphLaplacian(W), mu, float(self.ridge)
         )
         d = int(used.sum()) - 1 if self.n_components is None else self.n_components
-        found = solve_joint(problem, d, scale_free=space.coordinates is X)
+        found = solve_joint(problem, d, scale_free=space.are_features)
         length = np.linalg.norm(found.f, axis=0) if self.scaling == "unit" else 1.0
         g = np.zeros((target.n_classes, found.f.shape[1]))
         g[used] = found.g
         return JointSolution(found.f / length, g / length, found.eigenvalues, found.rank)
 
-    def _place(self, X: Any, space: RowSpace, target: Indicator, solution: JointSolution) -> Self:
+    def _place(
+        self, X: Any, space: RowSpace, target: Indicator, weight: Any, solution: JointSolution
+    ) -> Self:
         """Set the fitted attributes."""
         lifted = space.lift(solution.f)
         projection = fix_signs(lifted)
@@ -344,27 +339,15 @@ class DiscriminativeProjections(LinearEmbedding):
             self.dual_coef_, self.eigenvalues_ = projection, solution.eigenvalues
             self.classes_ = target.classes
             if self.kernel == "rbf":
-                self.X_fit_ = X
+                self.X_fit_ = self._kernel.take(X, self.landmarks_)
             self.embedding_ = self._by_kernel(X)
-        self.label_projection_ = solution.g * turned + self.embedding_[target.labelled].mean(axis=0)
+        times = target.counts(weight)
+        self.label_projection_ = solution.g * turned + times @ self.embedding_ / times.sum()
         return self
 
     def _by_kernel(self, X: Any) -> NDArray[np.float64]:
-        rows = rbf_rows(X, self.X_fit_, self.gamma_) if self.kernel == "rbf" else X
-        return np.asarray(rows @ self.dual_coef_)
-
-    def _cv_score(self, X: Any, space: RowSpace, target: Indicator, W: Any) -> float:
-        """Mean micro-F1 of 1NN in the embedding, each fold of the labelled items hidden in turn."""
-        scores = []
-        n_splits = min(CV_FOLDS, int(target.labelled.sum()))
-        for train, test in stratified_folds(target.Y, n_splits, seed=0):
-            Q = np.asarray(space.coordinates @ self._solve(X, space, target.hide(test), W).f)
-            if Q.shape[1] == 0:
-                scores.append(0.0)
-                continue
-            _, nearest = nearest_rows(Q[train], Q[test], 1)
-            scores.append(micro_f1(target.Y[test], target.Y[train][nearest[:, 0]]))
-        return float(np.mean(scores))
+        support = self.X_fit_ if self.kernel == "rbf" else self.landmarks_
+        return place_by_kernel(self._kernel, X, support, self.dual_coef_)
 
     @property
     def _n_features_out(self) -> int:
@@ -374,9 +357,3 @@ class DiscriminativeProjections(LinearEmbedding):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-def _check_not_negative(name: str, value: Any, otherwise: str) -> None:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and np.isfinite(float(value)) and float(value) >= 0):
-        raise InvalidInput(f"{name}={value!r} is not legal; give a number >= 0{otherwise}.")

@@ -1,4 +1,4 @@
-"""The graph of SLE-ML: W = λ W^F + (1 - λ) W^L of Eq. 3, with W^L = P J P^T never formed.
+"""Graphs of the eigenmaps, above all W = λ W^F + (1 - λ) W^L of SLE-ML (Eq. 3), W^L = P J P^T never formed.
 
 P (n, S) says which of the S distinct label sets an item has, J (S, S) holds the Jaccard similarities of these
 sets.
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
+from embedding_core.components import Components, graph_components, join_components
 from embedding_core.errors import InvalidInput
-from embedding_core.graphs import Components, graph_components
+from embedding_core.graphs import check_affinity
+from embedding_core.spectral import Eigenmap, smallest_eigenpairs
 
 BUDGET_BYTES = 2e9
 _DENSE_SETS = 2048
@@ -108,12 +109,7 @@ def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
     csr_array of shape (n, n)
     """
     n = X.shape[0]
-    needed = _LINK_BYTES * float(n) * n_neighbors
-    if needed > BUDGET_BYTES:
-        raise InvalidInput(
-            f"{n_neighbors} neighbours of {n} items each are {needed / 1e9:.1f} GB of links, the budget is "
-            f"{BUDGET_BYTES / 1e9:.1f} GB; give a smaller n_neighbors (15, say), or an affinity."
-        )
+    check_link_budget(n, n_neighbors)
     # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
     centered = X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
     found = NearestNeighbors(n_neighbors=n_neighbors).fit(centered).kneighbors(return_distance=False)
@@ -173,15 +169,31 @@ class CombinedGraph:
         by_graph = graph_components(self.W)
         if self.sets is None or len(by_graph.sizes) == 1:
             return by_graph
-        # components of W and label sets as nodes: far fewer than items
-        c, S = len(by_graph.sizes), self.sets.P.shape[1]
-        items, group = self.sets.P.nonzero()
-        s, t = self.sets.J.nonzero()
-        start, end = np.r_[by_graph.labels[items], c + s], np.r_[c + group, c + t]
-        links = sp.csr_array((np.ones(len(start)), (start, end)), shape=(c + S, c + S))
-        _, joined = connected_components(links, directed=False)
-        _, labels = np.unique(joined[by_graph.labels], return_inverse=True)
-        return Components(labels.astype(np.int32), np.bincount(labels))
+        return join_components(by_graph, self.sets.P, self.sets.J)
+
+
+def solve_label_sets(sets: LabelSets, r: int) -> Eigenmap:
+    """Solve L Z = D Z Λ of W^L alone: eigenvectors are constant on label sets, so whole sets have them all.
+
+    The eigenvalues left out are all 1, with vectors that sum to 0 on every set.
+    """
+    solution = smallest_eigenpairs(CombinedGraph(sets.quotient()), r)
+    return Eigenmap(sets.P @ solution.coordinates, solution.eigenvalues)
+
+
+def check_link_budget(n: int, n_neighbors: int) -> None:
+    """Refuse graphs of nearest neighbours that are too large to be put together."""
+    needed = _LINK_BYTES * float(n) * n_neighbors
+    if needed > BUDGET_BYTES:
+        raise InvalidInput(
+            f"{n_neighbors} neighbours of {n} items each are {needed / 1e9:.1f} GB of links, the budget is "
+            f"{BUDGET_BYTES / 1e9:.1f} GB; give a smaller n_neighbors (15, say), or an affinity."
+        )
+
+
+def given_graph(affinity: Any, n: int) -> Any:
+    """A copy of a given affinity, checked; CSR or dense as it was given."""
+    return with_short_indices(check_affinity(affinity, n))
 
 
 def with_short_indices(W: Any) -> Any:

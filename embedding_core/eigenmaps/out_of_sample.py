@@ -4,6 +4,7 @@ The first open problem of the SLE-ML paper (Sect. 5: "simulate the mapping linea
 here is in the paper. All maps are learnt from items X (n, p) and their coordinates Z (n, r).
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ from embedding_core.neighbors import nearest_rows
 LANDMARKS = 2000
 """Items that carry the kernel map; with more items than that, every (n / LANDMARKS)-th."""
 
+GRAM_SIZE = 4096
+"""Largest matrix of features (or items) squared that the linear map forms for sparse items."""
+
 _BLOCK_ROWS = 2048
+_CG_TOLERANCE = 1e-9
+_MAX_STEPS = 2000
 Map = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -33,9 +39,18 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     -------
     projection : ndarray of shape (p, r)
     intercept : ndarray of shape (r,)
+
+    Notes
+    -----
+    By a matrix of min(n, p) squared; for sparse X with more than `GRAM_SIZE` of both items and features by
+    conjugate gradients, which need products with X alone.
     """
+    offset = Z.mean(axis=0)
+    if sp.issparse(X) and min(X.shape) > GRAM_SIZE:
+        projection = _solve_by_conjugate_gradients(X, Z - offset, alpha)
+        return projection, offset - _mean_row(X) @ projection
     space = row_space(X)
-    T, offset = space.coordinates, Z.mean(axis=0)
+    T = space.coordinates
     n, d = T.shape
     centre = _mean_row(T)
     G, B = np.zeros((d, d)), np.zeros((d, Z.shape[1]))
@@ -49,20 +64,65 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     return projection, offset - _mean_row(X) @ projection
 
 
+def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    """Solve (X_c^T X_c + alpha s I) P = X^T Z, X_c the centred X, all columns of P at a time.
+
+    Features of very different lengths make many steps, so these are scaled by the diagonal of the matrix;
+    without a ridge they are not, and the solution is the shortest one.
+    """
+    n, centre = X.shape[0], _mean_row(X)
+    spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * centre**2, 0.0)
+    ridge = alpha * spread.sum() / n
+    scale = (spread + ridge)[:, None] if ridge > 0 else np.ones((X.shape[1], 1))
+    R = X.T @ Z
+    P, direction = np.zeros_like(R), R / scale
+    length = goal = (R * direction).sum(axis=0)
+    for _ in range(_MAX_STEPS):
+        if (length <= _CG_TOLERANCE**2 * goal).all():
+            return P
+        image = X @ direction
+        image = X.T @ (image - image.mean(axis=0)) + ridge * direction
+        step = _ratio(length, (direction * image).sum(axis=0))
+        P += step * direction
+        R -= step * image
+        former, length = length, (R * R / scale).sum(axis=0)
+        direction = R / scale + _ratio(length, former) * direction
+    warnings.warn(
+        f"The linear out-of-sample map is not exact after {_MAX_STEPS} steps; give a larger alpha, or choose "
+        'out_of_sample="nystrom".',
+        stacklevel=6,
+    )
+    return P
+
+
+def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
 def place_by_neighbors(
-    items: Any, Z: NDArray[np.float64], eigenvalues: NDArray[np.float64], n_neighbors: int, X: Any
+    items: Any,
+    Z: NDArray[np.float64],
+    eigenvalues: NDArray[np.float64],
+    width: float | None,
+    n_neighbors: int,
+    X: Any,
 ) -> NDArray[np.float64]:
-    """Nyström extension: z(x) = mean of the z_j of the nearest items, over 1 - μ.
+    """Nyström extension: z(x) = weighted mean of the z_j of the nearest items, over 1 - μ.
 
     It is the equation of the eigenproblem, sum_j w_j (z - z_j) = μ sum_j w_j z, for a new node that is linked
-    to its nearest items and has no labels.
+    to its nearest items by weights exp(-d² / width), or equal ones where `width` is None, and has no labels.
     """
     if sp.issparse(items) != sp.issparse(X):
         X = sp.csr_array(X) if sp.issparse(items) else X.toarray()
     k = min(n_neighbors, items.shape[0])
-    _, nearest = nearest_rows(items, X, k)
+    distances, nearest = nearest_rows(items, X, k)
+    weights = np.ones(distances.shape)
+    if width is not None:
+        # relative to the nearest: far from all items every weight alone would underflow to 0
+        weights = np.exp((distances[:, :1] ** 2 - distances**2) / width)
+    weights /= weights.sum(axis=1, keepdims=True)
     mean = sp.csr_array(
-        (np.full(nearest.size, 1 / k), nearest.ravel(), np.arange(0, nearest.size + 1, k)),
+        (weights.ravel(), nearest.ravel(), np.arange(0, nearest.size + 1, k)),
         shape=(X.shape[0], items.shape[0]),
     )
     return (mean @ Z) / (1.0 - eigenvalues)
@@ -76,9 +136,17 @@ def choose_landmarks(X: Any) -> Any:
 
 def default_gamma(X: Any) -> float:
     """One over the mean squared distance of two items; 1 where all coincide."""
-    centre = _mean_row(X)
-    total = sum(float(((block - centre) ** 2).sum()) for _, block in _dense_blocks(X))
+    total = squared_spread(X)
     return X.shape[0] / (2 * total) if total > 0 else 1.0
+
+
+def squared_spread(X: Any) -> float:
+    """Sum of the squared distances of the items from their mean."""
+    centre = _mean_row(X)
+    if not sp.issparse(X):
+        return sum(float(((block - centre) ** 2).sum()) for _, block in _dense_blocks(X))
+    squares = np.square(X.data, dtype=np.float64).sum()
+    return max(float(squares) - X.shape[0] * float(centre @ centre), 0.0)
 
 
 def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float, alpha: float) -> Map:

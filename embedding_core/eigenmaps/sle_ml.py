@@ -1,59 +1,23 @@
 """Supervised Laplacian eigenmaps for multi-label data (SLE-ML)."""
 
-import warnings
-from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.base import LinearEmbedding
-from embedding_core.eigen import fix_signs
+from embedding_core.checks import check_choice, check_share
+from embedding_core.eigenmaps.base import GraphEigenmap
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
-    LabelSets,
     build_half_knn_graph,
     find_label_sets,
-    with_short_indices,
+    given_graph,
+    solve_label_sets,
 )
-from embedding_core.eigenmaps.out_of_sample import (
-    choose_landmarks,
-    default_gamma,
-    fit_kernel_map,
-    fit_linear_map,
-    place_by_kernel,
-    place_by_neighbors,
-)
-from embedding_core.errors import InvalidInput
-from embedding_core.graphs import Components, check_affinity
 from embedding_core.labels import Indicator
-from embedding_core.row_blocks import RowBlocks, load_rows
-from embedding_core.spectral import Eigenmap, smallest_eigenpairs
-
-_LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
+from embedding_core.spectral import Eigenmap
 
 
-def auto_neighbors(target: Indicator) -> int:
-    """1.5 times the mean class size (Sect. 3.2), extrapolated from the labelled items to all, 1 to n - 1."""
-    Y, n = target.Y[target.labelled], len(target.Y)
-    size = (Y == 1).sum(axis=0)
-    mean_size = size[size > 0].mean() * n / len(Y)
-    return max(1, min(round(1.5 * mean_size), n - 1))
-
-
-def solve_label_sets(sets: LabelSets, r: int) -> Eigenmap:
-    """Solve λ = 0: eigenvectors are constant on label sets, so the graph of whole sets has them all.
-
-    The eigenvalues left out are all 1, with vectors that sum to 0 on every set.
-    """
-    solution = smallest_eigenpairs(CombinedGraph(sets.quotient()), r)
-    return Eigenmap(sets.P @ solution.coordinates, solution.eigenvalues)
-
-
-class SLEML(LinearEmbedding):
+class SLEML(GraphEigenmap):
     """Supervised Laplacian eigenmap for multi-label data (SLE-ML) [1]_.
 
     Places items so that nearest neighbours and items with similar label sets lie together. Made for looking
@@ -140,10 +104,6 @@ class SLEML(LinearEmbedding):
     ((150, 2), 75)
     """
 
-    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "out_of_sample": ("linear", "nystrom", "kernel_ridge"),
-    }
-
     def __init__(
         self,
         *,
@@ -155,196 +115,41 @@ class SLEML(LinearEmbedding):
         gamma: float | str = "auto",
         n_components: int | None = None,
     ) -> None:
+        super().__init__(
+            n_neighbors=n_neighbors,
+            out_of_sample=out_of_sample,
+            alpha=alpha,
+            gamma=gamma,
+            n_components=n_components,
+        )
         self.balance = balance
-        self.n_neighbors = n_neighbors
         self.class_weight = class_weight
-        self.out_of_sample = out_of_sample
-        self.alpha = alpha
-        self.gamma = gamma
-        self.n_components = n_components
-
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the eigenmap and the map for new items.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, in place of w^F.
-
-        Returns
-        -------
-        self
-        """
-        X, target = self._check_inputs(X, y)
-        self.n_neighbors_ = self._resolve_neighbors(target)
-        graph = self._graph(X, target, affinity)
-        linked = _linked_rows(graph)
-        solution = self._solve(graph, linked, target)
-        Z = fix_signs(solution.coordinates)
-        self.eigenvalues_, self.degree_, self.classes_ = solution.eigenvalues, graph.degree, target.classes
-        alone = len(target.Y) - len(linked)
-        self._fit_map(X[linked] if alone else X, Z)
-        self.embedding_ = self._with_alone(X, Z, linked) if alone else Z
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items by the out-of-sample map.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m, r)
-        """
-        check_is_fitted(self)
-        return self._place(self._check_items(X, reset=False))
-
-    def _check_items(self, X: Any, reset: bool) -> Any:
-        X = super()._check_items(X, reset)
-        return load_rows(X) if isinstance(X, RowBlocks) else X
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.class_weight not in (None, "balanced"):
-            raise InvalidInput(f'class_weight={self.class_weight!r} is not legal; give None or "balanced".')
-        if not (_is_number(self.balance) and 0 <= self.balance <= 1):
-            raise InvalidInput(
-                f"balance={self.balance!r} is not legal; give a number from 0 (labels) to 1 (features)."
-            )
-        if not (_is_number(self.alpha) and 0 <= self.alpha < np.inf):
-            raise InvalidInput(f"alpha={self.alpha!r} is not legal; give a number >= 0.")
-        if self.gamma != "auto" and not (_is_number(self.gamma) and 0 < float(self.gamma) < np.inf):
-            raise InvalidInput(f'gamma={self.gamma!r} is not legal; give a number > 0 or "auto".')
-        k = self.n_neighbors
-        if k != "auto" and not (isinstance(k, Integral) and not isinstance(k, bool) and k >= 1):
-            raise InvalidInput(f'n_neighbors={k!r} is not legal; give an integer >= 1 or "auto".')
-
-    def _check_classes(self, target: Indicator) -> None:
-        r, n = self.n_components, len(target.Y)
-        if n < 2:
-            raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
-        if (target.Y == 1).any(axis=0).sum() < 2:
-            super()._check_classes(target)  # raises: classes are missing
-        if r is not None and r > n - 1:
-            raise InvalidInput(f"n_components={r} exceeds n-1={n - 1} for SLEML; lower it or add items.")
-
-    def _resolve_neighbors(self, target: Indicator) -> int:
-        if self.n_neighbors == "auto":
-            return auto_neighbors(target)
-        k, n = int(self.n_neighbors), len(target.Y)
-        if k > n - 1:
-            warnings.warn(
-                f"n_neighbors={k} but each of the {n} items has {n - 1} others only: all pairs are linked.",
-                stacklevel=3,
-            )
-        return min(k, n - 1)
+        check_choice("class_weight", self.class_weight, (None, "balanced"))
+        check_share("balance", self.balance)
 
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> CombinedGraph:
         """W of Eq. 3."""
         n, balance = len(target.Y), float(self.balance)
-        if affinity is not None:
-            W = with_short_indices(check_affinity(affinity, n))  # a copy
-        elif balance > 0:
+        W = sp.csr_array((n, n)) if affinity is None else given_graph(affinity, n)
+        if affinity is None and balance > 0:
             W = build_half_knn_graph(X, self.n_neighbors_)
-        if balance == 0:
-            W = sp.csr_array((n, n))
-        elif sp.issparse(W):
+        if sp.issparse(W):
             W.data *= balance
+            W.eliminate_zeros()
         else:
             W *= balance
         sets = find_label_sets(target.Y, self.class_weight) if balance < 1 else None
         return CombinedGraph(W, sets, 1 - balance)
 
-    def _solve(self, graph: CombinedGraph, linked: NDArray[np.intp], target: Indicator) -> Eigenmap:
-        labels_alone = self.balance == 0
-        nodes = graph.sets.P.shape[1] if labels_alone and graph.sets is not None else len(linked)
-        r = self.n_components
-        if r is not None and r > nodes - 1:
-            found = "distinct label sets" if labels_alone else "items with links"
-            raise InvalidInput(
-                f"n_components={r} exceeds the {max(nodes - 1, 0)} dimensions that {nodes} {found} span; "
-                f"lower it{' or raise balance' if labels_alone else ''}."
-            )
-        r = min(target.n_classes - 1, nodes - 1) if r is None else int(r)
-        if labels_alone and graph.sets is not None:
-            sets = graph.sets if len(linked) == len(target.Y) else graph.restrict(linked).sets
-            assert sets is not None
-            return solve_label_sets(sets, r)
-        part = graph if len(linked) == len(target.Y) else graph.restrict(linked)
-        components = part.components()
-        _warn_of_components(components)
-        return smallest_eigenpairs(part, r, components)
+    def _span(self, graph: CombinedGraph) -> tuple[int, str]:
+        if self.balance == 0 and graph.sets is not None:
+            return graph.sets.P.shape[1], "distinct label sets"
+        return super()._span(graph)
 
-    def _fit_map(self, X: Any, Z: NDArray[np.float64]) -> None:
-        if self.out_of_sample == "linear":
-            self.projection_, self.intercept_ = fit_linear_map(X, Z, float(self.alpha))
-        elif self.out_of_sample == "nystrom":
-            if self.eigenvalues_[-1] > _LARGEST_NYSTROM_EIGENVALUE:
-                j = int(np.argmax(self.eigenvalues_ > _LARGEST_NYSTROM_EIGENVALUE))
-                raise InvalidInput(
-                    f'out_of_sample="nystrom" divides by 1 - μ, but component {j} has μ = '
-                    f"{self.eigenvalues_[j]:.6g}; use at most {j} components, or another out_of_sample."
-                )
-            self.reference_items_, self.reference_values_ = X, Z
-        else:
-            self.gamma_ = default_gamma(X) if self.gamma == "auto" else float(self.gamma)
-            self.reference_items_ = choose_landmarks(X)
-            self.reference_values_, self.intercept_ = fit_kernel_map(
-                X, Z, self.reference_items_, self.gamma_, float(self.alpha)
-            )
-
-    def _place(self, X: Any) -> NDArray[np.float64]:
-        if self.out_of_sample == "linear":
-            return np.asarray(X @ self.projection_) + self.intercept_
-        if self.out_of_sample == "nystrom":
-            return place_by_neighbors(
-                self.reference_items_, self.reference_values_, self.eigenvalues_, self.n_neighbors_, X
-            )
-        return place_by_kernel(self.reference_items_, self.reference_values_, self.intercept_, self.gamma_, X)
-
-    def _with_alone(self, X: Any, Z: NDArray[np.float64], linked: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Coordinates of all items, those without links placed by the map."""
-        alone = np.setdiff1d(np.arange(X.shape[0]), linked)
-        warnings.warn(
-            f"{len(alone)} of {X.shape[0]} items have no link to any other (the first is row {alone[0]}); "
-            f"the out-of-sample map ({self.out_of_sample}) places them.",
-            stacklevel=3,
-        )
-        embedding = np.empty((X.shape[0], Z.shape[1]))
-        embedding[linked] = Z
-        embedding[alone] = self._place(X[alone])
-        return embedding
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.eigenvalues_)
-
-
-def _linked_rows(graph: CombinedGraph) -> NDArray[np.intp]:
-    linked = np.flatnonzero(graph.degree > 0)
-    if len(linked) < 2:
-        raise InvalidInput(
-            "The graph links no two items; give an affinity with edges, or a balance below 1 with labels "
-            "that items share."
-        )
-    return linked
-
-
-def _warn_of_components(components: Components) -> None:
-    sizes = np.sort(components.sizes)[::-1]
-    if len(sizes) > 1:
-        listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
-        warnings.warn(
-            f"The graph of neighbours and labels has {len(sizes)} components (sizes {listed}); the embedding "
-            "separates them first. A larger n_neighbors may join them.",
-            stacklevel=4,
-        )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    def _solve(self, graph: CombinedGraph, r: int) -> Eigenmap:
+        if self.balance == 0 and graph.sets is not None:
+            return solve_label_sets(graph.sets, r)
+        return super()._solve(graph, r)

@@ -1,18 +1,18 @@
 """The two steps of LPSSVM for one label, in the coordinates that solve the graph part (B = I, L = diag)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.svm import SVC
 
-from embedding_core.margin.locality import Locality
+from embedding_core.laplacian import GraphLaplacian
+from embedding_core.margin.assembly import Span, span_items
+from embedding_core.margin.locality import Locality, linked_items, solve_kernel_locality, solve_locality
+from embedding_core.margin.machines import svm_trainer
+from embedding_core.margin.nystrom import Kernel
 from embedding_core.margin.rank_one import update_diagonal
-
-# LibSVM keeps kernel values in single precision: with a large C its steps may never reach the tolerance
-SVM_STEPS = 5_000_000
-GRAM_BYTES = 1e9
 
 Chooser = Callable[[NDArray[np.float64]], int]
 
@@ -57,19 +57,20 @@ class Machine:
     n_iter: int
 
 
-def train_svm(E: NDArray[np.float64], sign: NDArray[np.int8], C: float) -> tuple[NDArray[np.float64], float]:
-    """Step 1: return F = (alpha_i y_i) and b of the SVM on items E (l, r) with signs -1, 1 (Eq. 6, 7)."""
-    small = 8.0 * len(E) ** 2 <= GRAM_BYTES
-    machine = SVC(C=C, kernel="precomputed" if small else "linear", max_iter=SVM_STEPS)
-    machine.fit(E @ E.T if small else E, sign)
-    F = np.zeros(len(E))
-    F[machine.support_] = machine.dual_coef_[0]
-    return F, float(machine.intercept_[0])
+def prepare_stage(
+    X: Any, kernel: Kernel, W: Any, labelled: NDArray[np.bool_], landmarks: Any, random_state: Any
+) -> tuple[Stage, Span]:
+    """Solve the graph part, in the features or in the span of linked items."""
+    L = GraphLaplacian(W)
+    span = span_items(X, kernel, linked_items(L.degree), landmarks, random_state)
+    locality = solve_locality(X, L) if span.coordinates is None else solve_kernel_locality(span.rows, L)
+    features = span.take(labelled)
+    return Stage(locality, features @ locality.basis, features, float(L.degree.sum())), span
 
 
 def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Chooser) -> Machine:
     """Run the algorithm of Fig. 1 for one label; `choose` gives the dimension for ascending eigenvalues."""
-    F, _ = train_svm(stage.features, sign, rules.C)
+    F, _ = svm_trainer(stage.features)(sign, rules.C)
     n_iter, change = 0, np.inf
     while n_iter < rules.max_iter and change >= rules.tol:
         n_iter += 1
@@ -78,7 +79,7 @@ def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Choose
         V = _scale(update.vectors(r), stage, rules.scaling)
         E = stage.rows @ V
         F_before = F
-        F, bias = train_svm(E, sign, rules.C)
+        F, bias = svm_trainer(E)(sign, rules.C)
         change = float(((F_before - F) ** 2).sum())
     return Machine(V, update.values[:r], V @ (E.T @ F), bias, n_iter)
 
@@ -102,3 +103,22 @@ def energy_dimension(values: NDArray[np.float64], energy: float, energy_of: str)
     if not share[-1] > 0:
         return 1
     return int(np.searchsorted(share, energy * share[-1] * (1 - 1e-12))) + 1
+
+
+def fit_columns(signs: NDArray[np.int8], fit: Callable[[NDArray[np.int8]], Machine]) -> list[Machine | float]:
+    """One machine a column of signs (l, J); a column that is all one sign is answered by that sign."""
+    return [
+        float(sign[0]) if (sign == sign[0]).all() else fit(np.ascontiguousarray(sign)) for sign in signs.T
+    ]
+
+
+def decide_rows(machines: Sequence[Machine | float], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Decisions (m, J) for items in the coordinates of the machines."""
+    return np.column_stack(
+        [
+            np.full(len(rows), machine)
+            if isinstance(machine, float)
+            else rows @ machine.weight + machine.bias
+            for machine in machines
+        ]
+    )

@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.affinity import GRAPHS, GraphFamily, graph_family
+from embedding_core.components import graph_components
 from embedding_core.eigen import fix_signs, whitening
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import (
     Edges,
+    check_neighbors,
     find_knn_edges,
     gaussian_of,
-    graph_components,
     graph_from_edges,
     mean_squared_distance,
 )
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.nystrom import Kernel
+from embedding_core.row_blocks import row_blocks
 
 GRAPH_CHOICES = (*GRAPHS, "kernel")
-
-_BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def _degree_moment(X: Any, degree: NDArray[np.float64]) -> NDArray[np.float64]:
         X64 = sp.csr_array(X).astype(np.float64)
         return (X64.T @ sp.csr_array(X64.multiply(degree[:, None]))).toarray()
     B = np.zeros((X.shape[1], X.shape[1]))
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        block = np.asarray(X[start : start + _BLOCK_ROWS], dtype=np.float64)
-        B += block.T @ (degree[start : start + _BLOCK_ROWS, None] * block)
+    for rows, block in row_blocks(X):
+        block64 = np.asarray(block, dtype=np.float64)
+        B += block64.T @ (degree[rows, None] * block64)
     return (B + B.T) / 2
 
 
@@ -112,17 +112,7 @@ def _kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
     n = len(squared)
-    if not isinstance(n_neighbors, int | np.integer) or isinstance(n_neighbors, bool) or n_neighbors < 1:
-        raise InvalidInput(f"n_neighbors={n_neighbors!r} is not legal; give an integer >= 1.")
-    if n < 2:
-        raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
-    if n_neighbors > n - 1:
-        warnings.warn(
-            f"n_neighbors={n_neighbors} but each of the {n} items has {n - 1} others only: "
-            "all pairs are linked.",
-            stacklevel=2,
-        )
-    k = min(int(n_neighbors), n - 1)
+    k = check_neighbors(n_neighbors, n)
     search = NearestNeighbors(n_neighbors=k, metric="precomputed").fit(squared)
     found = search.kneighbors(return_distance=False).ravel()
     start = np.repeat(np.arange(n), k)
@@ -156,11 +146,10 @@ def check_links(W: Any, components_matter: bool) -> None:
         )
     if not components_matter:
         return
-    sizes = np.sort(graph_components(W).sizes)[::-1]
-    if len(sizes) > 1:
-        shown = ", ".join(str(size) for size in sizes[:5]) + (", ..." if len(sizes) > 5 else "")
+    components = graph_components(W)
+    if len(components.sizes) > 1:
         warnings.warn(
-            f"The graph has {len(sizes)} components (sizes {shown}); the subspace separates them first. "
+            f"The graph has {components.describe()}; the subspace separates them first. "
             "Raise n_neighbors or link them where that is not meant.",
             stacklevel=4,
         )

@@ -4,34 +4,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_sigma_choice, choose_sigma
-from embedding_core.base import LinearEmbedding
+from embedding_core.checks import check_count, check_not_negative, check_positive, check_share
+from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
-from embedding_core.graphs import check_affinity
 from embedding_core.labels import Indicator
-from embedding_core.margin.alternation import Machine, Rules, Stage, alternate, energy_dimension
-from embedding_core.margin.assembly import Maps, assemble_maps, prepare_stage, works_in_features
-from embedding_core.margin.locality import GRAPH_CHOICES, check_links, own_graph_family
-from embedding_core.margin.nystrom import KERNELS, Kernel, KernelCoordinates, check_precomputed
-from embedding_core.margin.parameters import DIMENSION_WORDS, check_parameters
-from embedding_core.margin.selection import (
-    C_CANDIDATES,
-    Setting,
-    cv_scores,
-    decide,
-    dimension_candidates,
+from embedding_core.margin.alternation import (
+    Machine,
+    Rules,
+    Stage,
+    alternate,
+    decide_rows,
+    energy_dimension,
     fit_columns,
+    prepare_stage,
 )
+from embedding_core.margin.assembly import Span, works_in_features
+from embedding_core.margin.classifier import KernelClassifier
+from embedding_core.margin.locality import check_links
+from embedding_core.margin.selection import C_CANDIDATES, best_setting, dimension_candidates
+
+Setting = tuple[float, int | None]
+"""C and the dimension, None for the energy rule."""
 
 
-class LPSSVM(ClassifierMixin, LinearEmbedding):
+class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier):
     """Locality preserving semi-supervised support vector machine (LPSSVM) [1]_.
 
     Learns, for each class or label, a subspace in which linked items (labelled or not) stay close, and a
@@ -52,8 +52,8 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         Dimensions of each subspace: so many; what holds the share `energy` (the paper's rule); or "cv", the
         best of 1, 2, 4, ... (the paper leaves it open), the same for all labels.
     energy : float, default=0.5
-        Share in (0, 1] of the eigenvalues' energy to keep. The paper names none, and shows 0.1 to 0.7 to do
-        well.
+        Share in [0, 1] of the eigenvalues' energy to keep, one dimension at least. The paper names none, and
+        shows 0.1 to 0.7 to do well.
     energy_of : {"similarity", "laplacian"}, default="similarity"
         Energy of an eigenvalue lambda: 1 - lambda, cut to [0, 1], or lambda itself.
     update_sign : {"printed", "gradient"}, default="printed"
@@ -65,6 +65,10 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         Iterations T of Fig. 1.
     tol : float, default=1e-3
         tau of Fig. 1: stops where the squared change of the multipliers is below it.
+    input_scale : {"none", "zscore", "unit"}, default="none"
+        Scaling of the features in front, see `scaling.Scaler`, learnt on all items. One width for all
+        features, and a graph by distances, ask for features on one scale: "zscore" unless they are. Not for
+        "precomputed".
     landmarks : int, sequence of int, "auto" or None, default=None
         Nyström: directions are sought in the span of so many random items, or of these rows, in place of all.
         "auto" takes 500 beyond 2,000 items. Needed beyond some 10,000 items. Not used by "linear" with
@@ -101,6 +105,10 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         Iterations of the machine that took most.
     C_, sigma_, theta_ : float
         Values used; sigma_ is None where an affinity was given or `graph` is "kernel".
+    multi_label_ : bool
+        `fit` was given label columns.
+    scaler_ : Scaler
+        The input scaling.
     n_features_in_ : int
 
     Notes
@@ -115,14 +123,24 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
     cost does not fall monotonically with either sign, contrary to the text. With a^T X D X^T a = I and C = 1
     all multipliers end at C, and machines for rare labels say no to everything: `scaling`, whose default
     keeps the constraint up to one factor. The code for LPP that the paper used [2]_ has unit length in
-    feature space, and takes similarities for eigenvalues: the default of `energy_of`. Energy is shared among
-    the dimensions there are, hence fewer with landmarks. The multipliers are not unique where the subspace
-    has fewer dimensions than there are labelled items; LibSVM's are taken, so that from the second iteration
-    on the order of items can matter. A kernel matrix of full rank drops out of Eq. 11: the subspace is then
-    that of the graph alone, the kernel serving to place new items.
+    feature space, and takes similarities for eigenvalues: the default of `energy_of`. A kernel matrix of full
+    rank drops out of Eq. 11: the subspace is then that of the graph alone, the kernel serving to place new
+    items.
 
-    Under one fixed protocol LPSSVM does not beat a plain SVM. What helps: features on one scale, `C` and
-    `n_components` by cross-validation.
+    The multipliers decide the next subspace, so what a solver leaves open is amplified. Machines with up to
+    500 labelled items or dimensions are solved to working precision (module `dual`), and neither the order of
+    items nor the number of threads shows beyond rounding; larger ones are LibSVM's, to its tolerance of 1e-3.
+
+    Landmarks span fewer and rougher directions than all items do, and share the energy among those: compare
+    forms at the same `n_components`. On 2,000 digits of USPS with 200 landmarks the energy rule takes 45
+    dimensions in place of 163, and the signs of decisions agree on 95 % (the classes on 77 %, of which the
+    landmarks have more right); with 20 dimensions in both on 98 % (90 %). Landmarks by k-means++ or pivoted
+    Cholesky did no better than random ones.
+
+    Under one fixed protocol LPSSVM does not beat a plain SVM. What decides is the scale of the features:
+    macro F1 on the emotions data (official split) is .33 raw and .66 z-scored (`input_scale`), where a
+    z-scored SVM has .66. A graph that is given must come from scaled features too (.32 where it does not).
+    Choices by cross-validation are no sure gain: `n_components="cv"` has .67 there, `C="cv"` .64.
 
     Cross-validation takes 5 folds of the labelled items, hidden from the margin but not from the graph, and
     compares micro-F1 (the accuracy, for classes). Where both are asked for, the dimension is chosen at C = 1,
@@ -150,11 +168,10 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "kernel": KERNELS,
+        **KernelClassifier._legal,
         "energy_of": ("similarity", "laplacian"),
         "update_sign": ("printed", "gradient"),
         "scaling": ("spread", "constraint", "unit"),
-        "graph": GRAPH_CHOICES,
     }
 
     def __init__(
@@ -171,6 +188,7 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         scaling: str = "spread",
         max_iter: int = 3,
         tol: float = 1e-3,
+        input_scale: str = "none",
         landmarks: int | Sequence[int] | str | None = None,
         graph: str = "knn",
         n_neighbors: int = 10,
@@ -181,13 +199,14 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         self.theta = theta
         self.gamma = gamma
         self.C = C
-        self.n_components = n_components  # type: ignore[assignment]
+        self.n_components = n_components
         self.energy = energy
         self.energy_of = energy_of
         self.update_sign = update_sign
         self.scaling = scaling
         self.max_iter = max_iter
         self.tol = tol
+        self.input_scale = input_scale
         self.landmarks = landmarks
         self.graph = graph
         self.n_neighbors = n_neighbors
@@ -211,19 +230,13 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         -------
         self
         """
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
         X, target = self._check_inputs(X, y)
-        if self.kernel == "precomputed":
-            X = check_precomputed(X, X.shape[0])
-        self.theta_ = 1.0 / X.shape[1] if self.theta == "auto" else float(self.theta)
-        W = self._affinity(X, target, affinity)
+        W = self._affinity(X, affinity, lambda W: self._graph_score(X, target, W))
         check_links(W, components_matter=not works_in_features(self._kernel, X))
         stage, span = self._prepare(X, target, W)
         setting, _ = self._best_setting(stage, target)
         self.C_ = setting[0]
-        machines = fit_columns(stage, self._signs(target), setting, self._fit_machine)
-        self.classes_ = target.classes
-        return self._store_machines(X, assemble_maps(X, self._kernel, stage, span, machines), machines)
+        return self._store(X, stage, span, self._fit_machines(stage, self._signs(target), setting))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Place items in the subspaces of all machines, side by side.
@@ -239,145 +252,87 @@ class LPSSVM(ClassifierMixin, LinearEmbedding):
         check_is_fitted(self)
         return self._place(self._check_items(X, reset=False), self._directions)
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Signed distances (m, K) from the machines' borders in units of the margin, (m,) for two classes.
-
-        A label on which all labelled items agree gets -1 or 1.
-        """
-        decisions = self._decisions(X)
-        return decisions[:, 0] if self._one_decision else decisions
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Classes (m,) with the largest decision, or labels (m, K) in 0/1 with a positive one."""
-        labels = decide(self._decisions(X), self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
-
-    def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) in [0, 1]: 1 / (1 + exp(-decision)).
-
-        Above one half on the positive side and comparable between labels as decisions are; not calibrated
-        probabilities. Two classes have scores that sum to one.
-        """
-        scores = expit(self._decisions(X))
-        return np.column_stack([1 - scores, scores]) if self._one_decision else scores
-
-    def _decisions(self, X: Any) -> NDArray[np.float64]:
-        check_is_fitted(self)
-        return self._place(self._check_items(X, reset=False), self.coef_) + self.intercept_
-
-    def _place(self, X: Any, directions: NDArray[np.float64]) -> NDArray[np.float64]:
-        if self.kernel == "linear":
-            return np.asarray(X @ directions)
-        return self._kernel.columns(X, self.basis_items_) @ directions
-
-    @property
-    def _kernel(self) -> Kernel:
-        return Kernel(self.kernel, self.theta_)
-
     @property
     def _directions(self) -> NDArray[np.float64]:
         return self.projection_ if self.kernel == "linear" else self.expansion_
 
     @property
-    def _one_decision(self) -> bool:
-        return not self.multi_label_ and len(self.classes_) == 2
-
-    @property
     def _n_features_out(self) -> int:
         return self._directions.shape[1]
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    def _check_items(self, X: Any, reset: bool) -> Any:
-        if self.kernel == "precomputed" and sp.issparse(X):
-            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
-        return super()._check_items(X, reset)
-
     def _check_parameters(self) -> None:
-        check_parameters(self, self._legal)
-        check_sigma_choice(self.sigma)
-
-    def _check_classes(self, target: Indicator) -> None:
-        Y = target.Y[target.labelled]
-        if (Y.min(axis=0) == Y.max(axis=0)).all():
-            found = (
-                "no label on which they differ" if self.multi_label_ else f"one class, {target.classes[0]}"
-            )
-            raise InvalidInput(
-                f"The {len(Y)} labelled items have {found}; LPSSVM separates classes and needs items on both "
-                "sides of at least one. Label items of another class."
-            )
-
-    def _affinity(self, X: Any, target: Indicator, affinity: Any) -> Any:
-        self.sigma_ = None
-        if affinity is not None:
-            return check_affinity(affinity, X.shape[0])
-        family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
-        if self.graph == "kernel":
-            return family.weigh(family.scale)
-        self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._graph_score(X, target, W))
-        return family.weigh(self.sigma_)
+        super()._check_parameters()
+        check_not_negative("gamma", self.gamma)
+        check_not_negative("tol", self.tol)
+        check_share("energy", self.energy)
+        check_count("max_iter", self.max_iter)
+        check_positive("C", self.C, ("cv",))
+        check_count("n_components", self.n_components, ("energy", "cv"))
 
     def _graph_score(self, X: Any, target: Indicator, W: Any) -> float:
         if not W.sum() > 0:
             return 0.0
         return self._best_setting(self._prepare(X, target, W)[0], target, score=True)[1]
 
-    def _prepare(self, X: Any, target: Indicator, W: Any) -> tuple[Stage, KernelCoordinates | None]:
+    def _prepare(self, X: Any, target: Indicator, W: Any) -> tuple[Stage, Span]:
         return prepare_stage(X, self._kernel, W, target.labelled, self.landmarks, self.random_state)
 
-    def _signs(self, target: Indicator) -> NDArray[np.int8]:
-        """-1 and 1 of the labelled items for every machine, (l, J)."""
-        one = not self.multi_label_ and target.n_classes == 2
-        columns = target.Y[target.labelled][:, 1:] if one else target.Y[target.labelled]
-        return (2 * columns - 1).astype(np.int8)
-
-    def _fit_machine(self, stage: Stage, sign: NDArray[np.int8], setting: Setting) -> Machine:
+    def _fit_machines(self, stage: Stage, signs: NDArray[np.int8], setting: Setting) -> list[Machine | float]:
         C, r = setting
         gamma = float(self.gamma) if self.update_sign == "printed" else -float(self.gamma)
         rules = Rules(gamma, C, int(self.max_iter), float(self.tol), self.scaling)
-        if r is None:
-            return alternate(stage, sign, rules, lambda mu: energy_dimension(mu, self.energy, self.energy_of))
-        return alternate(stage, sign, rules, lambda mu: r)
+
+        def choose(values: NDArray[np.float64]) -> int:
+            return energy_dimension(values, self.energy, self.energy_of) if r is None else r
+
+        return fit_columns(signs, lambda sign: alternate(stage, sign, rules, choose))
 
     def _best_setting(self, stage: Stage, target: Indicator, score: bool = False) -> tuple[Setting, float]:
         """C and dimension to use, and their score where one was asked for or needed."""
-        rank = len(stage.locality.values)
-        penalties = C_CANDIDATES if self.C == "cv" else (float(self.C),)
-        r: Any = self.n_components
-        if r not in DIMENSION_WORDS and r > rank:
-            raise InvalidInput(
-                f"n_components={r} exceeds the {rank} dimensions that the linked items span; lower it, or "
-                "add items, features or landmarks."
-            )
-        dimensions = dimension_candidates(rank) if r == "cv" else [None if r == "energy" else int(r)]
+        penalties = C_CANDIDATES if isinstance(self.C, str) else (float(self.C),)
+        dimensions = self._dimensions(len(stage.locality.values))
         if len(penalties) == len(dimensions) == 1 and not score:
             return (penalties[0], dimensions[0]), np.nan
         Y, signs = target.Y[target.labelled], self._signs(target)
 
-        def best_of(settings: list[Setting]) -> tuple[Setting, float]:
-            scores = cv_scores(stage, Y, signs, settings, self._fit_machine, self.multi_label_)
-            best = max(settings, key=scores.__getitem__)
-            return best, scores[best]
+        def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
+            machines = self._fit_machines(stage.select(train), signs[train], setting)
+            return decide_rows(machines, stage.rows[test])
 
-        best, best_score = best_of([(penalties[0], r) for r in dimensions])
-        return (best, best_score) if len(penalties) == 1 else best_of([(C, best[1]) for C in penalties])
+        by_dimension = [(penalties[0], r) for r in dimensions]
+        best, value = best_setting(Y, by_dimension, answer, self.multi_label_)
+        if len(penalties) == 1:
+            return best, value
+        return best_setting(Y, [(C, best[1]) for C in penalties], answer, self.multi_label_)
 
-    def _store_machines(self, X: Any, maps: Maps, machines: list[Machine | float]) -> Self:
+    def _dimensions(self, rank: int) -> list[int | None]:
+        """Dimensions to choose from; None is the energy rule."""
+        if self.n_components == "cv":
+            return [*dimension_candidates(rank)]
+        if isinstance(self.n_components, str):
+            return [None]
+        if self.n_components > rank:
+            raise InvalidInput(
+                f"n_components={self.n_components} exceeds the {rank} dimensions that the linked items span; "
+                "lower it, or add items, features or landmarks."
+            )
+        return [int(self.n_components)]
+
+    def _store(self, X: Any, stage: Stage, span: Span, machines: list[Machine | float]) -> Self:
+        """Put the subspaces of all machines side by side, and their decisions."""
+        basis = stage.locality.basis
         found = [machine for machine in machines if isinstance(machine, Machine)]
-        self.coef_ = maps.coef
+        none = np.zeros(basis.shape[1])
+        weights = np.column_stack([m.weight if isinstance(m, Machine) else none for m in machines])
+        A = fix_signs(basis @ np.hstack([machine.directions for machine in found]))
+        directions, self.coef_ = span.lift(X, A), span.lift(X, basis @ weights)
         self.intercept_ = np.array([m.bias if isinstance(m, Machine) else m for m in machines])
         self.n_components_ = np.array([len(m.eigenvalues) if isinstance(m, Machine) else 0 for m in machines])
         self.n_iter_ = max(machine.n_iter for machine in found)
         self.eigenvalues_ = np.concatenate([machine.eigenvalues for machine in found])
         if self.kernel == "linear":
-            self.projection_ = maps.directions
+            self.projection_ = directions = fix_signs(directions)
         else:
-            self.expansion_, self.basis_items_ = maps.directions, maps.items
-        self.embedding_ = self._place(X, maps.directions)
+            self.expansion_, self.basis_items_ = directions, span.basis_items(X)
+        self.embedding_ = self._place(X, directions)
         return self

@@ -16,7 +16,7 @@ def methods(options: argparse.Namespace) -> int:
         return 0
     header = ("name", "method", "from", "new items", "labels", "cost")
     rows = tuple(tuple(_as_record(method).values())[:6] for method in METHODS.values())
-    show(render_text(Table(header, rows), name_width=60))
+    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
     return 0
 
 

@@ -81,7 +81,8 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
         for run in runs
     )
     header = ("run", "name", "experiment", "first (UTC)", "last (UTC)", "tracked as", "")
-    show(render_text(Table(header, rows)) if rows else "No run yet.")
+    texts = frozenset(range(len(header)))
+    show(render_text(Table(header, rows, texts=texts)) if rows else "No run yet.")
     return 0
 
 

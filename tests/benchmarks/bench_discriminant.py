@@ -7,7 +7,8 @@ memory  n = 200,000, p = 384, K = 50, float32 in memory. Time beside that of X^T
         Peak memory of the whole process, the interpreter's included, over the size of X: below 3.
 stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the whole process
         less the graph's arrays below 1 GB, time of the second at most 9 times that of the first.
-text    MLDA on yahoo_science, 6,345 x 37,187 sparse, 22 labels: below 2 GB (a p x p matrix takes 11 GB).
+text    MLDA and MultiLabelDLE on yahoo_science, 6,345 x 37,187 sparse, 22 labels, a fifth of the items
+        unlabelled for the second, its graph included: below 2 GB (a p x p matrix takes 11 GB).
 
 The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbours lie
 no closer together in the order of the rows. A fifth of the classes of DLE is hidden; the label columns of the
@@ -18,7 +19,6 @@ One thread throughout; times are processor times, which other programs on the ma
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -31,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from embedding_core import DLE, MLDA, MultiLabelDLE
+from tests.benchmarks.table import Row, peak_bytes
 
 P, K = 384, 50
 METHODS: dict[str, Any] = {"DLE": DLE, "MultiLabelDLE": MultiLabelDLE, "MLDA": MLDA}
@@ -111,10 +112,6 @@ def graph_bytes(W: sp.csr_array) -> int:
     return int(W.data.nbytes + W.indices.nbytes + W.indptr.nbytes)
 
 
-def peak_bytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-
-
 def timed(run: Callable[[], object]) -> float:
     start = time.process_time()
     run()
@@ -166,8 +163,10 @@ def child_text(folder: Path, method: str, n: int) -> dict[str, float]:
     Y = np.column_stack([np.array(table.column(name).to_pylist(), dtype=np.int8) for name in names])[rows]
     Y = Y[:, Y.sum(axis=0) >= 100][: n or None]
     X = X[rows][: n or None]
+    if method == "MultiLabelDLE":
+        Y[np.random.default_rng(0).random(len(Y)) < 0.2] = -1
     wall = time.perf_counter()
-    model = MLDA()
+    model = METHODS[method]()
     seconds = timed(lambda: model.fit(X, Y))
     shape = {"n": X.shape[0], "p": X.shape[1], "K": Y.shape[1], "r": model.embedding_.shape[1]}
     return {**shape, "peak": peak_bytes(), "seconds": seconds, "wall": time.perf_counter() - wall}
@@ -187,22 +186,25 @@ def in_fresh_process(work: str, folder: Path, method: str = "", n: int = 0) -> d
     return dict(json.loads(done.stdout))
 
 
-def report_memory(n: int) -> None:
-    print(f"in memory: n = {n:,}, p = {P}, K = {K}, float32")
+def measure_memory(n: int) -> list[Row]:
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         in_fresh_process("write", folder, n=n)
         for method in METHODS:
             time_of, memory = (in_fresh_process(work, folder, method, n) for work in ("ratio", "memory"))
-            print(
-                f"  {method:14s} {time_of['ratio']:5.2f} x plain products (at most 3), "
-                f"{time_of['seconds']:6.2f} s; peak {memory['peak'] / memory['size']:5.2f} x X (below 3), "
-                f"{memory['peak'] / 1e6:6.0f} MB"
+            rows.append(
+                (
+                    f"{method}, {n:,} x {P} float32, K = {K}, graph given",
+                    "at most 3x XᵀX and XᵀLX; peak below 3x X",
+                    f"{time_of['ratio']:.2f}x ({time_of['seconds']:.1f} s)",
+                    f"{memory['peak'] / memory['size']:.2f}x X ({memory['peak'] / 1e6:.0f} MB)",
+                )
             )
+    return rows
 
 
-def report_stream(sizes: tuple[int, int]) -> None:
-    print(f"from Parquet: n = {sizes[0]:,} and {sizes[1]:,}")
+def measure_stream(sizes: tuple[int, int]) -> list[Row]:
     results: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
     for n in sizes:
         with tempfile.TemporaryDirectory() as name:
@@ -211,25 +213,44 @@ def report_stream(sizes: tuple[int, int]) -> None:
             for method in METHODS:
                 results[method].append(in_fresh_process("stream", folder, method, n))
     grown = sizes[1] / sizes[0]
-    for method, (small, large) in results.items():
-        print(
-            f"  {method:14s} {small['seconds']:6.1f} s -> {large['seconds']:6.1f} s "
-            f"({large['wall']:.1f} s by the clock): {large['seconds'] / small['seconds']:5.2f} x for "
-            f"{grown:.0f} x (at most {9 / 8 * grown:.1f}); peak {large['above'] / 1e6:5.0f} MB above the "
-            "graph (below 1000)"
+    return [
+        (
+            f"{method} from Parquet, n = {sizes[0]:,} to {sizes[1]:,}",
+            f"at most {9 / 8 * grown:.1f}x for {grown:.0f}x; peak below 1 GB above the graph",
+            f"{large['seconds'] / small['seconds']:.2f}x ({large['seconds']:.1f} s)",
+            f"{large['above'] / 1e6:.0f} MB above the graph",
         )
+        for method, (small, large) in results.items()
+    ]
 
 
-def report_text(n: int) -> None:
+def measure_text(n: int) -> list[Row]:
     if not YAHOO.exists():
-        print(f"text: {YAHOO} is not there, left out")
-        return
-    found = in_fresh_process("text", YAHOO, n=n)
-    print(
-        f"text: MLDA on {found['n']:.0f} x {found['p']:.0f}, K = {found['K']:.0f}, r = {found['r']:.0f}: "
-        f"{found['seconds']:.1f} s ({found['wall']:.1f} s by the clock), peak {found['peak'] / 1e6:.0f} MB "
-        "(below 2000)"
-    )
+        return [("yahoo_science", "peak below 2 GB", f"left out, {YAHOO} is not there", "-")]
+    rows = []
+    for method in ("MLDA", "MultiLabelDLE"):
+        found = in_fresh_process("text", YAHOO, method, n)
+        rows.append(
+            (
+                f"{method}, {found['n']:.0f} x {found['p']:.0f} sparse text, K = {found['K']:.0f}",
+                "no p x p matrix, peak below 2 GB",
+                f"{found['seconds']:.1f} s",
+                f"{found['peak'] / 1e9:.2f} GB",
+            )
+        )
+    return rows
+
+
+def measure(quick: bool = False, only: str | None = None) -> list[Row]:
+    """Rows (work, bar, measured, peak memory); `quick` takes smaller n, where the bars do not apply."""
+    rows = []
+    if only in (None, "memory"):
+        rows += measure_memory(20_000 if quick else 200_000)
+    if only in (None, "stream"):
+        rows += measure_stream((10_000, 40_000) if quick else (125_000, 1_000_000))
+    if only in (None, "text"):
+        rows += measure_text(1500 if quick else 0)
+    return rows
 
 
 def main() -> None:
@@ -242,15 +263,10 @@ def main() -> None:
         work, folder, method, n = options.child
         print(json.dumps(globals()[f"child_{work}"](Path(folder), method, int(n))))
         return
-    quick = options.quick
-    if quick:
+    if options.quick:
         print("quick: the interpreter and fixed costs weigh more than the data, the bars do not apply")
-    if options.only in (None, "memory"):
-        report_memory(20_000 if quick else 200_000)
-    if options.only in (None, "stream"):
-        report_stream((10_000, 40_000) if quick else (125_000, 1_000_000))
-    if options.only in (None, "text"):
-        report_text(1500 if quick else 0)
+    for work, bar, measured, peak in measure(options.quick, options.only):
+        print(f"{work:52s} {measured:28s} {peak:24s} bar: {bar}")
 
 
 if __name__ == "__main__":

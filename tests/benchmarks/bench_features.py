@@ -11,7 +11,6 @@ quickest round of each side: on a busy machine the nearest thing to an idle one.
 
 import argparse
 import io
-import resource
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from PIL import Image
 
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.extraction import extract_many
+from tests.benchmarks.table import Row, peak_bytes
 
 HEIGHT, WIDTH, GRID = 480, 640, 8
 THREADED = ("decode_two", "one", "two")
@@ -101,7 +101,7 @@ def variants(paths: list[Path]) -> dict[str, Callable[[], object]]:
     }
 
 
-def measure(runs: dict[str, Callable[[], object]], rounds: int) -> Times:
+def time_rounds(runs: dict[str, Callable[[], object]], rounds: int) -> Times:
     times: Times = {f"{name}{clock}": [] for name in runs for clock in ("", " (clock)")}
     names = list(runs)
     for run in runs.values():
@@ -140,22 +140,25 @@ def print_peak(folder: Path, n_files: int) -> None:
     many = [paths[index % len(paths)] for index in range(n_files)]
     for _ in extract_many(many, ColorMoments((GRID, GRID)), 2):
         pass
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit)
+    print(peak_bytes() / 1e6)
+
+
+COMPARISONS = [
+    ("features of 640x480 JPEGs against bare libjpeg-turbo decoding", "decode", "extract", 0.85),
+    ("the same, decoded into memory that is kept", "decode_kept", "extract", 0.85),
+    ("features against a block loop on Pillow", "naive", "extract", 5.0),
+    ("features by two threads against one", "one (clock)", "two (clock)", 1.5),
+    ("bare decoding by two threads against one", "decode (clock)", "decode_two (clock)", None),
+]
+"""What is compared: title, the slow side, the fast one, and how many times faster it must be."""
 
 
 def print_table(times: Times, n_images: int) -> None:
-    rows = [
-        ("features / bare decode", ratio(times, "decode", "extract"), 0.85),
-        ("features / bare decode into kept memory", ratio(times, "decode_kept", "extract"), 0.85),
-        ("features / naive Pillow block loop", ratio(times, "naive", "extract"), 5.0),
-        ("two threads / one thread", ratio(times, "one (clock)", "two (clock)"), 1.5),
-        ("the same, bare decode", ratio(times, "decode (clock)", "decode_two (clock)"), None),
-    ]
-    print(f"\n{'speed ratio':42} {'median':>7} {'middle half':>15} {'best':>7} {'target':>7}")
-    for title, (median, low, high, best), target in rows:
+    print(f"\n{'speed ratio':62} {'median':>7} {'middle half':>15} {'best':>7} {'target':>7}")
+    for title, slow, fast, target in COMPARISONS:
+        median, low, high, best = ratio(times, slow, fast)
         verdict = "" if target is None else f"{target:7.2f}  {'ok' if median >= target else 'MISSED'}"
-        print(f"{title:42} {median:7.2f} {low:7.2f} {high:7.2f} {best:7.2f} {verdict}")
+        print(f"{title:62} {median:7.2f} {low:7.2f} {high:7.2f} {best:7.2f} {verdict}")
     print(f"\n{'milliseconds an image':42} {'median':>7}")
     for name, values in times.items():
         if (name.split()[0] in THREADED) == name.endswith("(clock)"):
@@ -163,13 +166,45 @@ def print_table(times: Times, n_images: int) -> None:
             print(f"{name:42} {1000 * float(np.median(values)) / count:7.2f}")
 
 
-def print_exactness(paths: list[Path]) -> None:
+def largest_difference(paths: list[Path]) -> float:
+    """Largest difference of a feature from integer sums."""
     moments = ColorMoments((GRID, GRID))
     differences = [
         np.abs(moments.extract_bytes(data) - exact_features(data)).max()
         for data in (path.read_bytes() for path in paths)
     ]
-    print(f"\nlargest difference from integer sums over {len(paths)} images: {max(differences)}")
+    return float(max(differences))
+
+
+def measure(quick: bool = False, n_images: int = 24, rounds: int = 25) -> list[Row]:
+    """Print every ratio and give the rows of the benchmark table."""
+    n_images, rounds, many_files = (4, 2, 400) if quick else (n_images, rounds, 4000)
+    with tempfile.TemporaryDirectory() as name:
+        paths = write_photos(Path(name), n_images)
+        size = np.mean([path.stat().st_size for path in paths]) / 1000
+        print(f"{len(paths)} JPEGs of {WIDTH} x {HEIGHT}, {size:.0f} kB each, {rounds} rounds")
+        times = time_rounds(variants(paths), rounds)
+        print_table(times, len(paths))
+        difference = largest_difference(paths)
+        print(f"\nlargest difference from integer sums over {len(paths)} images: {difference}")
+        few, many = (peak_memory(Path(name), count) for count in (200, many_files))
+    grown = many / few
+    print(
+        f"peak memory, two threads: {few:.0f} MB for 200 files, {many:.0f} MB for {many_files} (x{grown:.2f})"
+    )
+    rows = [
+        (title, f"at least {target}", f"{ratio(times, slow, fast)[0]:.2f}", f"{many:.0f} MB")
+        for title, slow, fast, target in COMPARISONS
+        if target is not None
+    ]
+    rows.append(("largest difference from integer sums", "at most 0", f"{difference:g}", f"{many:.0f} MB"))
+    memory = (
+        f"peak memory for {many_files:,} images against 200",
+        "at most 1.1",
+        f"{grown:.2f}",
+        f"{many:.0f} MB",
+    )
+    return [*rows, memory]
 
 
 def main() -> None:
@@ -180,15 +215,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.peak_of:
         print_peak(Path(arguments.peak_of[0]), int(arguments.peak_of[1]))
-        return
-    with tempfile.TemporaryDirectory() as name:
-        paths = write_photos(Path(name), arguments.images)
-        size = np.mean([path.stat().st_size for path in paths]) / 1000
-        print(f"{len(paths)} JPEGs of {WIDTH} x {HEIGHT}, {size:.0f} kB each, {arguments.rounds} rounds")
-        print_table(measure(variants(paths), arguments.rounds), len(paths))
-        print_exactness(paths)
-        few, many = peak_memory(Path(name), 200), peak_memory(Path(name), 4000)
-    print(f"peak memory, two threads: {few:.0f} MB for 200 files, {many:.0f} MB for 4000 (x{many / few:.2f})")
+    else:
+        measure(n_images=arguments.images, rounds=arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,99 @@
+"""What the classifiers share: checked input, 0/1 decisions from scores, scikit-learn's tags."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from embedding_core.checks import SCALE_ITEMS, check_count, refuse_numbers
+from embedding_core.errors import InvalidInput
+from embedding_core.neighbors import as_labelled_features, decide_labels
+from embedding_core.scaling import Features
+
+
+def check_neighbors(n_neighbors: Any, n_labelled: int, n_available: int) -> None:
+    """Raise InvalidInput unless each row has so many labelled rows to choose from."""
+    check_count("n_neighbors", n_neighbors)
+    if n_neighbors > n_available:
+        raise InvalidInput(
+            f"n_neighbors={n_neighbors} exceeds the {n_available} rows that a row can choose from "
+            f"(labelled rows: n_samples={n_labelled}); lower it or label more rows."
+        )
+
+
+class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Base of the classifiers that give each label a score in [0, 1], above one half for yes.
+
+    Subclasses give `_check_parameters`, `_learn` and `_score`.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from the labelled items.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.classes_ = target.classes
+        every = target.labelled.all()
+        self._learn(X if every else X[target.labelled], target.Y if every else target.Y[target.labelled])
+        return self
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Score the labels of items.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, K)
+            In [0, 1], above one half for yes; see the Notes of the class.
+        """
+        check_is_fitted(self)
+        return self._score(self._check_items(X, reset=False))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
+        labels = decide_labels(self.predict_scores(X), single_label=not self.multi_label_)
+        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise InvalidInput for parameters that are not legal, whatever the items."""
+
+    @abstractmethod
+    def _learn(self, X: Features, Y: NDArray[np.int8]) -> None:
+        """Set the fitted attributes from labelled items (n, p) and their labels (n, K)."""
+
+    @abstractmethod
+    def _score(self, X: Features) -> NDArray[np.float64]:
+        """Scores (m, K) of checked items."""
+
+    def _check_items(self, X: Any, reset: bool) -> Features:
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        except ValueError as error:
+            raise refuse_numbers(error, SCALE_ITEMS) from error
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,111 @@
+"""ML-kNN: Bayesian inference from the labels of the nearest neighbours."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.checks import check_positive
+from embedding_core.classifiers.base import LabelClassifier, check_neighbors
+from embedding_core.neighbors import nearest_rows, vote
+from embedding_core.scaling import Features
+
+
+def other_neighbors(X: Features, k: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Distances and indices (n, k) of the k rows nearest to each row of X, itself left out.
+
+    A row among many copies of itself may not be in its own list of k + 1: all of these are others then.
+    """
+    distances, indices = nearest_rows(X, X, k + 1)
+    itself = indices == np.arange(len(indices))[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return distances[~itself].reshape(-1, k), indices[~itself].reshape(-1, k)
+
+
+def count_labels(
+    Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """How many neighbours (m, K) carry each label."""
+    return np.rint(vote(Y, distances, indices) * indices.shape[1]).astype(np.intp)
+
+
+def smoothed_shares(counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s: float) -> NDArray:
+    """P(E_c | H) (k + 1, K): the share of `rows` (n, K) of which c neighbours carry the label, smoothed."""
+    table = np.stack([((counts == c) & rows).sum(axis=0) for c in range(k + 1)])
+    return (s + table) / (s * (k + 1) + table.sum(axis=0))
+
+
+class MLkNN(LabelClassifier):
+    """Multi-label k nearest neighbours (ML-kNN) [1]_.
+
+    Learns, label by label, how many of its neighbours carry the label around an item that has it and around
+    one that has not, and answers with the posterior probability. Fitted on the labelled items alone.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Neighbours k of an item.
+    smoothing : float, default=1.0
+        s > 0, the count that each outcome has before any item is seen; 1 is Laplace's rule.
+
+    Attributes
+    ----------
+    prior_ : ndarray of shape (K,)
+        P(H_1), that an item has the label.
+    likelihood_ : ndarray of shape (2, k + 1, K)
+        P(E_c | H_b), that c of the neighbours of an item carry the label if it has it not (b = 0) or has it.
+    X_, Y_ : (n, p) array or CSR matrix, and (n, K) array of int8
+        The labelled items and their labels.
+    classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
+    n_features_in_ : int
+
+    Notes
+    -----
+    With n items, n_1 of them with the label, and kappa_b[c] the number of items with (b = 1) or without the
+    label of which c neighbours carry it, each item left out of its own neighbours:
+
+        P(H_1) = (s + n_1) / (2 s + n)
+        P(E_c | H_b) = (s + kappa_b[c]) / (s (k + 1) + sum_c kappa_b[c])
+        score = P(H_1) P(E_c | H_1) / sum_b P(H_b) P(E_c | H_b)
+
+    Scores are probabilities; exactly one half, which the paper leaves open, counts as no. With growing s all
+    scores approach the prior, and this one half. A label that nobody or everybody has needs no rule of its
+    own. Distances are Euclidean, equal ones fall to the item that comes first; features of different scales
+    are best scaled before.
+
+    References
+    ----------
+    .. [1] M.-L. Zhang, Z.-H. Zhou, "ML-KNN: A lazy learning approach to multi-label learning", Pattern
+       Recognition 40 (7), 2007, 2038-2048.
+
+    Examples
+    --------
+    >>> from embedding_core.classifiers.ml_knn import MLkNN
+    >>> X, Y = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.3]], [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]]
+    >>> model = MLkNN(n_neighbors=2).fit(X, Y)
+    >>> model.predict([[0.3], [4.9]]).tolist()
+    [[1, 0], [0, 1]]
+    >>> model.predict_scores([[0.3]]).round(2).tolist()
+    [[0.8, 0.28]]
+    """
+
+    def __init__(self, *, n_neighbors: int = 10, smoothing: float = 1.0) -> None:
+        self.n_neighbors = n_neighbors
+        self.smoothing = smoothing
+
+    def _check_parameters(self) -> None:
+        check_positive("smoothing", self.smoothing)
+
+    def _learn(self, X: Features, Y: NDArray[np.int8]) -> None:
+        n, k, s = len(Y), self.n_neighbors, self.smoothing
+        check_neighbors(k, n, n - 1)
+        counts = count_labels(Y, *other_neighbors(X, k))
+        self.prior_ = (s + Y.sum(axis=0)) / (2 * s + n)
+        self.likelihood_ = np.stack([smoothed_shares(counts, rows, k, s) for rows in (Y == 0, Y == 1)])
+        self.X_, self.Y_ = X, Y
+
+    def _score(self, X: Features) -> NDArray[np.float64]:
+        counts = count_labels(self.Y_, *nearest_rows(self.X_, X, self.n_neighbors))
+        without, having = (np.take_along_axis(table, counts, axis=0) for table in self.likelihood_)
+        yes = self.prior_ * having
+        return yes / (yes + (1 - self.prior_) * without)

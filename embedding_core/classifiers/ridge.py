@@ -1,0 +1,81 @@
+"""Ridge regression of labels with its leave-one-out answers, many penalties from one decomposition."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.classifiers.centred import centre_items
+from embedding_core.eigen import positive_part
+from embedding_core.scaling import Features
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Ridge regression with one penalty.
+
+    `coef` (r, K) are coefficients of the principal components, `left_out` (n, K) the answer for each item of
+    a fit on all others.
+    """
+
+    coef: NDArray[np.float64]
+    left_out: NDArray[np.float64]
+
+    def replace_part(self, other: "Ridge", part: NDArray[np.float64]) -> "Ridge":
+        """Take `other` for the label combinations in the range of the projector `part` (K, K)."""
+        return Ridge(
+            self.coef + (other.coef - self.coef) @ part,
+            self.left_out + (other.left_out - self.left_out) @ part,
+        )
+
+
+class RidgePath:
+    """Ridge regressions of labels Y (n, K) on X (n, p), with intercept.
+
+    With X_c = X - 1 m^T, the coefficients for penalty lambda are (X_c^T X_c / n + lambda I)^(-1) X_c^T Y / n.
+    The answer of the fit without item i, at the same total penalty n lambda, is y_i - (y_i - f_i) / (1 - h_i)
+    with f_i the answer of the fit on all items and h_i the item's leverage.
+    """
+
+    def __init__(self, X: Features, Y: NDArray[np.int8]) -> None:
+        self._items, self._Y = centre_items(X), Y
+        principal = positive_part(self._items.scatter)
+        self._basis, self._values = principal.vectors, principal.values
+        self._mean = Y.mean(axis=0, dtype=np.float64)
+        self._moments = self._basis.T @ self._items.moments(Y - self._mean)
+
+    @property
+    def mean_variance(self) -> float:
+        """Mean variance of the components along which the items vary; 1 where they are all the same."""
+        return float(self._values.mean()) / len(self._Y) if len(self._values) else 1.0
+
+    def fit(self, penalties: Iterable[float]) -> dict[float, Ridge]:
+        """Fit all penalties in one pass over the items."""
+        n = len(self._Y)
+        shrunk = {penalty: n * penalty / (self._values + n * penalty) for penalty in penalties}
+        fits = {
+            penalty: Ridge(self._moments / (self._values + n * penalty)[:, None], np.empty(self._Y.shape))
+            for penalty in shrunk
+        }
+        for rows, block in self._items.blocks():
+            components = block @ self._basis
+            dual, Y = components / self._values, self._Y[rows]
+            leverages = components * dual
+            # y - f and 1 - h are sums of what lies outside the span of X_c and of what is shrunk in it; as
+            # differences both would be rounding alone where p > n and the penalty is small
+            outside = 1 - 1 / n - leverages.sum(axis=1)
+            error = Y - self._mean - dual @ self._moments
+            inside = outside < _ROUNDING
+            outside[inside], error[inside] = 0.0, 0.0
+            for penalty, share in shrunk.items():
+                rest = outside + leverages @ share
+                left = (error + dual @ (share[:, None] * self._moments)) / rest[:, None]
+                fits[penalty].left_out[rows] = Y - left
+        return fits
+
+    def lift(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coefficients (p, k) of the features from those of the components (r, k)."""
+        return self._items.lift(self._basis @ coef)

@@ -1,0 +1,56 @@
+"""The eigenproblems of discriminant Laplacian embedding, from S_b = H H^T, S_w and A = X^T L X.
+
+For more features than items these matrices are n x n, in coordinates of the row space. Both are computed when
+asked for: only one of S_w and A exists at a time, and its decomposition overwrites it.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.base import Solution
+from embedding_core.eigen import compress_factor, positive_part, thin_svd, whitening
+from embedding_core.scatter import Scatter
+
+ScatterTerm = Callable[[], Scatter]
+GraphTerm = Callable[[], NDArray[np.float64]]
+
+
+def solve_paper_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str) -> Solution:
+    """Solve Eq. 2: U holds the left singular vectors of A_+^(-1/2) S_w+^(-1/2) H.
+
+    `projection` "u" gives U, "f" F = A_+^(-1/2) U, "g" G = S_w+^(-1/2) F.
+    """
+    scatter = scatter_term()
+    H = compress_factor(scatter.factor, scatter.within)
+    within = positive_part(scatter.within, overwrite=True)
+    del scatter
+    whitened = within.inverse_root(H)
+    if projection != "g":
+        del within
+    graph = positive_part(graph_term(), overwrite=True)
+    U, eigenvalues = thin_svd(graph.inverse_root(whitened))
+    if projection == "u":
+        return Solution(U, eigenvalues)
+    F = graph.inverse_root(U)
+    return Solution(F if projection == "f" else within.inverse_root(F), eigenvalues)
+
+
+def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, scale_free: bool) -> Solution:
+    """Solve S_b v = lambda B v for B = S_w / tr(S_w) + A / tr(A), with v^T B v = 1.
+
+    `scale_free` judges the rank of B whatever the scales of the features.
+    """
+    scatter = scatter_term()
+    H, B = compress_factor(scatter.factor, scatter.within), scatter.within
+    del scatter
+    A = graph_term()
+    A /= np.trace(A)
+    if np.trace(B) > 0:
+        B /= np.trace(B)
+    B += A
+    del A
+    T = whitening(B, scale_free)
+    P, eigenvalues = thin_svd(T.whiten(H))
+    return Solution(T.unwhiten(P), eigenvalues)

@@ -1,0 +1,295 @@
+"""What all eigenmaps share: which items have a place in the eigenproblem, and how new items get one."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from embedding_core.base import LinearEmbedding
+from embedding_core.checks import check_count, check_not_negative, check_positive, items_vary
+from embedding_core.components import Components
+from embedding_core.eigen import fix_signs
+from embedding_core.eigenmaps.out_of_sample import (
+    choose_landmarks,
+    default_gamma,
+    fit_kernel_map,
+    fit_linear_map,
+    place_by_kernel,
+    place_by_neighbors,
+)
+from embedding_core.errors import InvalidInput
+from embedding_core.graphs import check_neighbors
+from embedding_core.labels import UNLABELLED, Indicator
+from embedding_core.row_blocks import RowBlocks, load_rows
+from embedding_core.spectral import Eigenmap, smallest_eigenpairs
+
+_LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
+
+
+def auto_neighbors(target: Indicator) -> int:
+    """1.5 times the mean class size (Sect. 3.2), extrapolated from the labelled items to all, 1 to n - 1."""
+    Y, n = target.Y[target.labelled], len(target.Y)
+    size = (Y == 1).sum(axis=0)
+    mean_size = size[size > 0].mean() * n / len(Y)
+    return max(1, min(round(1.5 * mean_size), n - 1))
+
+
+def class_codes(target: Indicator) -> NDArray[np.intp]:
+    """Column of the one class of every item, -1 for unlabelled."""
+    return np.where(target.labelled, target.Y.argmax(axis=1), UNLABELLED)
+
+
+class EigenmapEmbedding(LinearEmbedding):
+    """Base of the eigenmaps; `SLEML` describes the parameters and attributes that all of them have.
+
+    A subclass builds its graph in `_graph`: an object with `degree` and `restrict(nodes)`, the n items first
+    and other nodes, if any, after them. Where its eigenproblem is not L Z = D Z Λ of that graph, it solves it
+    in `_solve`. Nodes of degree 0 have no place in the eigenproblem; such items are placed by the
+    out-of-sample map.
+    """
+
+    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "out_of_sample": ("linear", "nystrom", "kernel_ridge"),
+    }
+    _supervised: ClassVar[bool] = True
+    _one_class_an_item: ClassVar[bool] = False
+    _links_unlabelled: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int | str = "auto",
+        out_of_sample: str = "linear",
+        alpha: float = 1e-3,
+        gamma: float | str = "auto",
+        n_components: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.out_of_sample = out_of_sample
+        self.alpha = alpha
+        self.gamma = gamma
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the eigenmap and the map for new items.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y)
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Place items by the out-of-sample map.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, r)
+        """
+        check_is_fitted(self)
+        return self._place(self._check_items(X, reset=False))
+
+    def _fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+        X, target = self._check_inputs(X, y)
+        n = len(target.Y)
+        if not items_vary(X):
+            warnings.warn(
+                f"All {n} items have the same features, so that new items will all lie on one point; give "
+                "features that vary.",
+                stacklevel=3,
+            )
+        self.n_neighbors_ = self._resolve_neighbors(target)
+        graph = self._graph(X, target, affinity)
+        nodes = _linked_nodes(graph.degree)
+        part = graph if len(nodes) == len(graph.degree) else graph.restrict(nodes)
+        solution = self._solve(part, self._resolve_components(part, target))
+        self.eigenvalues_, self.degree_, self.classes_ = (
+            solution.eigenvalues,
+            graph.degree[:n],
+            target.classes,
+        )
+        Z = self._item_coordinates(fix_signs(solution.coordinates), nodes, target)
+        linked = nodes[: len(Z)]
+        self._fit_map(X if len(Z) == n else X[linked], Z)
+        self.embedding_ = Z if len(Z) == n else self._with_alone(X, Z, linked, target)
+        return self
+
+    def _graph(self, X: Any, target: Indicator, affinity: Any) -> Any:
+        raise NotImplementedError
+
+    def _solve(self, graph: Any, r: int) -> Eigenmap:
+        """The r best eigenpairs of a graph without nodes of degree 0."""
+        components = graph.components()
+        if not self._in_pieces_by_design():
+            _warn_of_components(components)
+        return smallest_eigenpairs(graph, r, components)
+
+    def _in_pieces_by_design(self) -> bool:
+        return False
+
+    def _span(self, graph: Any) -> tuple[int, str]:
+        """How many points the eigenvectors tell apart at the most, and what these are."""
+        return len(graph.degree), "items with links"
+
+    def _item_coordinates(
+        self, Z: NDArray[np.float64], nodes: NDArray[np.intp], target: Indicator
+    ) -> NDArray[np.float64]:
+        """Coordinates of the items among those of all nodes with links."""
+        return Z
+
+    def _extension(self) -> tuple[NDArray[np.float64], float | None]:
+        """For "nystrom": μ of L z = μ D z, and the width of weights exp(-d² / width), None for equal ones."""
+        return self.eigenvalues_, None
+
+    def _check_items(self, X: Any, reset: bool) -> Any:
+        X = super()._check_items(X, reset)
+        return load_rows(X) if isinstance(X, RowBlocks) else X
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_neighbors", self.n_neighbors, ("auto",))
+        check_not_negative("alpha", self.alpha)
+        check_positive("gamma", self.gamma, ("auto",))
+
+    def _check_classes(self, target: Indicator) -> None:
+        r, n, name = self.n_components, len(target.Y), type(self).__name__
+        if n < 2:
+            raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
+        if self._one_class_an_item:
+            _check_one_class_an_item(target, name)
+        if self._supervised:
+            self._check_two_classes(target)
+        if r is not None and r > n - 1:
+            raise InvalidInput(f"n_components={r} exceeds n-1={n - 1} for {name}; lower it or add items.")
+
+    def _resolve_neighbors(self, target: Indicator) -> int:
+        if self.n_neighbors == "auto":
+            return auto_neighbors(target)
+        return check_neighbors(self.n_neighbors, len(target.Y))
+
+    def _resolve_components(self, graph: Any, target: Indicator) -> int:
+        r, (points, found) = self.n_components, self._span(graph)
+        if points < 2:
+            raise InvalidInput(
+                f"{type(self).__name__} finds {points} {found}: nothing to tell apart. Label more items, or "
+                "let the features count (a balance above 0)."
+            )
+        if r is None:
+            return max(1, min(target.n_classes, points) - 1)
+        if r > points - 1:
+            raise InvalidInput(
+                f"n_components={r} exceeds the {points - 1} dimensions that {points} {found} span; lower it."
+            )
+        return int(r)
+
+    def _fit_map(self, X: Any, Z: NDArray[np.float64]) -> None:
+        if self.out_of_sample == "linear":
+            self.projection_, self.intercept_ = fit_linear_map(X, Z, float(self.alpha))
+        elif self.out_of_sample == "nystrom":
+            eigenvalues, _ = self._extension()
+            if eigenvalues[-1] > _LARGEST_NYSTROM_EIGENVALUE:
+                j = int(np.argmax(eigenvalues > _LARGEST_NYSTROM_EIGENVALUE))
+                raise InvalidInput(
+                    f'out_of_sample="nystrom" divides by 1 - μ, but component {j} has μ = '
+                    f"{eigenvalues[j]:.6g}; use at most {j} components, or another out_of_sample."
+                )
+            self.reference_items_, self.reference_values_ = X, Z
+        else:
+            self.gamma_ = default_gamma(X) if self.gamma == "auto" else float(self.gamma)
+            self.reference_items_ = choose_landmarks(X)
+            self.reference_values_, self.intercept_ = fit_kernel_map(
+                X, Z, self.reference_items_, self.gamma_, float(self.alpha)
+            )
+
+    def _place(self, X: Any) -> NDArray[np.float64]:
+        if self.out_of_sample == "linear":
+            return np.asarray(X @ self.projection_) + self.intercept_
+        if self.out_of_sample == "nystrom":
+            return place_by_neighbors(
+                self.reference_items_, self.reference_values_, *self._extension(), self.n_neighbors_, X
+            )
+        return place_by_kernel(self.reference_items_, self.reference_values_, self.intercept_, self.gamma_, X)
+
+    def _with_alone(
+        self, X: Any, Z: NDArray[np.float64], linked: NDArray[np.intp], target: Indicator
+    ) -> NDArray[np.float64]:
+        """Coordinates of all items, those without links placed by the map."""
+        alone = np.setdiff1d(np.arange(X.shape[0]), linked)
+        unexpected = alone if self._links_unlabelled else alone[target.labelled[alone]]
+        if len(unexpected):
+            warnings.warn(
+                f"{len(unexpected)} of {X.shape[0]} items have no link to any other (the first is row "
+                f"{unexpected[0]}); the out-of-sample map ({self.out_of_sample}) places them.",
+                stacklevel=4,
+            )
+        embedding = np.empty((X.shape[0], Z.shape[1]))
+        embedding[linked] = Z
+        embedding[alone] = self._place(X[alone])
+        return embedding
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.eigenvalues_)
+
+
+class GraphEigenmap(EigenmapEmbedding):
+    """An eigenmap that takes a given graph of the items in place of the one it would build."""
+
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+        """Find the eigenmap and the map for new items.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items, in place of those of nearest neighbours.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, affinity)
+
+
+def _linked_nodes(degree: NDArray[np.float64]) -> NDArray[np.intp]:
+    linked = np.flatnonzero(degree > 0)
+    if len(linked) < 2:
+        raise InvalidInput(
+            "The graph links no two items; give an affinity with edges, or labels that items share and a "
+            "method (a balance below 1) that uses them."
+        )
+    return linked
+
+
+def _warn_of_components(components: Components) -> None:
+    if len(components.sizes) > 1:
+        warnings.warn(
+            f"The graph of neighbours and labels has {components.describe()}; the embedding separates them "
+            "first. A larger n_neighbors may join them.",
+            stacklevel=5,
+        )
+
+
+def _check_one_class_an_item(target: Indicator, name: str) -> None:
+    count = target.Y.sum(axis=1)
+    odd = np.flatnonzero(target.labelled & (count != 1))
+    if odd.size:
+        raise InvalidInput(
+            f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); {name} takes exactly "
+            "one class an item. Use CCDR or SLEML for several labels, -1 for unlabelled items."
+        )

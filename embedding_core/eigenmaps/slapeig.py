@@ -1,0 +1,192 @@
+"""Supervised Laplacian eigenmaps by distances that know the classes (S-LapEig)."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.metrics import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+
+from embedding_core.checks import check_positive
+from embedding_core.eigenmaps.base import GraphEigenmap, class_codes
+from embedding_core.eigenmaps.combined_graph import (
+    CombinedGraph,
+    check_link_budget,
+    given_graph,
+    with_short_indices,
+)
+from embedding_core.labels import UNLABELLED, Indicator
+
+_BLOCK_ROWS = 1024
+_POOLS = 3  # neighbours are sought in the own class, in all others, and among the unlabelled
+
+
+def supervised_distances(
+    t: NDArray[np.float64], i: NDArray[np.intp], j: NDArray[np.intp]
+) -> NDArray[np.float64]:
+    """d² of Sect. 2.4 from t = |x_i - x_j|² / τ² and the classes i and j of the ends.
+
+    1 - exp(-t) within a class, exp(t) between classes, and t itself, which lies between the two, where a
+    class is unknown.
+    """
+    known = (i != UNLABELLED) & (j != UNLABELLED)
+    with np.errstate(over="ignore"):
+        return np.where(known, np.where(i == j, -np.expm1(-t), np.exp(t)), t)
+
+
+def mean_distance(X: Any) -> float:
+    """Mean Euclidean distance over all pairs of distinct items, block by block; 1 where all coincide."""
+    n = X.shape[0]
+    total = sum(
+        float(euclidean_distances(X[start : start + _BLOCK_ROWS], X).sum())
+        for start in range(0, n, _BLOCK_ROWS)
+    )
+    return total / (n * (n - 1)) if total > 0 else 1.0
+
+
+def find_supervised_neighbors(
+    X: Any, codes: NDArray[np.intp], n_neighbors: int, tau: float
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The k items nearest to each by `supervised_distances`, and their d², both (n, k).
+
+    d² grows with the Euclidean distance within each of the own class, the other classes and the unlabelled,
+    so the k nearest of all are among the k nearest of each.
+    """
+    n = X.shape[0]
+    nearest, squared = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
+    for code in np.unique(codes):
+        own, unlabelled = codes == code, codes == UNLABELLED
+        rows = np.flatnonzero(own)
+        pools = [own, ~own] if code == UNLABELLED else [own, ~own & ~unlabelled, unlabelled]
+        found = [_nearest_of(X, rows, np.flatnonzero(pool), n_neighbors) for pool in pools if pool.any()]
+        j = np.hstack([indices for indices, _ in found])
+        d = supervised_distances(np.hstack([lengths for _, lengths in found]) ** 2 / tau, code, codes[j])
+        d[j == rows[:, None]] = np.inf
+        best = np.argsort(d, axis=1, kind="stable")[:, :n_neighbors]
+        nearest[rows], squared[rows] = (
+            np.take_along_axis(j, best, axis=1),
+            np.take_along_axis(d, best, axis=1),
+        )
+    return nearest, squared
+
+
+def _nearest_of(
+    X: Any, rows: NDArray[np.intp], pool: NDArray[np.intp], n_neighbors: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Indices and lengths of the k + 1 items of a pool nearest to each row, which may be one of them."""
+    index = NearestNeighbors(n_neighbors=min(n_neighbors + 1, len(pool))).fit(X[pool])
+    lengths, found = index.kneighbors(X[rows])
+    return pool[found], lengths
+
+
+class SLapEig(GraphEigenmap):
+    """Supervised Laplacian eigenmap (S-LapEig) [1]_ as in Sect. 2.4 of [2]_.
+
+    A Laplacian eigenmap on distances that are below 1 within a class and above 1 between classes.
+
+    Parameters
+    ----------
+    sigma : float, default=1.0
+        σ² of the weights exp(-d² / σ²). d² has no unit and 1 is where the two kinds of pairs part; the papers
+        name no value.
+    tau : float or "auto", default="auto"
+        τ² in d², in the unit of a squared distance. "auto" is the square of the mean distance over all pairs
+        of items, as in [1]_.
+    n_neighbors, out_of_sample, alpha, gamma, n_components
+        As in `SLEML`. "nystrom" weighs the neighbours of a new item as the graph does those of an unlabelled
+        one.
+
+    Attributes
+    ----------
+    tau_ : float or None
+        τ² used; None where an affinity was given.
+    embedding_, eigenvalues_, degree_, classes_, n_neighbors_
+        As in `SLEML`, and so are the attributes of the out-of-sample map.
+
+    Notes
+    -----
+    Minimises Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest neighbours
+    and d² = 1 - exp(-t) within a class, exp(t) between classes, t = |x_i - x_j|² / τ².
+
+    Readings. The modified distance also decides who is a neighbour: it replaces the distance, and only so
+    does the paper need a k above the class size "to relate each sample to other samples of different
+    classes" (Sect. 3.2). With a smaller k the classes are pieces of the graph, and a warning says so. Pairs
+    with an unlabelled item have d² = t, between the two; without labels the method thus is
+    `LaplacianEigenmaps` with the width σ² τ². A given affinity (divided by its largest entry where that is
+    above 1) takes the place of exp(-t), its edges that of the neighbours.
+
+    References
+    ----------
+    .. [1] Q. Jiang, M. Jia, "Supervised Laplacian Eigenmaps for Machinery Fault Classification", WRI World
+       Congress on Computer Science and Information Engineering, 2009.
+    .. [2] M. Tai, M. Kudo, "A Supervised Laplacian Eigenmap Algorithm for Visualization of Multi-label Data:
+       SLE-ML", CIARP 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from embedding_core.eigenmaps.slapeig import SLapEig
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SLapEig().fit(X, y).embedding_.shape
+    (150, 2)
+    """
+
+    _one_class_an_item: ClassVar[bool] = True
+    tau_: float | None
+
+    def __init__(
+        self,
+        *,
+        sigma: float = 1.0,
+        tau: float | str = "auto",
+        n_neighbors: int | str = "auto",
+        out_of_sample: str = "linear",
+        alpha: float = 1e-3,
+        gamma: float | str = "auto",
+        n_components: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_neighbors=n_neighbors,
+            out_of_sample=out_of_sample,
+            alpha=alpha,
+            gamma=gamma,
+            n_components=n_components,
+        )
+        self.sigma = sigma
+        self.tau = tau
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive("sigma", self.sigma)
+        check_positive("tau", self.tau, ("auto",))
+
+    def _graph(self, X: Any, target: Indicator, affinity: Any) -> CombinedGraph:
+        codes = class_codes(target)
+        W = self._neighbors(X, codes) if affinity is None else self._reweigh(affinity, codes)
+        with np.errstate(over="ignore"):
+            W.data = np.exp(-W.data / float(self.sigma))
+        W.eliminate_zeros()
+        return CombinedGraph(with_short_indices(sp.csr_array(W.maximum(W.T))))
+
+    def _neighbors(self, X: Any, codes: NDArray[np.intp]) -> Any:
+        """Directed links to the nearest items, with d²."""
+        n, k = X.shape[0], self.n_neighbors_
+        check_link_budget(n, _POOLS * k)
+        # far from the origin |x|² + |z|² - 2 x.z loses the distance
+        items = X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+        self.tau_ = mean_distance(items) ** 2 if self.tau == "auto" else float(self.tau)
+        nearest, d = find_supervised_neighbors(items, codes, k, self.tau_)
+        return sp.csr_array((d.ravel(), nearest.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+
+    def _reweigh(self, affinity: Any, codes: NDArray[np.intp]) -> Any:
+        """The links of a given graph, with d²."""
+        self.tau_ = None
+        W = sp.csr_array(given_graph(affinity, len(codes)))
+        ends = W.tocoo()
+        t = -np.log(W.data / W.data.max(initial=1.0))
+        W.data = supervised_distances(t, codes[ends.row], codes[ends.col])
+        return W
+
+    def _extension(self) -> tuple[NDArray[np.float64], float | None]:
+        return self.eigenvalues_, None if self.tau_ is None else self.tau_ * float(self.sigma)

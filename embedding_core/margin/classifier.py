@@ -1,0 +1,178 @@
+"""What the classifiers with a kernel and a graph share: input, scaling, the graph, decisions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma
+from embedding_core.checks import (
+    SCALE_ITEMS,
+    check_choice,
+    check_count,
+    check_positive,
+    items_vary,
+    refuse_numbers,
+)
+from embedding_core.discriminant.projection_kernel import place_by_kernel
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import Indicator
+from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
+from embedding_core.margin.nystrom import KERNELS, Kernel, check_precomputed
+from embedding_core.margin.selection import decide
+from embedding_core.neighbors import as_labelled_features
+from embedding_core.scaling import SCALINGS, Scaler
+
+
+class KernelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of one machine a label against the rest, linear in a kernel's feature space.
+
+    Subclasses find `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ + intercept_ for "linear",
+    k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
+    """
+
+    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "kernel": KERNELS,
+        "graph": GRAPH_CHOICES,
+        "input_scale": SCALINGS,
+    }
+    kernel: str
+    theta: float | str
+    input_scale: str
+    landmarks: int | Sequence[int] | str | None
+    graph: str
+    n_neighbors: int
+    sigma: float | str
+    random_state: Any
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    basis_items_: Any
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Decisions (m, K), above 0 for yes; (m,), above 0 for the second class, where there are two.
+
+        A label on which all labelled items agree gets -1 or 1.
+        """
+        decisions = self._decide(X)
+        return decisions[:, 0] if self._one_decision else decisions
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes (m,) with the largest decision, or labels (m, K) in 0/1 with a positive one."""
+        labels = decide(self._decide(X), self.multi_label_)
+        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores (m, K) in [0, 1]: 1 / (1 + exp(-decision)), above one half for yes.
+
+        Comparable between labels as decisions are; not calibrated probabilities. Two classes have scores that
+        sum to one.
+        """
+        scores = expit(self._decide(X))
+        return np.column_stack([1 - scores, scores]) if self._one_decision else scores
+
+    def _decide(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return self._decisions(self._check_items(X, reset=False))
+
+    def _decisions(self, X: Any) -> NDArray[np.float64]:
+        """Decisions (m, J) for checked items."""
+        return self._place(X, self.coef_) + self.intercept_
+
+    def _place(self, X: Any, directions: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.kernel == "linear":
+            return np.asarray(X @ directions)
+        return place_by_kernel(self._kernel, X, self.basis_items_, directions)
+
+    @property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.theta_)
+
+    @property
+    def _one_decision(self) -> bool:
+        return not self.multi_label_ and len(self.classes_) == 2
+
+    def _check_items(self, X: Any, reset: bool) -> Any:
+        if self.kernel == "precomputed" and sp.issparse(X):
+            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
+        try:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        except ValueError as error:
+            raise refuse_numbers(error, SCALE_ITEMS) from error
+        if reset:
+            self.scaler_ = Scaler(self.input_scale).fit(X)
+        return self.scaler_.transform(X)
+
+    def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
+        """Validate parameters, items and labels, in this order; items come back scaled."""
+        self._check_parameters()
+        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self._check_classes(target)
+        _check_variation(X)
+        self.classes_ = target.classes
+        self.theta_ = 1.0 / X.shape[1] if isinstance(self.theta, str) else float(self.theta)
+        if self.kernel == "precomputed":
+            X = check_precomputed(X, X.shape[0])
+        return X, target
+
+    def _check_parameters(self) -> None:
+        for name, legal in self._legal.items():
+            check_choice(name, getattr(self, name), legal)
+        check_positive("theta", self.theta, ("auto",))
+        check_count("n_neighbors", self.n_neighbors)
+        check_sigma_choice(self.sigma)
+        if self.kernel == "precomputed" and self.input_scale != "none":
+            raise InvalidInput(
+                f"input_scale={self.input_scale!r} scales features, but the kernel is precomputed; scale the "
+                'features before computing it, and give input_scale="none".'
+            )
+
+    def _check_classes(self, target: Indicator) -> None:
+        Y = target.Y[target.labelled]
+        if (Y.min(axis=0) == Y.max(axis=0)).all():
+            found = (
+                "no label on which they differ" if self.multi_label_ else f"one class, {target.classes[0]}"
+            )
+            raise InvalidInput(
+                f"The {len(Y)} labelled items have {found}; {type(self).__name__} separates classes and "
+                "needs items on both sides of at least one. Label items of another class."
+            )
+
+    def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
+        """W, given or built from X; `score` rates a graph for sigma="cv"."""
+        self.sigma_ = None
+        if affinity is not None:
+            return check_given_graph(affinity, X.shape[0])
+        family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
+        if self.graph == "kernel":
+            return family.weigh(family.scale)
+        self.sigma_ = choose_sigma(family, self.sigma, score)
+        return family.weigh(self.sigma_)
+
+    def _signs(self, target: Indicator) -> NDArray[np.int8]:
+        """-1 and 1 of the labelled items for every machine, (l, J)."""
+        columns = target.Y[target.labelled][:, 1:] if self._one_decision else target.Y[target.labelled]
+        return (2 * columns - 1).astype(np.int8)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _check_variation(X: Any) -> None:
+    """Raise where all items are the same: nothing could tell their classes apart."""
+    if not items_vary(X):
+        raise InvalidInput(
+            f"All {X.shape[0]} items are equal, so nothing tells their classes apart; give features that "
+            "vary."
+        )

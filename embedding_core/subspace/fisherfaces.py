@@ -1,0 +1,85 @@
+"""Fisherfaces: PCA, then LDA."""
+
+from typing import Any, Self
+
+from embedding_core.base import Solution
+from embedding_core.errors import InvalidInput
+from embedding_core.row_blocks import project_rows
+from embedding_core.subspace.embedding import labelled_part
+from embedding_core.subspace.lda import LDA
+from embedding_core.subspace.principal import principal_space
+
+
+class Fisherfaces(LDA):
+    """Fisherfaces [1]_: PCA to l - c dimensions, then LDA there, for one class an item.
+
+    l is the number of labelled items, c of their classes: as many dimensions as the spread within classes can
+    have, so that S_w is regular where features outnumber items. Fitted on the labelled items alone.
+
+    Parameters
+    ----------
+    scaling : {"unit", "within"}, default="unit"
+        Length of the columns of the projection: 1, or v^T S_w v = 1.
+    n_components : int or None, default=None
+        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
+        differ where there are fewer.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (p, r)
+        W_pca W_fld; an item is placed at projection_^T x.
+    eigenvalues_ : ndarray of shape (r,)
+        Ratio of between-class to within-class scatter along each column, descending.
+    n_principal_ : int
+        Dimensions that PCA kept: l - c, or the rank of the items where that is less.
+    embedding_ : ndarray of shape (n, r)
+        All items of `fit`, the unlabelled included.
+    classes_ : ndarray of shape (K,)
+    n_features_in_ : int
+
+    Notes
+    -----
+    With p <= l - c PCA leaves nothing out, and the result is that of LDA.
+
+    References
+    ----------
+    .. [1] P. N. Belhumeur, J. P. Hespanha, D. J. Kriegman, "Eigenfaces vs. Fisherfaces: Recognition Using
+       Class Specific Linear Projection", IEEE TPAMI 19(7), 1997.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from embedding_core.subspace.fisherfaces import Fisherfaces
+    >>> X = np.random.default_rng(0).normal(size=(20, 50))
+    >>> model = Fisherfaces().fit(X, np.arange(20) % 4)
+    >>> model.n_principal_, model.embedding_.shape
+    (16, (20, 3))
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns of one class an item.
+
+        Returns
+        -------
+        self
+        """
+        X, target = self._check_inputs(X, y)
+        items, Y = labelled_part(X, target)
+        c = int(Y.any(axis=0).sum())
+        if len(Y) == c:
+            raise InvalidInput(
+                f"Each of the {c} classes has one labelled item, so none varies within its class; label two "
+                "or more of some class."
+            )
+        space = principal_space(items)
+        self.n_principal_ = min(len(Y) - c, space.rank)
+        axes = space.axes(self.n_principal_)
+        within = LDA(scaling=self.scaling, n_components=self.n_components)
+        within.fit(project_rows(items, axes), Y)
+        return self._store(X, target, Solution(axes @ within.projection_, within.eigenvalues_))

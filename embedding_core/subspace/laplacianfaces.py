@@ -1,0 +1,128 @@
+"""Laplacianfaces: PCA, then LPP."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from embedding_core.affinity import GRAPHS, check_sigma_choice
+from embedding_core.base import Solution
+from embedding_core.checks import check_share
+from embedding_core.row_blocks import project_rows
+from embedding_core.subspace.embedding import SubspaceEmbedding
+from embedding_core.subspace.lpp import LPP
+from embedding_core.subspace.principal import principal_space
+
+
+class Laplacianfaces(SubspaceEmbedding):
+    """Laplacianfaces [1]_: PCA that keeps a share of the variance, then LPP there.
+
+    Labels play no part; fitted on all items.
+
+    Parameters
+    ----------
+    variance : float, default=0.98
+        Share of the variance that PCA keeps, in (0, 1]: the fewest axes that reach it. 98 % as in [1]_; 1
+        leaves out only what does not vary.
+    scaling : {"unit", "natural"}, default="unit"
+        Length of the columns: 1, or a^T X D X^T a = 1.
+    graph : {"knn", "gaussian"}, default="knn"
+        Graph where no affinity is given, of the items after PCA: nearest neighbours (sparse), or all pairs
+        (dense, up to 2 GB). Both weigh pairs by exp(-d² / (2 sigma)).
+    n_neighbors : int, default=10
+        Neighbours of an item in the "knn" graph.
+    sigma : float, "auto" or "cv", default="auto"
+        Scale of the weights, see `LPP`.
+    n_components : int or None, default=None
+        Dimensions r of the embedding, up to those that PCA kept. None takes K-1 where labels are given, and 2
+        where not; fewer where PCA kept fewer.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (p, r)
+        W_pca W_lpp; an item is placed at projection_^T x.
+    eigenvalues_ : ndarray of shape (r,)
+        lambda of LPP, ascending, in [0, 2].
+    n_principal_ : int
+        Dimensions that PCA kept.
+    sigma_ : float or None
+        Scale used, None where an affinity was given.
+    embedding_ : ndarray of shape (n, r)
+    classes_ : ndarray of shape (K,)
+        Empty where no labels were given.
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] X. He, S. Yan, Y. Hu, P. Niyogi, H.-J. Zhang, "Face Recognition Using Laplacianfaces", IEEE TPAMI
+       27(3), 2005.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from embedding_core.subspace.laplacianfaces import Laplacianfaces
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = Laplacianfaces().fit(X[:200], y[:200])
+    >>> model.n_principal_, model.embedding_.shape
+    (32, (200, 9))
+    """
+
+    _supervised: ClassVar[bool] = False
+    _directions: ClassVar[str] = "in which items vary"
+    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {"scaling": ("unit", "natural"), "graph": GRAPHS}
+
+    def __init__(
+        self,
+        *,
+        variance: float = 0.98,
+        scaling: str = "unit",
+        graph: str = "knn",
+        n_neighbors: int = 10,
+        sigma: float | str = "auto",
+        n_components: int | None = None,
+    ) -> None:
+        self.variance = variance
+        self.scaling = scaling
+        self.graph = graph
+        self.n_neighbors = n_neighbors
+        self.sigma = sigma
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+        y : array-like of shape (n,) or (n, K), optional
+            Labels, -1 for unlabelled. They choose `n_components` and `sigma` where these ask for it.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
+            play no part.
+
+        Returns
+        -------
+        self
+        """
+        X, target = self._check_inputs(X, y)
+        space = principal_space(X)
+        share = np.cumsum(space.values) / space.total if space.rank else np.zeros(0)
+        # the sum of all shares may come out as 1 - 1e-16
+        self.n_principal_ = min(int((share < self.variance - 1e-12).sum()) + 1, space.rank)
+        r = self._n_columns(target, self.n_principal_)
+        axes = space.axes(self.n_principal_)
+        local = LPP(
+            scaling=self.scaling,
+            graph=self.graph,
+            n_neighbors=self.n_neighbors,
+            sigma=self.sigma,
+            n_components=r,
+        )
+        local.fit(project_rows(X, axes), target.Y if target.n_classes else None, affinity)
+        self.sigma_ = local.sigma_
+        return self._store(X, target, Solution(axes @ local.projection_, local.eigenvalues_))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_sigma_choice(self.sigma)
+        check_share("variance", self.variance, low=1e-12)

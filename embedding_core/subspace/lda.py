@@ -1,0 +1,70 @@
+"""Linear discriminant analysis."""
+
+import numpy as np
+
+from embedding_core.discriminant.mlda import MLDA
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import Indicator
+
+
+class LDA(MLDA):
+    """Linear discriminant analysis (LDA) [1]_, for one class an item.
+
+    The directions in which class means differ most relative to the spread within classes: MLDA with Z = Y.
+    Fitted on the labelled items alone.
+
+    Parameters
+    ----------
+    scaling : {"unit", "within"}, default="unit"
+        Length of the columns of the projection: 1, or v^T S_w v = 1. Up to one factor for all, the latter is
+        scikit-learn's `LinearDiscriminantAnalysis`. Nearest neighbours depend on it: on faces unit columns
+        are far better.
+    n_components : int or None, default=None
+        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
+        differ where there are fewer.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (p, r)
+        G; an item is placed at G^T x.
+    eigenvalues_ : ndarray of shape (r,)
+        Ratio of between-class to within-class scatter along each column, descending.
+    embedding_ : ndarray of shape (n, r)
+        All items of `fit`, the unlabelled included.
+    classes_ : ndarray of shape (K,)
+    mean_ : ndarray of shape (p,)
+        Mean of the labelled items.
+    n_features_in_ : int
+
+    Notes
+    -----
+    S_w^+ S_b v = lambda v, Eq. 2-5 of the MLDA paper [2]_, with the pseudo-inverse where S_w is singular (p >
+    n). It is solved by MLDA's solvers rather than scikit-learn's, which take no sparse items.
+
+    References
+    ----------
+    .. [1] R. A. Fisher, "The Use of Multiple Measurements in Taxonomic Problems", Annals of Eugenics 7, 1936.
+    .. [2] H. Wang, C. Ding, H. Huang, "Multi-label Linear Discriminant Analysis", ECCV 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from embedding_core.subspace.lda import LDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LDA().fit(X, y).embedding_.shape
+    (150, 2)
+    """
+
+    def __init__(self, *, scaling: str = "unit", n_components: int | None = None) -> None:
+        super().__init__(weights="binary", scaling=scaling, n_components=n_components)
+
+    def _check_classes(self, target: Indicator) -> None:
+        count = target.Y.sum(axis=1)
+        odd = np.flatnonzero(target.labelled & (count != 1))
+        if odd.size:
+            raise InvalidInput(
+                f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); "
+                f"{type(self).__name__} takes exactly one class an item. Use MLDA for several labels, -1 for "
+                "unlabelled items."
+            )
+        super()._check_classes(target)

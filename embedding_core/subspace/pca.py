@@ -1,0 +1,135 @@
+"""Principal component analysis."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, svds
+from sklearn import decomposition
+
+from embedding_core.base import Solution
+from embedding_core.eigen import EPS
+from embedding_core.subspace.embedding import SubspaceEmbedding
+from embedding_core.subspace.principal import PrincipalSpace, label_sums, principal_space, squared_spread
+
+_LANCZOS_SHARE = 10
+"""Lanczos serves sparse items where at most one in so many of all axes is asked for."""
+
+
+def leading_space(X: Any, r: int) -> PrincipalSpace | None:
+    """The first r axes of sparse items by scikit-learn's implicitly centred Lanczos; None where it failed.
+
+    Lanczos may leave out copies of a repeated singular value. What is left of the items without the axes
+    found must not vary more along any direction than along the last of them.
+    """
+    X64 = X.astype(np.float64)
+    found = decomposition.PCA(r, svd_solver="arpack", random_state=0).fit(X64)
+    V, mean, s = found.components_.T, found.mean_, found.singular_values_
+    total = squared_spread(X64, mean)
+    if s[-1] <= max(X.shape) * EPS * s[0]:
+        return None
+    # no singular value that is left can be larger than the root of all their squares
+    if total - (s**2).sum() > s[-1] ** 2 and _largest_left(X64, mean, V) > s[-1] * (1 + 1e-7):
+        return None
+    return PrincipalSpace(
+        mean,
+        s**2,
+        total,
+        lift=lambda g: V @ g,
+        sums=lambda Y: V.T @ label_sums(X64, Y),
+    )
+
+
+def _largest_left(X: Any, mean: NDArray[np.float64], V: NDArray[np.float64]) -> float:
+    """Largest singular value of (X - 1 mean^T) (I - V V^T)."""
+
+    def forth(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        rest = v.ravel() - V @ (V.T @ v.ravel())
+        return X @ rest - mean @ rest
+
+    def back(u: NDArray[np.float64]) -> NDArray[np.float64]:
+        sums = X.T @ u.ravel() - mean * u.sum()
+        return sums - V @ (V.T @ sums)
+
+    operator = LinearOperator(X.shape, matvec=forth, rmatvec=back, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=min(X.shape))
+    return float(svds(operator, k=1, v0=start, return_singular_vectors=False)[0])
+
+
+class PCA(SubspaceEmbedding):
+    """Principal component analysis (PCA) [1]_.
+
+    The directions in which items vary most. Labels play no part; fitted on all items.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Dimensions r of the embedding, up to the rank of the items around their mean. None takes K-1 where
+        labels are given, as the papers that compare do, and 2 where not; fewer where the rank is less.
+
+    Attributes
+    ----------
+    projection_ : ndarray of shape (p, r)
+        Orthonormal columns; an item is placed at projection_^T x. Unlike scikit-learn's, the embedding is not
+        moved to the mean, which no distance sees.
+    eigenvalues_ : ndarray of shape (r,)
+        Variance along each column (over n - 1), descending.
+    explained_variance_ratio_ : ndarray of shape (r,)
+        Its share of the variance of all features together.
+    mean_ : ndarray of shape (p,)
+    embedding_ : ndarray of shape (n, r)
+    classes_ : ndarray of shape (K,)
+        Empty where no labels were given.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Eigenvectors of the p x p scatter for p <= n, otherwise through the n x n inner products; of sparse items
+    without centring them. A few axes of large sparse items come from scikit-learn's implicitly centred
+    Lanczos, and a second run sees that it left none out. Sums run over blocks of rows: float32 items are not
+    copied, and RowBlocks are never held whole.
+
+    References
+    ----------
+    .. [1] K. Pearson, "On Lines and Planes of Closest Fit to Systems of Points in Space", Philosophical
+       Magazine 2(11), 1901.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from embedding_core.subspace.pca import PCA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PCA(n_components=2).fit(X).explained_variance_ratio_.round(3)
+    array([0.925, 0.053])
+    """
+
+    _supervised: ClassVar[bool] = False
+    _directions: ClassVar[str] = "in which items vary"
+
+    def __init__(self, *, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the projection.
+
+        Parameters
+        ----------
+        X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
+        y : array-like of shape (n,) or (n, K), optional
+            Labels, -1 for unlabelled; they decide on the number of components alone, where that is None.
+
+        Returns
+        -------
+        self
+        """
+        X, target = self._check_inputs(X, y)
+        space = self._decompose(X, self._n_columns(target, min(X.shape)))
+        r = self._n_columns(target, space.rank)
+        self.mean_ = space.mean
+        self.explained_variance_ratio_ = space.values[:r] / space.total
+        return self._store(X, target, Solution(space.axes(r), space.values[:r] / (X.shape[0] - 1)))
+
+    def _decompose(self, X: Any, r: int) -> PrincipalSpace:
+        found = leading_space(X, r) if sp.issparse(X) and r * _LANCZOS_SHARE <= min(X.shape) else None
+        return principal_space(X) if found is None else found

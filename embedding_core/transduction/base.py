@@ -1,0 +1,177 @@
+"""What every method here shares: the graph, input checks, the choice of sigma, what a fit leaves behind."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_consistent_length, validate_data
+
+from embedding_core.affinity import (
+    GRAPHS,
+    check_given_graph,
+    check_sigma_choice,
+    choose_sigma,
+    graph_family,
+)
+from embedding_core.checks import SCALE_ITEMS, check_choice, check_count, refuse_numbers
+from embedding_core.discriminant.graph_embedding import micro_f1
+from embedding_core.errors import InvalidInput
+from embedding_core.folds import stratified_folds
+from embedding_core.graphs import graph_components
+from embedding_core.labels import Indicator, as_indicator
+from embedding_core.neighbors import decide_labels
+from embedding_core.transduction.decisions import is_exclusive
+
+CV_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Raw result `F` and `scores` in [0, 1] of all items, both (n, K); `reached` (n,) by some label."""
+
+    F: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    reached: NDArray[np.bool_]
+
+
+class GraphMethod(BaseEstimator):
+    """Base of estimators that work on a graph of all items, given or built from X.
+
+    `_legal` declares the legal values of their parameters of choice. `_fold_labels` says what labels the
+    method gives to some items, for the choice of sigma.
+    """
+
+    _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {"graph": GRAPHS}
+    graph: str
+    n_neighbors: int
+    sigma: float | str
+
+    def _check_items(self, X: Any, reset: bool) -> Any:
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        except ValueError as error:
+            raise refuse_numbers(error, SCALE_ITEMS) from error
+
+    def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
+        """Validate parameters, items and labels, in this order."""
+        self._check_parameters()
+        X = self._check_items(X, reset=True)
+        target = as_indicator(y)
+        try:
+            check_consistent_length(X, target.Y)
+        except ValueError as error:
+            raise InvalidInput(f"{error}; X and y must have one row for each item.") from error
+        self.classes_ = target.classes
+        return X, target
+
+    def _check_parameters(self) -> None:
+        for name, legal in self._legal.items():
+            check_choice(name, getattr(self, name), legal)
+        check_count("n_neighbors", self.n_neighbors)
+        check_sigma_choice(self.sigma)
+
+    def _affinity(self, X: Any, target: Indicator, affinity: Any) -> Any:
+        """W of all items; sets `sigma_`, None where the graph was given."""
+        if affinity is not None:
+            self.sigma_ = None
+            return check_given_graph(affinity, X.shape[0])
+        family = graph_family(X, self.graph, self.n_neighbors)
+        self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._cv_score(X, W, target))
+        return family.weigh(self.sigma_)
+
+    def _cv_score(self, X: Any, W: Any, target: Indicator) -> float:
+        """Mean micro-F1 over folds of the labelled items, each hidden in turn."""
+        n_splits = min(CV_FOLDS, int(target.labelled.sum()))
+        return float(
+            np.mean(
+                [
+                    micro_f1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
+                    for _, test in stratified_folds(target.Y, n_splits, seed=0)
+                ]
+            )
+        )
+
+    def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class Transducer(GraphMethod):
+    """Base of the methods that answer for all items of their fit.
+
+    Subclasses give `_answer`, and keep what else they need in `_remember`.
+    """
+
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+        """Label the unlabelled items.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+            All items, labelled or not.
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items. Where given, `graph` and `sigma` play no part,
+            `n_neighbors` for new items alone.
+
+        Returns
+        -------
+        self
+        """
+        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        X, target = self._check_inputs(X, y)
+        W = self._affinity(X, target, affinity)
+        answer = self._answer(W, target)
+        warn_of_unreached(W, answer.reached)
+        self._remember(X, answer)
+        self.label_distributions_, self.transduction_scores_ = answer.F, answer.scores
+        self.transduction_ = self._decide(answer.scores)
+        return self
+
+    def _answer(self, W: Any, target: Indicator) -> Answer:
+        raise NotImplementedError
+
+    def _remember(self, X: Any, answer: Any) -> None:
+        """Set further fitted attributes."""
+
+    def _decide(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+        """Classes (m,) with the best score, or labels (m, K) in 0/1 with a score above one half."""
+        labels = decide_labels(scores, not self.multi_label_)
+        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+
+    def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
+        return decide_labels(self._answer(W, seen).scores[rows], is_exclusive(seen))
+
+
+def reached_items(W: Any, labelled: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Items (n,) that a path links with a labelled one; labelled ones are."""
+    found = graph_components(W)
+    return np.isin(found.labels, np.unique(found.labels[labelled]))
+
+
+def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
+    """Warn where parts of the graph hold no labelled item, or hang on links too weak to count."""
+    if reached.all():
+        return
+    sizes = np.sort(np.bincount(graph_components(W).labels[~reached]))[::-1]
+    sizes = sizes[sizes > 0]
+    listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
+    warnings.warn(
+        f"No label reaches {int((~reached).sum())} of {len(reached)} items, in parts of the graph of sizes "
+        f"{listed}; they get the proportions of the labels among the labelled items. Label items there, or "
+        "link them: a larger n_neighbors or sigma, or more edges in the affinity.",
+        stacklevel=3,
+    )

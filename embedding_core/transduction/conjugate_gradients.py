@@ -1,0 +1,91 @@
+"""Conjugate gradients for many right-hand sides at once, with the diagonal as preconditioner."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.errors import InvalidInput
+
+TOLERANCE = 1e-10
+"""Largest residual of an equation, relative to its diagonal entry and the largest unknown."""
+
+_MAX_RESTARTS = 10
+_MIN_STEPS = 1000
+Apply = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def solve_columns(
+    apply: Apply,
+    diagonal: NDArray[np.float64],
+    B: NDArray[np.float64],
+    start: NDArray[np.float64],
+    tolerance: float = TOLERANCE,
+) -> NDArray[np.float64]:
+    """Solve A_k x_k = b_k, one symmetric positive definite system a column.
+
+    Parameters
+    ----------
+    apply : callable
+        (n, K) to (n, K), column k multiplied by A_k. The A_k may differ in a shift of the diagonal.
+    diagonal : ndarray of shape (n, K) or (n, 1)
+        Diagonals of the A_k.
+    B, start : ndarrays of shape (n, K)
+        Right-hand sides and first guess. What the equations hardly decide, as a part of a graph that hangs on
+        a link of weight 1e-12, stays near the guess.
+    tolerance : float
+        The residual itself, not its recurrence, is held to |b - A x|_i <= tolerance a_ii max|x| for all i. An
+        item of small degree counts as much as any other.
+    """
+    X = np.array(np.broadcast_to(start, B.shape), dtype=np.float64)
+    steps_left = max(_MIN_STEPS, 10 * len(B))
+    for _ in range(_MAX_RESTARTS):
+        R = B - apply(X)
+        if not _open(R, diagonal, X, tolerance).any():
+            return X
+        steps_left -= _descend(apply, diagonal, R, X, tolerance, steps_left)
+        if steps_left <= 0:
+            break
+    if not _open(B - apply(X), diagonal, X, tolerance).any():
+        return X
+    raise InvalidInput(
+        "Conjugate gradients did not converge: the graph is a long chain, or the weights of its links differ "
+        "by too much. Give a graph with more links (a larger n_neighbors) or a larger sigma."
+    )
+
+
+def _open(
+    R: NDArray[np.float64], diagonal: NDArray[np.float64], X: NDArray[np.float64], tolerance: float
+) -> NDArray[np.bool_]:
+    """Columns whose residual is too large."""
+    if not len(R):
+        return np.zeros(R.shape[1], dtype=bool)
+    return (abs(R) / diagonal).max(axis=0) > tolerance * abs(X).max(axis=0)
+
+
+def _descend(
+    apply: Apply,
+    diagonal: NDArray[np.float64],
+    R: NDArray[np.float64],
+    X: NDArray[np.float64],
+    tolerance: float,
+    max_steps: int,
+) -> int:
+    """Improve X in place until the recurrence of the residual is small everywhere; return the steps taken."""
+    Z = R / diagonal
+    P, rz = Z.copy(), np.einsum("ik,ik->k", R, Z)
+    for step in range(1, max_steps + 1):
+        A_P = apply(P)
+        curvature = np.einsum("ik,ik->k", P, A_P)
+        # a column that is solved, to rounding, does not move any more
+        length = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+        X += length * P
+        R -= length * A_P
+        if not _open(R, diagonal, X, tolerance / 2).any():
+            return step
+        Z = R / diagonal
+        rz_next = np.einsum("ik,ik->k", R, Z)
+        P *= np.divide(rz_next, rz, out=np.zeros_like(rz), where=rz > 0)
+        P += Z
+        rz = rz_next
+    return max_steps

@@ -1,0 +1,127 @@
+"""From what a graph method finds to scores in [0, 1], where more than one half means yes.
+
+A share f_ik in [0, 1] says how much of what reaches item i speaks for label k, the rest 1 - f_ik speaks
+against it. Each rule weighs the two sides with a_k and b_k: the score is a f / (a f + b (1 - f)). Where every
+labelled item has exactly one class, a class stands against the best other one, a_k f_k / (a_k f_k +
+max a_j f_j over j != k), which is above one half for the best class alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from embedding_core.labels import Indicator
+
+DECISIONS: Mapping[str, str] = {
+    "half": "yes where the share is above one half: a = b = 1",
+    "mass": "class mass normalisation, Eq. 9 of Zhu, Ghahramani and Lafferty: the summed shares for and "
+    "against a label are brought to its proportions among the labelled items",
+    "prior": "yes for the items with the largest shares, the same part of the unlabelled items as has the "
+    'label among the labelled ones; where every item has exactly one class the same as "mass"',
+}
+"""Legal rules and what they do."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Weights for (`yes`, a) and against (`no`, b) labels, (K,); `exclusive`: exactly one class an item."""
+
+    yes: NDArray[np.float64]
+    no: NDArray[np.float64]
+    exclusive: bool
+
+    def scores(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores (m, K) of shares (m, K); where neither side has any weight the share itself stands."""
+        support = self.yes * share
+        whole = support + (_best_other(support) if self.exclusive else self.no * (1 - share))
+        return np.divide(support, whole, out=share.copy(), where=whole > 0)
+
+
+def is_exclusive(target: Indicator) -> bool:
+    """Whether every labelled item has exactly one label."""
+    return bool((target.Y[target.labelled].sum(axis=1) == 1).all())
+
+
+def label_shares(target: Indicator) -> NDArray[np.float64]:
+    """Part of the labelled items that has each label, (K,)."""
+    return target.Y[target.labelled].mean(axis=0, dtype=np.float64)
+
+
+def make_rule(decision: str, share: NDArray[np.float64], target: Indicator) -> Rule:
+    """Fit the weights of a rule.
+
+    Parameters
+    ----------
+    decision : {"half", "mass", "prior"}
+        See `DECISIONS`.
+    share : ndarray of shape (m, K)
+        Shares of the items to decide.
+    target : Indicator
+        Labels of the fit; their proportions are the prior.
+    """
+    q, exclusive = label_shares(target), is_exclusive(target)
+    ones = np.ones(len(q))
+    if decision == "half" or not len(share):
+        return Rule(ones, ones, exclusive)
+    if decision == "prior" and not exclusive:
+        cut = prior_cuts(share, q)
+        return Rule(1 - cut, cut, exclusive)
+    mass = share.mean(axis=0)
+    return Rule(_ratio(q, mass), _ratio(1 - q, 1 - mass), exclusive)
+
+
+def prior_cuts(share: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cut of each column such that as near to q_k of its entries as can be lie above, half-way in the gap."""
+    cuts = np.empty(len(q))
+    for k, column in enumerate(share.T):
+        values, counts = np.unique(column, return_counts=True)
+        above = len(column) - np.r_[0, np.cumsum(counts)]
+        gaps = np.r_[0.0, values, 1.0]
+        j = int(np.argmin(abs(above - q[k] * len(column))))
+        cuts[k] = (gaps[j] + gaps[j + 1]) / 2
+    return cuts
+
+
+def balanced_cuts(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Cut of each column with the least e_+ / n_+ + e_- / n_-, wrong decisions over items of either side.
+
+    Half-way in its gap; of equally good cuts the one with the fewest items above. A label that all items
+    have, or none, gets -inf or inf.
+    """
+    cuts = np.empty(Y.shape[1])
+    for k, positive in enumerate(Y.T == 1):
+        n_yes, n_no = int(positive.sum()), int((~positive).sum())
+        if not (n_yes and n_no):
+            cuts[k] = -np.inf if n_yes else np.inf
+            continue
+        order = np.argsort(scores[:, k], kind="stable")
+        values, hits = scores[order, k], positive[order]
+        missed = np.r_[0, np.cumsum(hits)] / n_yes
+        kept_out = np.r_[0, np.cumsum(~hits)] / n_no
+        error = missed + 1 - kept_out
+        error[:-1][np.r_[True, np.diff(values) == 0]] = np.inf  # no cut below all items, nor between equals
+        j = len(values) - int(np.argmin(error[::-1]))
+        cuts[k] = (values[j - 1] + values[min(j, len(values) - 1)]) / 2
+    return cuts
+
+
+def logistic_scores(
+    F: NDArray[np.float64], cuts: NDArray[np.float64], width: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """1 / (1 + exp(-(F - cut) / width)), column by column; 0 or 1 where the cut is infinite."""
+    return expit((F - cuts) / np.where(width > 0, width, 1.0))
+
+
+def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Largest entry of the row among the other columns; 0 where there are none."""
+    if support.shape[1] == 1:
+        return np.zeros_like(support)
+    second, best = np.partition(support, -2, axis=1)[:, -2:].T[:, :, None]
+    return np.where(support == best, second, best)
+
+
+def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

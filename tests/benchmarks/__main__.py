@@ -1,0 +1,81 @@
+"""Every benchmark, one after the other, and their results as Markdown tables.
+
+    python -m tests.benchmarks [--quick] [--only NAME ...]
+
+Each runs in a process of its own, so that its peak memory is its own. What they print goes to stderr while
+they run; the tables go to stdout at the end. --quick takes small sizes, to see that all works: the bars are
+set for the full ones and are not judged. The whole takes some 40 minutes on two cores.
+"""
+
+import argparse
+import contextlib
+import inspect
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+
+from tests.benchmarks.table import Row, markdown, peak_bytes
+
+SECTIONS = {
+    "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml"),
+    "Features of images": ("features",),
+    "Unchanged second run": ("second_run",),
+}
+NAMES = [name for names in SECTIONS.values() for name in names]
+
+
+def measure_here(name: str, quick: bool) -> list[Row]:
+    """Rows of one benchmark; where it gives no peak memory, that of this process."""
+    measure = import_module(f"tests.benchmarks.bench_{name}").measure
+    options = {"quick": True} if quick and "quick" in inspect.signature(measure).parameters else {}
+    with contextlib.redirect_stdout(sys.stderr):
+        rows = measure(**options)
+    return [(*row[:3], row[3] or f"{peak_bytes() / 1e6:.0f} MB") for row in rows]
+
+
+def measure_apart(name: str, quick: bool) -> list[Row]:
+    """The same in a process of its own; a row that says so where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", "tests.benchmarks", "--rows", str(file), "--only", name]
+        done = subprocess.run([*command, *(["--quick"] if quick else [])], check=False)
+        if done.returncode:
+            return [(name, "", f"failed with code {done.returncode}, see above", "")]
+        return [tuple(row) for row in json.loads(file.read_text(encoding="utf-8"))]
+
+
+def run_all(names: list[str], quick: bool) -> None:
+    """Run benchmarks, then print a table a section."""
+    found: dict[str, list[Row]] = {}
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}] {name} ...", file=sys.stderr, flush=True)
+        started = time.perf_counter()
+        found[name] = measure_apart(name, quick)
+        seconds = time.perf_counter() - started
+        print(f"[{number}/{len(names)}] {name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    for title, members in SECTIONS.items():
+        rows = [row for name in members for row in found.get(name, [])]
+        if rows:
+            print(f"### {title}\n\n{markdown(rows, judged=not quick)}\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
+    parser.add_argument("--only", nargs="+", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    names = given.only or NAMES
+    if given.rows:
+        rows = measure_here(names[0], given.quick)
+        given.rows.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        run_all(names, given.quick)
+
+
+if __name__ == "__main__":
+    main()

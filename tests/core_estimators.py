@@ -1,0 +1,95 @@
+"""The public estimators of embedding_core and one problem for all of them, for the tests of their contract.
+
+`python -m tests.core_estimators FILE` fits them all and leaves the results in FILE, for tests that compare
+processes and numbers of threads.
+"""
+
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from embedding_core import DLE, LPSSVM, MLDA, SLEML, DiscriminativeProjections, MultiLabelDLE
+from embedding_core.labels import as_indicator
+from tests.synthetic import multi_label, single_label
+
+ESTIMATORS: dict[str, Any] = {
+    "MLDA": MLDA(),
+    "DLE": DLE(),
+    "MultiLabelDLE": MultiLabelDLE(),
+    "DiscriminativeProjections": DiscriminativeProjections(),
+    "DiscriminativeProjections-rbf": DiscriminativeProjections(kernel="rbf"),
+    "SLEML": SLEML(),
+    "SLEML-nystrom": SLEML(out_of_sample="nystrom"),
+    "SLEML-kernel_ridge": SLEML(out_of_sample="kernel_ridge"),
+    "LPSSVM-linear": LPSSVM(kernel="linear", n_components=3),
+    "LPSSVM-rbf": LPSSVM(n_components=3),
+}
+NAMES = list(ESTIMATORS)
+WITH_GRAPH = [name for name in NAMES if name != "MLDA"]
+TRANSFORMERS = [name for name in NAMES if not name.startswith("LPSSVM")]
+SEVERAL_LABELS = [name for name in NAMES if name != "DLE"]
+LINEAR = [name for name in NAMES if not name.endswith(("rbf", "nystrom", "kernel_ridge"))]
+
+
+def fresh(name: str, **parameters: Any) -> Any:
+    """An estimator that is not fitted."""
+    return clone(ESTIMATORS[name]).set_params(**parameters)
+
+
+def partly_labelled(
+    n: int = 60, p: int = 7, seed: int = 0, noise: float = 2.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Items of four classes that overlap, so that neighbours link them all; every third is unlabelled."""
+    X, y = single_label(n, p, seed=seed)
+    y[1::3] = -1
+    return X + np.random.default_rng(seed + 1).normal(scale=noise, size=X.shape), y
+
+
+def label_columns(name: str, n: int = 60) -> np.ndarray:
+    """Labels (n, 4) that the estimator takes, every third row unlabelled."""
+    if name not in SEVERAL_LABELS:
+        return as_indicator(partly_labelled(n)[1]).Y
+    Y = multi_label(n)[1]
+    Y[1::3] = -1
+    return Y
+
+
+def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
+    """All numbers that a fitted estimator gives back."""
+    found = {
+        "embedding": model.embedding_,
+        "eigenvalues": model.eigenvalues_,
+        "transform": model.transform(X),
+    }
+    if hasattr(model, "projection_"):
+        found["projection"] = model.projection_
+    if hasattr(model, "decision_function"):
+        found["decision"] = model.decision_function(X)
+    return found
+
+
+def threaded_problem(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
+    """An estimator and items of a size at which matrix products run in several threads."""
+    small = name in ("DiscriminativeProjections-rbf", "SLEML-kernel_ridge")
+    X, y = partly_labelled(300 if small else 500, 64, noise=8.0)
+    return fresh(name, **({"landmarks": 150} if name == "LPSSVM-rbf" else {})), X / 8, y
+
+
+def threaded_results() -> dict[str, np.ndarray]:
+    """What all estimators give for their `threaded_problem`, and DLE for items with equal distances."""
+    found = {}
+    for name in NAMES:
+        model, X, y = threaded_problem(name)
+        for part, values in outputs(model.fit(X, y), X[:40] + 0.1).items():
+            found[f"{name} {part}"] = values
+    X = np.random.default_rng(0).integers(0, 3, size=(2000, 20)).astype(np.float64)
+    found["equal distances"] = DLE(n_components=1).fit(X, np.arange(2000) % 2).embedding_
+    return found
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    np.savez(sys.argv[1], **threaded_results())

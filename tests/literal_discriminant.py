@@ -1,0 +1,41 @@
+"""DLE as printed, for the tests: p x p and n x n matrices, item by item, and graphs to go with it."""
+
+import numpy as np
+
+from embedding_core.graphs import build_knn_graph
+from embedding_core.labels import label_correlation
+from tests.synthetic import literal_laplacian, literal_scatter, positive_power
+
+
+def connected_graph(X):
+    """Four nearest neighbours, and a weak chain that holds the items together."""
+    chain = np.diag(np.full(len(X) - 1, 0.05), 1)
+    return build_knn_graph(X, 4).toarray() + chain + chain.T
+
+
+def half_labelled(make, shape, **kwargs):
+    """Items with every second label hidden, and a connected graph."""
+    X, Y = make(*shape, **kwargs)
+    Y[1::2] = -1
+    return X, Y, connected_graph(X)
+
+
+def literal_dle(X, Z, W):
+    """U, F, G and eigenvalues of Eq. 1-2, and the matrix of Eq. 2; Z is zero for unlabelled items."""
+    S_b, S_w, _ = literal_scatter(X, Z)
+    A_root, S_root = positive_power(X.T @ literal_laplacian(W) @ X, -0.5), positive_power(S_w, -0.5)
+    M = A_root @ S_root @ S_b @ S_root @ A_root
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    U = vectors[:, ::-1][:, : Z.shape[1] - 1]
+    return {"u": U, "f": A_root @ U, "g": S_root @ A_root @ U}, values[::-1][: U.shape[1]], M
+
+
+def literal_label_graph(X, Y, correlation, weight=None):
+    """W_L of Eq. 18 and 19 as an n x n matrix, unlabelled items initialised by 1NN, and these labels."""
+    labelled, filled = Y[:, 0] >= 0, Y.copy()
+    for i in np.flatnonzero(~labelled):
+        nearest = min(np.flatnonzero(labelled), key=lambda j: ((X[i] - X[j]) ** 2).sum())
+        filled[i] = Y[nearest]
+    C = label_correlation(Y if correlation == "train" else filled, weight)
+    unit = filled / np.maximum(np.linalg.norm(filled, axis=1, keepdims=True), 1)
+    return unit @ C @ unit.T, filled
