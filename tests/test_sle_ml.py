@@ -102,6 +102,7 @@ def test_balance_zero_puts_each_label_set_on_one_point():
     assert len(np.unique(model.embedding_, axis=0)) == S
 
 
+@pytest.mark.filterwarnings("ignore:All")
 def test_two_labels_lie_between_their_classes():
     """Fig. 5 of the paper."""
     Y = np.repeat([[1, 0], [1, 1], [0, 1]], 10, axis=0)
