@@ -55,7 +55,8 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
     feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
     graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
     labels = execute(correlation.stage(manifest, workspace))
-    data = embedding.Data(manifest, feats, graph, scale)
+    edges_given = affinity.resolve_graph(config.affinity, config.source) == "given"
+    data = embedding.Data(manifest, feats, graph, scale, edges_given)
     chosen = chosen_methods(config, ingest.has_single_labels(manifest, workspace.store))
     compared = compared_methods(config, chosen)
     fitted = {

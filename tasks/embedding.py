@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
 
 
+# The scale that methods give their features themselves.
+_OWN_SCALE = "zscore"
 # Parameters by which a method builds a graph of its own.
 _OWN_GRAPH = {"graph", "n_neighbors", "sigma", "tau"}
 
 
 @dataclass(frozen=True)
 class Data:
-    """References to what every method is fitted on."""
+    """References to what every method is fitted on.
+
+    `scale` is how methods see the features, and how the graph saw them unless its edges were given.
+    """
 
     manifest: ArtifactRef | None
     features: ArtifactRef | None
     affinity: ArtifactRef | None
     scale: str
+    edges_given: bool = False
 
     def inputs(self, uses_graph: bool, store: Store) -> dict[str, str | None]:
         """Digests of the inputs of a method; the graph only where the method uses it."""
@@ -54,7 +60,7 @@ def stage(
             "scale": data.scale,
             **annotation.model_dump(mode="json"),
         },
-        inputs=data.inputs(takes_graph(name, params), workspace.store),
+        inputs=data.inputs(takes_graph(name, params, data), workspace.store),
         produce=lambda: _embed(made, params, annotation, data, workspace),
         holds=lambda ref: load_model_payload(ref, workspace.store) is not None,
     )
@@ -69,14 +75,21 @@ def model_stage(name: str, params: Mapping[str, Any], data: Data, workspace: Wor
         variant=name,
         code=(method.module, "embedding_core.annotator"),
         params={"method": method_settings(name, params), "scale": method.input_scale(data.scale)},
-        inputs=data.inputs(takes_graph(name, params), workspace.store),
+        inputs=data.inputs(takes_graph(name, params, data), workspace.store),
         produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace)[0]),
     )
 
 
-def takes_graph(name: str, params: Mapping[str, Any]) -> bool:
-    """Whether a method is given the run's graph; one that is told how to build its own is not."""
-    return get_method(name).uses_graph and not _OWN_GRAPH & params.keys()
+def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
+    """Whether a method is given the run's graph.
+
+    One that is told how to build its own is not; nor is one that scales the features itself, where the run's
+    graph was built on features of another scale.
+    """
+    method = get_method(name)
+    if not method.uses_graph or _OWN_GRAPH & params.keys():
+        return False
+    return not method.own_scaling or data.edges_given or data.scale == _OWN_SCALE
 
 
 def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,7 +119,7 @@ def _fit(
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params) else None
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
     labelled = int((dataset.Y >= 0).all(axis=1).sum())
     annotator = Annotator(
         method=name,

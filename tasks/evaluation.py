@@ -31,7 +31,7 @@ def stage(
             "scale": method.input_scale(data.scale),
             **settings.model_dump(mode="json", include=used),
         },
-        inputs=data.inputs(takes_graph(name, params), workspace.store),
+        inputs=data.inputs(takes_graph(name, params, data), workspace.store),
         produce=lambda: _evaluate(name, params, settings, data, workspace),
     )
 
@@ -51,7 +51,7 @@ def _evaluate(
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params) else None
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
     folds = stratified_folds(dataset.Y, settings.folds, settings.seed)
     smallest = min(len(train) for train, _ in folds)
     n_neighbors = [

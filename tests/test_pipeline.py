@@ -24,6 +24,7 @@ from storage.schemas import (
 )
 from storage.store import Store
 from tasks.dataset import load_dataset, load_features, load_graph, part_refs
+from tasks.embedding import Data, takes_graph
 from tasks.evaluation import load_scores
 from tasks.report import write_report
 from tasks.reporter import Reporter
@@ -319,3 +320,18 @@ def test_a_warning_is_told_once_a_run_whatever_stages_repeat_it(tmp_path, recwar
         run_stage(Stage("embedding", (), {}, {}, produce, variant), workspace)
     assert reporter.lines == ["  warning: the graph has 2 components; raise n_neighbors"]
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "scale", "edges_given", "expected"),
+    [
+        ("multilabel_dle", {}, "none", False, True),
+        ("multilabel_dle", {"n_neighbors": 5}, "none", False, False),
+        ("mlda", {}, "none", True, False),
+        ("lapsvm", {}, "none", False, False),
+        ("lapsvm", {}, "zscore", False, True),
+        ("lapsvm", {}, "none", True, True),
+    ],
+)
+def test_a_method_is_given_the_graph_only_where_it_fits(name, params, scale, edges_given, expected):
+    assert takes_graph(name, params, Data(None, None, None, scale, edges_given)) == expected

@@ -73,6 +73,7 @@ ENTRIES = (
         multi_label=True,
         uses_graph=True,
         cost="n m^2 + m^3 + K m^2, m landmarks",
-        defaults={"landmarks": "auto"},
+        defaults={"landmarks": "auto", "input_scale": "zscore"},
+        own_scaling=True,
     ),
 )
