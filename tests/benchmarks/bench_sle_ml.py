@@ -1,6 +1,6 @@
 """SLEML against scikit-learn's SpectralEmbedding on the same graph: speed, exactness, memory.
 
-    python -m tests.benchmarks.bench_sle_ml [--quick] [--rounds 3] [--skip-million]
+    python -m tests.benchmarks.bench_sle_ml [--quick] [--rounds 3] [--million-only]
 
 Every round runs each method once, one after the other; a line shows the median over the rounds of ratios of
 processor time within a round, which other programs on the machine disturb least. `residual` is the largest
@@ -11,7 +11,7 @@ installed.
 
 import argparse
 import importlib.util
-import resource
+import json
 import subprocess
 import sys
 import tempfile
@@ -28,6 +28,7 @@ from sklearn.manifold import SpectralEmbedding
 from embedding_core.eigenmaps.combined_graph import CombinedGraph, build_half_knn_graph, find_label_sets
 from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.graphs import graph_components
+from tests.benchmarks.table import Row, markdown, peak_bytes
 
 R, K = 20, 20
 
@@ -56,7 +57,9 @@ def residual(graph: CombinedGraph, Z: np.ndarray) -> tuple[float, float]:
     return float(np.linalg.norm(M_U - U * theta, axis=0).max()), float((1 - theta).sum())
 
 
-def measure(runs: dict[str, Callable[[], np.ndarray]], rounds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def time_rounds(
+    runs: dict[str, Callable[[], np.ndarray]], rounds: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     results = {}
     for _ in range(rounds):
@@ -69,7 +72,8 @@ def measure(runs: dict[str, Callable[[], np.ndarray]], rounds: int) -> tuple[dic
     return {name: np.array(values) for name, values in seconds.items()}, results
 
 
-def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds: int) -> None:
+def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds: int) -> list[Row]:
+    """A row for each solver of scikit-learn."""
     X, y = clusters(n, 6, pieces)
     W = build_half_knn_graph(X, 10)
     c = len(graph_components(W).sizes)
@@ -80,11 +84,12 @@ def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds:
     }
     for solver in solvers:
         runs[solver] = lambda solver=solver: spectral_embedding(W, solver)  # type: ignore[misc]
-    seconds, results = measure(runs, rounds)
+    seconds, results = time_rounds(runs, rounds)
     sets = find_label_sets(np.eye(K, dtype=np.int8)[y]) if balance < 1 else None
     ours = residual(CombinedGraph(balance * W, sets, 1 - balance), results["SLEML"])
     print(f"\n{title}: n = {n}, {W.nnz // 2} edges, {c} components, λ = {balance}, {r} vectors")
     print(f"  SLEML   {np.median(seconds['SLEML']):7.2f} s  residual {ours[0]:.0e}  sum of μ {ours[1]:.6f}")
+    rows = []
     for solver in solvers:
         theirs = residual(CombinedGraph(W), results[solver])
         ratio = float(np.median(seconds[solver] / seconds["SLEML"]))
@@ -92,6 +97,9 @@ def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds:
             f"  {solver:7} {np.median(seconds[solver]):7.2f} s  residual {theirs[0]:.0e}  sum of μ "
             f"{theirs[1]:.6f}  SLEML x{ratio:.2f} faster, bar {bar}: {'ok' if ratio >= bar else 'MISSED'}"
         )
+        work = f"SLEML, n = {n:,}, λ = {balance:g}, {title}, against `SpectralEmbedding` with {solver}"
+        rows.append((work, f"at least {bar:g}x", f"{ratio:.2f}x", ""))
+    return rows
 
 
 def make_million(folder: Path, n: int, k: int) -> None:
@@ -101,56 +109,67 @@ def make_million(folder: Path, n: int, k: int) -> None:
     np.savez(folder / "items.npz", X=X.astype(np.float32), y=y)
 
 
-def solve_million(folder: Path) -> None:
+def solve_million(folder: Path, balance: float) -> None:
+    """Fit in this process and leave the row of the table in the folder."""
     W = sp.csr_array(sp.load_npz(folder / "W.npz"))
     items = np.load(folder / "items.npz")
     X, y = items["X"], items["y"]
-    del items
-    for balance, r in ((0.9, K - 1), (1.0, R)):
-        start, processor = time.perf_counter(), time.process_time()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = SLEML(balance=balance, n_components=r, n_neighbors=10).fit(X, y, affinity=W)
-        wall, processor = time.perf_counter() - start, time.process_time() - processor
-        unit = 2**30 if sys.platform == "darwin" else 2**20
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-        print(
-            f"  n = {len(y)}, {W.nnz // 2} edges, λ = {balance}, {r} vectors: {wall:.0f} s "
-            f"({processor:.0f} s of processor), μ up to {model.eigenvalues_[-1]:.4f}, peak {peak:.2f} GB, "
-            f"bar 3: {'ok' if peak < 3 else 'MISSED'}",
-            flush=True,
-        )
+    r = R if balance == 1 else K - 1
+    wall, processor = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        SLEML(balance=balance, n_components=r, n_neighbors=10).fit(X, y, affinity=W)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    work = f"SLEML, n = {len(y):,}, {W.nnz / 2e6:.1f} M edges, λ = {balance:g}, {r} vectors"
+    took = f"{wall:.0f} s ({processor:.0f} s of processor)"
+    row = (work, "completes; peak below 3 GB", took, f"{peak_bytes() / 1e9:.2f} GB")
+    print("  " + ", ".join(row), flush=True)
+    (folder / "row.json").write_text(json.dumps(row), encoding="utf-8")
+
+
+def measure_million(balances: tuple[float, ...] = (0.9, 1.0), seconds: float = 1800) -> list[Row]:
+    """The graph of a million items, made once; each fit in a process of its own, given up after a while."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "tests.benchmarks.bench_sle_ml"]
+        subprocess.run([*command, "--make", folder, "1000000", "27"], check=True)
+        for balance in balances:
+            try:
+                subprocess.run([*command, "--solve", folder, str(balance)], check=True, timeout=seconds)
+                rows.append(tuple(json.loads((Path(folder) / "row.json").read_text(encoding="utf-8"))))
+            except subprocess.TimeoutExpired:
+                work = f"SLEML, n = 1,000,000, λ = {balance:g}"
+                rows.append((work, "completes; peak below 3 GB", f"not done after {seconds:.0f} s", ""))
+    return rows
+
+
+def measure(quick: bool = False, rounds: int = 3) -> list[Row]:
+    """Rows of the benchmark table."""
+    n, rounds = (6_000, 1) if quick else (60_000, rounds)
+    rows = compare("connected", n, 1, 1.0, 3.0, rounds)
+    rows += compare("connected, with labels", n, 1, 0.9, 3.0, rounds)
+    rows += compare("five components", n, 5, 1.0, 1.5, rounds)
+    rows += compare("41 components", n, 41, 1.0, 1.5, rounds)
+    rows += compare("41 components, with labels", n, 41, 0.9, 1.5, rounds)
+    return rows if quick else rows + measure_million()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="6,000 items, one round, no million")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--skip-million", action="store_true")
     parser.add_argument("--million-only", action="store_true")
     parser.add_argument("--make", nargs=3, metavar=("FOLDER", "N", "NEIGHBORS"), help=argparse.SUPPRESS)
-    parser.add_argument("--solve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--solve", nargs=2, metavar=("FOLDER", "BALANCE"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.make:
         make_million(Path(arguments.make[0]), int(arguments.make[1]), int(arguments.make[2]))
-        return
-    if arguments.solve:
-        solve_million(arguments.solve)
-        return
-    n, rounds = (6_000, 1) if arguments.quick else (60_000, arguments.rounds)
-    if not arguments.million_only:
-        compare("connected", n, 1, 1.0, 3.0, rounds)
-        compare("connected, with labels", n, 1, 0.9, 3.0, rounds)
-        compare("five components", n, 5, 1.0, 1.5, rounds)
-        compare("41 components", n, 41, 1.0, 1.5, rounds)
-        compare("41 components, with labels", n, 41, 0.9, 1.5, rounds)
-    if arguments.quick or arguments.skip_million:
-        return
-    print("\na million items, fresh process:", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "tests.benchmarks.bench_sle_ml"]
-        subprocess.run([*command, "--make", folder, "1000000", "27"], check=True)
-        subprocess.run([*command, "--solve", folder], check=True)
+    elif arguments.solve:
+        solve_million(Path(arguments.solve[0]), float(arguments.solve[1]))
+    elif arguments.million_only:
+        print(markdown(measure_million()))
+    else:
+        print(markdown(measure(arguments.quick, arguments.rounds), judged=not arguments.quick))
 
 
 if __name__ == "__main__":
