@@ -1,6 +1,7 @@
 """A stage: enough to name its artefact before anything is computed, and the function that computes it."""
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -117,8 +118,11 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
     """
     recipe = stage.recipe()
     produce = stage.anew if force and stage.anew else stage.produce
+    begun = time.perf_counter()
     found = None if force else workspace.store.find(recipe, verify=True)
-    if found is not None and not stage.holds(found):
+    if found is not None:
+        if stage.holds(found):
+            return Outcome(found, True, time.perf_counter() - begun)
         force = True
     try:
         with _warnings_as_news(workspace.reporter):

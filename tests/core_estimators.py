@@ -18,6 +18,7 @@ from tests.synthetic import multi_label, single_label
 ESTIMATORS: dict[str, Any] = {
     "MLDA": MLDA(),
     "DLE": DLE(),
+    "DLE-balanced": DLE(objective="balanced"),
     "MultiLabelDLE": MultiLabelDLE(),
     "DiscriminativeProjections": DiscriminativeProjections(),
     "DiscriminativeProjections-rbf": DiscriminativeProjections(kernel="rbf"),
@@ -29,8 +30,7 @@ ESTIMATORS: dict[str, Any] = {
 }
 NAMES = list(ESTIMATORS)
 WITH_GRAPH = [name for name in NAMES if name != "MLDA"]
-TRANSFORMERS = [name for name in NAMES if not name.startswith("LPSSVM")]
-SEVERAL_LABELS = [name for name in NAMES if name != "DLE"]
+SEVERAL_LABELS = [name for name in NAMES if not name.startswith("DLE")]
 LINEAR = [name for name in NAMES if not name.endswith(("rbf", "nystrom", "kernel_ridge"))]
 
 

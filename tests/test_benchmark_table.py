@@ -30,6 +30,8 @@ from tests.benchmarks.table import markdown, peak_bytes, verdict
         ("peak below 2 GB", "12 s", "2,100 MB", "NO"),
         ("at most 1,000", "999.5", "", "yes"),
         ("flat", "1.0", "", "?"),
+        ("peak below 3 GB", "not done after 1800 s", "210 MB", "NO"),
+        ("", "failed with code 1, see above", "", "NO"),
         ("at least 3", "pyamg is not there", "", "?"),
     ],
 )

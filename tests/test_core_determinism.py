@@ -20,7 +20,11 @@ def results(tmp_path_factory):
     with contextlib.ExitStack() as stack:  # waits for the processes
         processes = {}
         for threads in (1, 2):
-            environment = {**os.environ, **dict.fromkeys(libraries, str(threads))}
+            environment = {
+                **os.environ,
+                **dict.fromkeys(libraries, str(threads)),
+                "OMP_WAIT_POLICY": "PASSIVE",
+            }
             command = [sys.executable, "-m", "tests.core_estimators", str(folder / f"{threads}.npz")]
             processes[threads] = stack.enter_context(subprocess.Popen(command, env=environment))
         with threadpool_limits(1):

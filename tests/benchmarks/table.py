@@ -3,7 +3,8 @@
 A benchmark module gives rows (work, bar, measured, peak), all text. A bar is one clause or several with `;`
 between them, each "at least", "at most" or "below" and a number: "at most 3; peak below 3". A clause with the
 word "peak" is held against the peak, the others in their order against the clauses of what was measured, of
-which the first number counts, or both of "7.1 to 8.0". Numbers with kB, MB and GB are compared as such.
+which the first number counts, or both of "7.1 to 8.0". Numbers with kB, MB and GB are compared as such. What
+"failed" or was "not done" is not reached, whatever its memory.
 """
 
 import re
@@ -29,6 +30,8 @@ def peak_bytes() -> float:
 def verdict(row: Row) -> str:
     """Say "yes" or "NO"; "?" where the bar names no number, or nothing stands against it."""
     _, bar, measured, peak = row
+    if re.search("failed|not done", measured):
+        return "NO"
     found, results = iter(measured.split(";")), []
     for clause in bar.split(";"):
         asked = _CLAUSE.search(clause)
