@@ -1,6 +1,11 @@
 """Fixtures shared by all tests."""
 
 import os
+
+# Test processes run side by side: threads of linear algebra in each would only wait for each other.
+for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_library, "1")
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,11 +66,21 @@ def write_pictures(folder: Path, count: int) -> Path:
     return folder
 
 
+COMMON_CHECKS = "test_common_checks"
+"""scikit-learn's checks of an estimator, some thousand of them: the slow part by name."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
+    """Do not even list the common checks where the slow part is left out: that alone takes seconds."""
+    return [] if name == COMMON_CHECKS and collector.config.option.markexpr == "not slow" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """scikit-learn's common checks, some thousand of them, belong to the slow part."""
+    """Mark the common checks."""
     for item in items:
-        if {"estimator", "check"} <= set(getattr(getattr(item, "callspec", None), "params", ())):
+        if getattr(item, "originalname", None) == COMMON_CHECKS:
             item.add_marker(pytest.mark.slow)
 
 

@@ -48,6 +48,7 @@ def test_ridge_is_that_of_scikit_learn(shape, form, penalty):
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(30, 7), (12, 10), (15, 15), (15, 40)])
 @FORMS
 @pytest.mark.parametrize("penalty", [1e-14, 1e-4, 0.3])

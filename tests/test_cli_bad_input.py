@@ -296,6 +296,7 @@ class TestOddInput:
         found = self.run(command, tmp_path / "t.csv", "--until", "correlation")
         assert [note["message"] for note in found["notes"]] == ["label 'none' is left out: nobody has it"]
 
+    @pytest.mark.slow
     def test_a_class_with_one_member_is_scored(self, command: Command, picture_folder: Path) -> None:
         text = (picture_folder / "labels.csv").read_text()
         (picture_folder / "labels.csv").write_text(text.replace("p00.png,", "p00.png,rare|"))

@@ -11,6 +11,8 @@ from embedding_core import InvalidInput
 from embedding_core.graphs import build_knn_graph
 from tests.core_estimators import NAMES, WITH_GRAPH, fresh, partly_labelled
 
+pytestmark = pytest.mark.slow
+
 LINEAR_FORMS = ["DLE", "DLE-balanced", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"]
 PIECES_MATTER = [name for name in WITH_GRAPH if name not in LINEAR_FORMS]
 """The others place items by their features alone: with p < n pieces of a graph change nothing of that."""

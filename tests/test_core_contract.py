@@ -47,6 +47,7 @@ def test_clone_keeps_parameters_and_nothing_fitted(name):
         np.testing.assert_array_equal(outputs(loaded, X)[part], values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_search_in_a_pipeline_finds_the_dimension_of_the_classes(name):
     X, y = single_label(120)
@@ -55,6 +56,7 @@ def test_search_in_a_pipeline_finds_the_dimension_of_the_classes(name):
     assert search.best_score_ > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEVERAL_LABELS)
 def test_search_in_a_pipeline_with_label_columns_and_a_multi_label_score(name):
     X, Y = multi_label(90)

@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from tests.core_estimators import NAMES, fresh, outputs, partly_labelled, threaded_results
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):

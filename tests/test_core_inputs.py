@@ -20,6 +20,8 @@ from tests.core_estimators import (
     partly_labelled,
 )
 
+pytestmark = pytest.mark.slow
+
 WEIGHTED = [name for name in NAMES if "sample_weight" in inspect.signature(ESTIMATORS[name].fit).parameters]
 FORMS = {
     "frame": pd.DataFrame,

@@ -14,6 +14,8 @@ from tests.core_estimators import (
     partly_labelled,
 )
 
+pytestmark = pytest.mark.slow
+
 # widths of kernels that do not depend on the number of features
 WIDTHS = {"DiscriminativeProjections-rbf": {"gamma": 0.05}, "LPSSVM-rbf": {"theta": 0.05}}
 MOVES_ALONG = [name for name in NAMES if name != "LPSSVM-linear"]

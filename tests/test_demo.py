@@ -93,6 +93,7 @@ def test_unlabelled_cells_are_empty(small: Path) -> None:
     assert [not given for given in read_labels(small).values()].count(True) == 3
 
 
+@pytest.mark.slow
 def test_every_label_has_members_and_strangers(scenes: list[Scene]) -> None:
     for label in LABELS:
         assert 8 <= members(scenes, label) <= 110, label
@@ -144,6 +145,7 @@ def test_light_and_framing_vary(scenes: list[Scene]) -> None:
     assert np.std([np.asarray(s.image).mean() for s in day]) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(48, 48), (50, 120), (171, 49)])
 def test_odd_sizes_are_drawn(size: tuple[int, int]) -> None:
     for index in range(12):

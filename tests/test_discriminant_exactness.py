@@ -128,6 +128,7 @@ def test_tall_items_need_no_n_by_n_matrix(model):
     assert peak_of(lambda: model.fit(X, Y, sparse_chain(n))) < n * n / 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parameters", "matrices"), [({}, 3.7), ({"projection": "g"}, 4.7), ({"objective": "balanced"}, 5.5)]
 )

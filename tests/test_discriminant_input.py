@@ -122,6 +122,7 @@ def test_more_components_than_there_are(model, form):
         type(model)(**{**model.get_params(), "n_components": True}).fit(form(X), y, W)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("p", [3, 80])

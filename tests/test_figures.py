@@ -69,6 +69,7 @@ def scores(n_methods: int, folds: int = 3) -> list[ScoreRow]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("K", "r", "single"), [(2, 1, True), (3, 2, True), (6, 5, False), (40, 9, False), (2, 2, False)]
 )
@@ -79,6 +80,7 @@ def test_every_shape_of_embedding_is_drawn(K: int, r: int, single: bool) -> None
     assert shows(drawn.png, PALETTE[1])
 
 
+@pytest.mark.slow
 def test_the_drawing_follows_the_data() -> None:
     names = ["one dimension", "one class each", "a panel each"]
     captions = [
@@ -91,6 +93,7 @@ def test_the_drawing_follows_the_data() -> None:
     assert "One panel a label" in captions[2]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said() -> None:
     n, K = MAX_POINTS + 500, MAX_LABELS + 3
     shown = view(n, 2)
@@ -109,6 +112,7 @@ def test_a_small_embedding_leaves_nothing_out() -> None:
     assert "most frequent" not in caption
 
 
+@pytest.mark.slow
 def test_one_outlier_does_not_squeeze_the_others() -> None:
     shown, Y = view(300, 2), labels(300, 2, single=True)
     without = draw_embedding(shown, Y, ["a", "b"])
@@ -119,6 +123,7 @@ def test_one_outlier_does_not_squeeze_the_others() -> None:
     assert coloured[0] > 0.8 * coloured[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("r", [0, 1, 2])
 def test_next_to_nothing_is_drawn_too(n: int, r: int) -> None:
@@ -130,6 +135,7 @@ def test_all_unlabelled_is_drawn() -> None:
     assert is_png(draw_embedding(view(20, 2), np.full((20, 3), -1, dtype=np.int8), list("abc")).png)
 
 
+@pytest.mark.slow
 def test_odd_names_are_drawn_without_a_warning() -> None:
     K = len(ODD_NAMES)
     assert is_png(draw_embedding(view(50, 2), labels(50, K), ODD_NAMES).png)
@@ -141,6 +147,7 @@ def test_odd_names_are_drawn_without_a_warning() -> None:
     assert is_png(draw_metrics(scores(2), "macro_f1", titles, set()).png)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [2, 14, 60, 374])
 def test_correlation_of_any_number_of_labels(K: int) -> None:
     drawn = draw_correlation(correlation(K), [f"label {k}" for k in range(K)])
@@ -161,6 +168,7 @@ def test_order_puts_blocks_together() -> None:
     assert np.count_nonzero(np.diff(order)) == 2
 
 
+@pytest.mark.slow
 def test_spectrum_of_few_many_and_negative_eigenvalues() -> None:
     views = {str(r): view(3, r) for r in (1, 12, 200)}
     views["negative"] = EmbeddingView("negative", np.zeros((3, 2)), np.array([0.5, -0.5]))
@@ -169,6 +177,7 @@ def test_spectrum_of_few_many_and_negative_eigenvalues() -> None:
     assert is_png(draw_spectrum({}).png)
 
 
+@pytest.mark.slow
 def test_bars_keep_the_baselines_when_many_methods_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tasks.figures.MAX_BARS", 4)
     heights = [
@@ -194,6 +203,7 @@ def test_same_data_same_bytes_whatever_the_users_settings() -> None:
         assert word not in first
 
 
+@pytest.mark.slow
 def test_threads_do_not_disturb_each_other() -> None:
     C = correlation(5)
     alone = draw_correlation(C, list("abcde")).png
@@ -201,6 +211,7 @@ def test_threads_do_not_disturb_each_other() -> None:
         assert list(pool.map(lambda _: draw_correlation(C, list("abcde")).png, range(3))) == [alone] * 3
 
 
+@pytest.mark.slow
 def test_inputs_are_left_as_they_were() -> None:
     shown, Y, C = view(30, 2), labels(30, 3), correlation(3)
     before = shown.coordinates.copy(), Y.copy(), C.copy()

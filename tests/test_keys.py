@@ -30,6 +30,7 @@ def recipe(**changes: object) -> Recipe:
     return Recipe(**{**BASE, **changes})
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.text(), PLAIN))
 def test_the_order_of_names_does_not_count(value: Mapping[str, object]) -> None:

@@ -62,6 +62,7 @@ def test_operator_is_the_matrix(graph, beta):
     np.testing.assert_allclose(largest[0], np.linalg.eigvalsh(expected)[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["sparse", "dense"])
 @pytest.mark.parametrize("beta", [0.0, 0.3])
 @pytest.mark.parametrize("form", ["dense", "float32", "csr_array", "csr_matrix"])

@@ -25,6 +25,7 @@ def walk_inputs(node: dict) -> list[dict]:
     return [node, *(below for one in node["inputs"] for below in walk_inputs(one))]
 
 
+@pytest.mark.slow
 def test_every_score_leads_back_to_the_bytes_of_the_source(command: Command, picture_folder: Path) -> None:
     made = run(command, picture_folder, *QUICK)
     found = json.loads(command("lineage", "--json").out)
@@ -45,6 +46,7 @@ def test_every_score_leads_back_to_the_bytes_of_the_source(command: Command, pic
         assert shown[label]["versions"]["numpy"]
 
 
+@pytest.mark.slow
 def test_the_tree_names_each_artefact_once(command: Command, picture_folder: Path) -> None:
     made = run(command, picture_folder, *QUICK)
     text = command("lineage", made["run"][:6]).out
@@ -64,6 +66,7 @@ def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path
     assert "none begins with 'zzzz'" in unknown.err
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_with_its_own_configuration(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *QUICK, "--set", "affinity.n_neighbors=4")
     run(command, picture_folder, *QUICK)
@@ -94,6 +97,7 @@ def test_from_takes_what_lies_before_as_the_last_run_left_it(command: Command, p
     assert digests(again) == digests(first)
 
 
+@pytest.mark.slow
 def test_an_identical_result_cuts_the_chain_off(command: Command, picture_folder: Path) -> None:
     run(command, picture_folder, *QUICK)
     again = run(command, picture_folder, *QUICK, "--from", "affinity")

@@ -12,40 +12,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core.errors import InvalidInput
 from embedding_core.margin.lpssvm import LPSSVM
 from tests.synthetic import multi_label, single_label
-
-# Some checks have two features, of which half the energy is one: too few for three classes.
-INSTANCES = [
-    LPSSVM(),
-    LPSSVM(kernel="linear", energy=1.0, max_iter=1),
-    LPSSVM(kernel="precomputed", energy=1.0, max_iter=1),
-    LPSSVM(landmarks=5, energy=1.0, max_iter=1, update_sign="gradient", scaling="unit"),
-]
-
-EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
-    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
-}
-KERNEL_FAILURES = {
-    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
-    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
-}
-"""Common checks that may fail, with the reason."""
-
-
-@parametrize_with_checks(
-    INSTANCES,
-    expected_failed_checks=lambda estimator: (
-        EXPECTED_FAILURES | (KERNEL_FAILURES if estimator.kernel == "precomputed" else {})
-    ),
-)
-@pytest.mark.filterwarnings("ignore:The graph has", "ignore:n_neighbors=10 but")
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -80,6 +50,7 @@ def test_clone_and_pickle():
     np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
 
 
+@pytest.mark.slow
 def test_pipeline_and_grid_search():
     X, y = single_label(90)
     pipeline = make_pipeline(StandardScaler(), LPSSVM(kernel="linear", n_neighbors=5))
@@ -88,6 +59,7 @@ def test_pipeline_and_grid_search():
     assert search.best_score_ > 0.6
 
 
+@pytest.mark.slow
 def test_grid_search_cuts_kernel_matrices_both_ways():
     X, y = single_label(90)
     model = LPSSVM(kernel="precomputed", graph="gaussian", n_components=6)

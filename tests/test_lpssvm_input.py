@@ -104,6 +104,7 @@ def test_rbf_far_from_the_origin():
     np.testing.assert_allclose(far.decision_function(X + 1e6), near.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_same_input_same_bytes_and_threads_agree(kernel):
     X, y = single_label(150, 40, K=3)

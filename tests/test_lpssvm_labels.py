@@ -1,6 +1,7 @@
 """LPSSVM for classes and for labels, and its choices by cross-validation."""
 
 import numpy as np
+import pytest
 from scipy.special import expit
 
 from embedding_core.folds import stratified_folds
@@ -90,6 +91,7 @@ def test_unlabelled_items_shape_the_subspace():
 # --- choices by cross-validation
 
 
+@pytest.mark.slow
 def test_dimension_by_cross_validation_is_the_best_candidate_by_refits():
     X, y, W = two_classes()
     model = LPSSVM(kernel="linear", n_components="cv", C=10.0).fit(X, y, W)
@@ -110,6 +112,7 @@ def test_dimension_by_cross_validation_is_the_best_candidate_by_refits():
     np.testing.assert_array_equal(model.decision_function(X), fixed.decision_function(X))
 
 
+@pytest.mark.slow
 def test_c_and_sigma_by_cross_validation():
     X, Y = multi_label()
     Y[::3] = -1

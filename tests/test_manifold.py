@@ -197,6 +197,7 @@ def test_scale_of_the_graph_does_not_matter_to_auto(method):
 # --- choices by cross-validation
 
 
+@pytest.mark.slow
 @BOTH
 def test_cross_validation_takes_the_best_pair_by_refits(method, monkeypatch):
     ridges, factors = (0.05, 5.0), (1.0, 0.0, 100.0)

@@ -130,6 +130,7 @@ def test_input_scale_is_a_scaler_in_front(estimator):
     )
 
 
+@pytest.mark.slow
 @EACH
 def test_order_of_rows_and_threads_do_not_matter(estimator):
     X, y = single_label(150, 30, K=3)
@@ -160,6 +161,7 @@ def test_clone_and_pickle(estimator):
     np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
 
 
+@pytest.mark.slow
 @EACH
 def test_pipeline_grid_search_and_frames(estimator):
     X, y = single_label(90)

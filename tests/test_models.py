@@ -62,6 +62,7 @@ def test_a_model_predicts_the_same() -> None:
     np.testing.assert_array_equal(load_model(dump_model(pipeline()), ()).predict(X), pipeline().predict(X))
 
 
+@pytest.mark.slow
 def test_the_same_model_gives_the_same_bytes_in_every_process() -> None:
     code = (
         "import sys; from tests.test_models import *; keep = [object() for _ in range(999)]; "

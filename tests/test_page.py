@@ -83,6 +83,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"tasks.page.{name}", lambda *_: Drawing(png, "a caption"))
 
 
+@pytest.mark.slow
 def test_the_files_of_a_report() -> None:
     files = render_report(make())
     figures = {"embedding_mlda.png", "metrics.png", "correlation.png", "spectrum.png"}
@@ -121,6 +122,7 @@ def test_the_page_needs_nothing_from_outside() -> None:
     assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe"}
 
 
+@pytest.mark.slow
 def test_figures_in_the_page_are_the_files_beside_it() -> None:
     files = render_report(make())
     page = Page(files["index.html"])
@@ -128,10 +130,12 @@ def test_figures_in_the_page_are_the_files_beside_it() -> None:
     assert inside == {data for name, data in files.items() if name.endswith(".png")}
 
 
+@pytest.mark.slow
 def test_same_data_same_bytes() -> None:
     assert render_report(make()) == render_report(make())
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text() -> None:
     data = make(
         title=EVIL,

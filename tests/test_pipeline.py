@@ -70,6 +70,7 @@ def test_every_stage_once_then_nothing(picture_folder, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
     run = run_locally(picture_folder, tmp_path / "home", report=True)
     store, products = run.workspace.store, run.products
@@ -116,6 +117,7 @@ def test_one_changed_image_extracts_that_image_alone(picture_folder, tmp_path, m
     assert not (X[6] == 90).any()
 
 
+@pytest.mark.slow
 def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
     run_locally(picture_folder, tmp_path / "home")
     file = picture_folder / "labels.csv"
@@ -128,6 +130,7 @@ def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
     assert not {"features", "affinity"} & second.computed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("override", "reason", "touched"),
     [
@@ -146,12 +149,14 @@ def test_a_changed_parameter_names_itself(picture_folder, tmp_path, override, re
     assert "ingest" not in second.computed
 
 
+@pytest.mark.slow
 def test_a_recomputed_stage_with_the_same_result_cuts_the_chain(picture_folder, tmp_path):
     run_locally(picture_folder, tmp_path / "home")
     again = run_locally(picture_folder, tmp_path / "home", refresh="affinity")
     assert again.computed == {"affinity"}
 
 
+@pytest.mark.slow
 def test_renamed_added_and_removed_images(picture_folder, tmp_path):
     run_locally(picture_folder, tmp_path / "home")
     (picture_folder / "p01.png").rename(picture_folder / "p99.png")
@@ -162,6 +167,7 @@ def test_renamed_added_and_removed_images(picture_folder, tmp_path):
     assert statuses(picture_folder, tmp_path / "home")["features"].reasons[0] == "1 of 40 items to extract"
 
 
+@pytest.mark.slow
 def test_unreadable_images_are_listed_and_left_out(picture_folder, tmp_path):
     (picture_folder / "p03.png").write_bytes(b"no picture")
     run = run_locally(picture_folder, tmp_path / "home", report=True)
@@ -173,6 +179,7 @@ def test_unreadable_images_are_listed_and_left_out(picture_folder, tmp_path):
         run_locally(picture_folder, tmp_path / "home", "source.strict=true")
 
 
+@pytest.mark.slow
 def test_a_missing_portion_is_extracted_again(picture_folder, tmp_path):
     first = run_locally(picture_folder, tmp_path / "home")
     shutil.rmtree(tmp_path / "home" / "store" / "features_part")
@@ -181,6 +188,7 @@ def test_a_missing_portion_is_extracted_again(picture_folder, tmp_path):
     assert again.products.features == first.products.features
 
 
+@pytest.mark.slow
 def test_given_edges_are_the_graph(picture_folder, tmp_path):
     edges = tmp_path / "edges.csv"
     edges.write_text(
@@ -199,6 +207,7 @@ def test_unknown_method_is_refused_before_any_work(picture_folder, tmp_path):
     assert not (tmp_path / "home" / "store").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "wine"])
 def test_builtin_sets_run(name, tmp_path):
     run = run_locally(name, tmp_path / "home")
@@ -210,6 +219,7 @@ def test_builtin_sets_run(name, tmp_path):
     assert np.mean(means) > 0.9
 
 
+@pytest.mark.slow
 def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
     (picture_folder / "p02.png").write_bytes(b"no picture")
     edges = tmp_path / "edges.csv"
@@ -225,6 +235,7 @@ def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
     assert linked == {("p00.png", "p01.png", 1.0), ("p03.png", "p04.png", 7.0)}
 
 
+@pytest.mark.slow
 def test_an_image_that_changes_while_it_is_read_is_not_kept(picture_folder, tmp_path, monkeypatch):
     from embedding_core.features import extraction
 
@@ -240,6 +251,7 @@ def test_an_image_that_changes_while_it_is_read_is_not_kept(picture_folder, tmp_
     assert not np.array_equal(X[5], X[1])
 
 
+@pytest.mark.slow
 def test_a_passing_read_error_is_not_kept(picture_folder, tmp_path, monkeypatch):
     original = Path.read_bytes
 
@@ -256,6 +268,7 @@ def test_a_passing_read_error_is_not_kept(picture_folder, tmp_path, monkeypatch)
     assert not load_dataset(run.workspace.store, run.products.manifest, run.products.features).errors
 
 
+@pytest.mark.slow
 def test_a_portion_computed_differently_makes_the_features_stale(picture_folder, tmp_path, monkeypatch):
     first = run_locally(picture_folder, tmp_path / "home")
     store = first.workspace.store
@@ -266,6 +279,7 @@ def test_a_portion_computed_differently_makes_the_features_stale(picture_folder,
     assert statuses(picture_folder, tmp_path / "home")["features"].state == "stale"
 
 
+@pytest.mark.slow
 def test_what_the_registry_says_of_a_method_is_in_its_key(picture_folder, tmp_path, monkeypatch):
     from embedding_core import registry
 
@@ -279,6 +293,7 @@ def test_what_the_registry_says_of_a_method_is_in_its_key(picture_folder, tmp_pa
     assert found["embedding[multilabel_dle]"].state == "fresh"
 
 
+@pytest.mark.slow
 def test_a_method_that_builds_its_own_graph_is_not_given_the_runs(picture_folder, tmp_path):
     run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=4")
     other = "affinity.n_neighbors=5"
@@ -290,6 +305,7 @@ def test_a_method_that_builds_its_own_graph_is_not_given_the_runs(picture_folder
         run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=a")
 
 
+@pytest.mark.slow
 def test_a_report_is_laid_out_again_where_its_folder_is_incomplete(picture_folder, tmp_path):
     run = run_locally(picture_folder, tmp_path / "home", "report.thumbnails=0", report=True)
     page = write_report(run.products.report, run.workspace)

@@ -11,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from embedding_core.discriminant import projection_kernel
@@ -27,30 +26,6 @@ from tests.literal_projections import (
     printed_matrices,
 )
 from tests.synthetic import multi_label, single_label, sparse_items
-
-INSTANCES = [
-    DP(n_neighbors=5),
-    DP(n_neighbors=5, scaling="natural", mu=0.3),
-    DP(graph="gaussian", mu=0.0),
-    DP(n_neighbors=5, kernel="rbf", ridge=1e-3),
-    DP(n_neighbors=5, kernel="rbf", ridge=1e-3, landmarks=range(6)),
-    DP(n_neighbors=5, kernel="precomputed", ridge=1e-3),
-]
-COPIES_HAVE_NO_EDGES = "a weight counts copies in A and B, while the graph, C, has every item once"
-
-
-def expected_failures(model):
-    """Common checks that fail, with the reason."""
-    if model.kernel == "precomputed":
-        reason = "rounds the kernel to integers: no longer positive semidefinite"
-        return {"check_estimators_dtypes": reason}
-    names = [f"check_sample_weight_equivalence_on_{form}_data" for form in ("dense", "sparse")]
-    return dict.fromkeys(names, COPIES_HAVE_NO_EDGES) if model.mu != 0 else {}
-
-
-@parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -111,6 +111,7 @@ def test_correlation_is_summed_over_blocks(monkeypatch):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", [1, 9, 16, 500])
 @pytest.mark.parametrize("graph", ["sparse", "dense"])
@@ -132,6 +133,7 @@ def test_quadratic_form_of_blocks_is_the_literal_one(small_blocks, monkeypatch, 
         np.testing.assert_array_equal(found, found.T)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", [1, 11, 16, 64, 1000])

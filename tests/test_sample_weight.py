@@ -39,6 +39,7 @@ def with_copies(X, y, W, s):
     return np.vstack([X, X.repeat(more, axis=0)]), np.concatenate([hidden, y.repeat(more, axis=0)]), W_copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", METHODS, ids=repr)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])

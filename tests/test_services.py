@@ -19,6 +19,8 @@ from flows.services import Service, Services, down, running, up
 from storage.errors import ServiceError
 from storage.tracking import MethodRecord, RunRecord, Tracker, default_artifact_root, default_uri
 
+pytestmark = pytest.mark.slow
+
 
 def stand_in(folder: Path, port: int) -> list[str]:
     """A file server in place of a real one; it answers where its folder holds a file."""
@@ -214,7 +216,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Servi
     assert down(home)
 
 
-@pytest.mark.slow
 class TestRealServers:
     def test_both_serve_their_pages(self, real: tuple[Path, Services]) -> None:
         found = real[1]

