@@ -41,17 +41,17 @@ class PositivePart:
         return self.vectors @ self.whiten(H)
 
 
-def positive_part(S: NDArray[np.float64], overwrite: bool = False) -> PositivePart:
+def positive_part(S: NDArray[np.float64], overwrite: bool = False, least: float = 0.0) -> PositivePart:
     """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
 
-    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`. With `overwrite`
-    the numbers of `S` are lost and no copy of it is made.
+    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`, or at or below
+    `least`. With `overwrite` the numbers of `S` are lost and no copy of it is made.
     """
     if len(S) == 0:
         return PositivePart(np.zeros((0, 0)), np.zeros(0))
     # S is symmetric; its transpose lies in memory as LAPACK wants it
     values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite, check_finite=False)
-    zeros = int((values <= max(len(S) * EPS * values[-1], 0.0)).sum())
+    zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
     return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
 
 

@@ -1,4 +1,9 @@
-"""Errors of the mathematics."""
+"""Errors and warnings of the mathematics."""
+
+import sys
+import warnings
+
+_INSIDE = {"embedding_core", "sklearn"}
 
 
 class InvalidInput(ValueError):
@@ -7,3 +12,11 @@ class InvalidInput(ValueError):
     The message names what was found, what is allowed, and what to do. It is a `ValueError`, as
     scikit-learn's contract asks.
     """
+
+
+def warn_caller(message: str) -> None:
+    """Warn with the line that called this package: neither ours nor scikit-learn's tells a user anything."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

@@ -4,7 +4,6 @@ A graph is a symmetric non-negative (n, n) matrix W with zero diagonal: self-loo
 W.
 """
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array
 
 from embedding_core.checks import check_choice, check_count, is_number
 from embedding_core.components import Components as Components  # re-exported
 from embedding_core.components import graph_components as graph_components
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.nearest import nearest_others, squared_lengths
 
 EDGE_WEIGHTS: Mapping[str, str] = {
     "gaussian": "exp(-d² / (2 sigma)), Eq. 17 of DLE: sigma is not squared",
@@ -27,7 +26,6 @@ EDGE_WEIGHTS: Mapping[str, str] = {
 }
 """Legal edge weights and their formulas; d is the Euclidean distance."""
 
-_CHUNK_VALUES = 4_000_000
 _SYMMETRY_TOLERANCE = 1e-10
 
 
@@ -81,13 +79,16 @@ def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
     X = _check_items(X)
     n = X.shape[0]
     n_neighbors = check_neighbors(n_neighbors, n)
-    # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
-    centered = X if sp.issparse(X) else X - X.mean(axis=0)
-    found = NearestNeighbors(n_neighbors=n_neighbors).fit(centered).kneighbors(return_distance=False)
-    start = np.repeat(np.arange(n), n_neighbors)
-    pairs = np.unique(np.minimum(start, found.ravel()) * n + np.maximum(start, found.ravel()))
-    i, j = pairs // n, pairs % n
-    return Edges(i, j, _squared_lengths(centered, i, j), n)
+    i, j = pairs_of(nearest_others(X, n_neighbors))
+    return Edges(i, j, squared_lengths(X, i, j), n)
+
+
+def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs i < j, each once, of which one at least names the other: `nearest` (n, k) are row numbers."""
+    n, k = nearest.shape
+    start, end = np.repeat(np.arange(n), k), nearest.ravel()
+    pairs = np.unique(np.minimum(start, end) * n + np.maximum(start, end))
+    return pairs // n, pairs % n
 
 
 def build_gaussian_graph(
@@ -251,19 +252,6 @@ def _symmetric_csr(i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float
     return W
 
 
-def _squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
-    squared = np.empty(len(i))
-    step = max(1, _CHUNK_VALUES // X.shape[1])
-    for start in range(0, len(i), step):
-        chunk = slice(start, start + step)
-        difference = X[i[chunk]] - X[j[chunk]]
-        if sp.issparse(difference):
-            squared[chunk] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
-        else:
-            squared[chunk] = np.einsum("ij,ij->i", difference, difference)
-    return squared
-
-
 def _check_items(X: Any) -> Any:
     try:
         return check_array(X, accept_sparse="csr", dtype=np.float64)
@@ -277,10 +265,9 @@ def check_neighbors(n_neighbors: Any, n: int) -> int:
     if n < 2:
         raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
     if n_neighbors > n - 1:
-        warnings.warn(
+        warn_caller(
             f"n_neighbors={n_neighbors} but each of the {n} items has {n - 1} others only: "
             "all pairs are linked.",
-            stacklevel=2,
         )
     return min(int(n_neighbors), n - 1)
 

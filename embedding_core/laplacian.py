@@ -88,6 +88,36 @@ def balance_beta(W: Any, labels: LabelAffinity) -> float:
     return (float(W.sum()) - float(W.diagonal().sum())) / label_sum if label_sum > 0 else 0.0
 
 
+@dataclass(frozen=True)
+class QuadraticForm:
+    """A = X^T L X, `matrix` (p, p), and the diagonal of X^T D X, `moment` (p,).
+
+    A is a difference of X^T D X and X^T W X: where they cancel, rounding leaves some eps of `moment` in it.
+    """
+
+    matrix: NDArray[np.float64]
+    moment: NDArray[np.float64]
+
+    @property
+    def rounding(self) -> float:
+        """An eigenvalue of A at or below this may be rounding alone."""
+        return _rounding(self.moment.max(initial=0.0), len(self.moment))
+
+    def cleaned(self) -> NDArray[np.float64]:
+        """A, with zero for features along which it holds rounding alone: constant ones, above all.
+
+        The memory of `matrix` is used.
+        """
+        empty = np.diag(self.matrix) <= _rounding(self.moment, 1)
+        self.matrix[empty] = 0.0
+        self.matrix[:, empty] = 0.0
+        return self.matrix
+
+
+def _rounding(size: Any, terms: int) -> Any:
+    return max(64, terms) * np.finfo(np.float64).eps * size
+
+
 class GraphLaplacian(LinearOperator):
     """L = D - W for W = W_X + beta W_L; an operator on vectors and blocks of vectors.
 
@@ -130,17 +160,18 @@ class GraphLaplacian(LinearOperator):
         return join_components(by_graph, self.labels.Y, self.labels.correlation)
 
     def quadratic(self, X: Any) -> NDArray[np.float64]:
-        """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`.
+        """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`."""
+        return self.quadratic_form(X).matrix
+
+    def quadratic_form(self, X: Any) -> QuadraticForm:
+        """X^T L X with what it is the difference of, for X (n, p) dense, CSR or `RowBlocks`.
 
         Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
         RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
         """
-        if sp.issparse(X):
-            A = self._quadratic_sparse(X)
-            return (A + A.T) / 2
-        return self._quadratic_dense(X)
+        return self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
 
-    def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
+    def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:
         """N + N^T for N = X^T (D / 2 - U) X, then the label term.
 
         `panel` holds the columns at hand for all rows, to look neighbours up in. When a block is done, its
@@ -148,9 +179,8 @@ class GraphLaplacian(LinearOperator):
         """
         p = X.shape[1]
         if p == 0:
-            return np.zeros((0, 0))
-        # L 1 = 0, so a shift changes nothing, except that D X and W X no longer cancel far from the origin
-        shift = next(row_blocks(X))[1].mean(axis=0, dtype=np.float64)
+            return QuadraticForm(np.zeros((0, 0)), np.zeros(0))
+        shift = _central_point(X)
         streamed = isinstance(X, RowBlocks)
         graph = NeighborSums(self.W, ordered=streamed)
         half_degree = graph.half_degree
@@ -160,7 +190,7 @@ class GraphLaplacian(LinearOperator):
             label_sums = np.zeros((p, len(self.labels.correlation)))
         panel = _first_columns(X) if isinstance(X, RowBlocks) else X
         width = panel.shape[1]
-        N = np.zeros((p, p))
+        N, half_moment = np.zeros((p, p)), np.zeros(p)
         for column in range(0, p, width):
             columns, coming = slice(column, column + width), slice(column + width, column + 2 * width)
             for rows, block in row_blocks(X):
@@ -168,23 +198,36 @@ class GraphLaplacian(LinearOperator):
                 L_b = X_b[:, columns] * half_degree[rows, None]
                 graph.subtract_from(L_b, rows, panel[:, : L_b.shape[1]], shift[columns])
                 N[:, columns] += X_b.T @ L_b
-                if self.labels is not None and column == 0:
-                    label_sums += X_b.T @ self.labels.block(rows)
+                if column == 0:
+                    half_moment += np.einsum("i,ia,ia->a", half_degree[rows], X_b, X_b)
+                    if self.labels is not None:
+                        label_sums += X_b.T @ self.labels.block(rows)
                 if streamed:
                     panel[rows, : block[:, coming].shape[1]] = block[:, coming]
         if self.labels is not None:
             N -= self.beta / 2 * (label_sums @ self.labels.correlation @ label_sums.T)
-        return N + N.T
+        return QuadraticForm(N + N.T, 2 * half_moment)
 
-    def _quadratic_sparse(self, X: Any) -> NDArray[np.float64]:
+    def _quadratic_sparse(self, X: Any) -> QuadraticForm:
         X64 = sp.csr_array(X).astype(np.float64)
         D_X = sp.csr_array(X64.multiply(self.degree[:, None]))
         W_X = self.W @ X64
-        A = (X64.T @ D_X).toarray() - _dense(X64.T @ W_X)
+        A = (X64.T @ D_X).toarray()
+        moment = np.diag(A).copy()
+        A -= _dense(X64.T @ W_X)
         if self.labels is not None:
             sums = X64.T @ self.labels.rows
             A -= self.beta * (sums @ self.labels.correlation @ sums.T)
-        return A
+        return QuadraticForm((A + A.T) / 2, moment)
+
+
+def _central_point(X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
+    """Where to put the origin: L 1 = 0, so it changes nothing but that D X and W X cancel less.
+
+    The mean of the first rows, in a constant feature its value to the last digit.
+    """
+    first = np.asarray(next(row_blocks(X))[1], dtype=np.float64)
+    return first[0] + (first - first[0]).mean(axis=0)
 
 
 def _first_columns(X: RowBlocks) -> NDArray[Any]:

@@ -18,12 +18,6 @@ PIECES_MATTER = [name for name in WITH_GRAPH if name not in LINEAR_FORMS]
 """The others place items by their features alone: with p < n pieces of a graph change nothing of that."""
 
 
-def fails(values, failing, reason):
-    """The values as parameters, the failing ones marked."""
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    return [pytest.param(value, marks=[mark] if value in failing else []) for value in values]
-
-
 def changed(X, value):
     X = X.copy()
     X[3, 2] = value
@@ -205,14 +199,7 @@ def test_a_graph_in_pieces_warns_once(name):
     assert len(warnings_of_pieces(name)) == 1
 
 
-@pytest.mark.parametrize(
-    "name",
-    fails(
-        PIECES_MATTER,
-        [one for one in PIECES_MATTER if one.startswith(("SLEML", "LPSSVM"))],
-        "stacklevel of eigenmaps/base.py and margin/locality.py",
-    ),
-)
+@pytest.mark.parametrize("name", PIECES_MATTER)
 def test_a_warning_names_the_line_of_the_caller(name):
     assert warnings_of_pieces(name)[0].filename == "caller"
 

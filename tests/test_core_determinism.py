@@ -61,9 +61,6 @@ def test_two_threads_did_compute_otherwise_than_one(results):
     assert any(results[1][part].tobytes() != results[2][part].tobytes() for part in results[1])
 
 
-@pytest.mark.xfail(
-    strict=True, reason="graphs.find_knn_edges: of equal distances the number of threads decides"
-)
 def test_one_and_two_threads_agree_where_distances_are_equal(results):
     one, two = (results[threads]["equal distances"] for threads in (1, 2))
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-10 * np.abs(one).max())

@@ -38,14 +38,7 @@ def seeds(name):
     return range(2 if name.startswith("LPSSVM") else 6)
 
 
-def failing(names, marked, reason):
-    mark = pytest.mark.xfail(strict=True, reason=reason)
-    return [pytest.param(name, marks=[mark] if name in marked else []) for name in names]
-
-
-@pytest.mark.parametrize(
-    "name", failing(MOVES_ALONG, ["DLE-balanced"], "rounding in X^T L X passes for a feature")
-)
+@pytest.mark.parametrize("name", MOVES_ALONG)
 @pytest.mark.parametrize("value", [0.1, 7.7])
 def test_a_constant_feature_changes_nothing(name, value):
     for seed in seeds(name):
@@ -67,9 +60,7 @@ def test_a_constant_feature_of_sparse_items_changes_nothing(name):
     same_places(fresh(name, **WIDTHS.get(name, {})).fit(items, y, W), plain)
 
 
-@pytest.mark.parametrize(
-    "name", failing(NAMES, ["DLE", "MultiLabelDLE"], "eigen.positive_part takes rounding for an eigenvalue")
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_features_that_others_determine_add_no_dimension(name):
     more = {"n_components": 2} | WIDTHS.get(name, {})
     for seed in seeds(name):
@@ -85,12 +76,7 @@ def test_features_that_others_determine_add_no_dimension(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    failing(
-        ["DLE", "DLE-balanced", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"],
-        ["DLE"],
-        "A_+ keeps what rounding leaves in A",
-    ),
+    "name", ["DLE", "DLE-balanced", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"]
 )
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_a_feature_that_no_link_crosses_does_not_make_rounding_a_direction(name, form):

@@ -1,7 +1,5 @@
 """LDA one class at a time."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +7,7 @@ from embedding_core.checks import check_choice
 from embedding_core.classifiers.base import LabelClassifier, check_neighbors
 from embedding_core.classifiers.centred import centre_items
 from embedding_core.eigen import whitening
+from embedding_core.errors import warn_caller
 from embedding_core.neighbors import nearest_rows, vote
 from embedding_core.row_blocks import project_rows
 from embedding_core.scaling import Features
@@ -162,10 +161,9 @@ class LDAC1(LabelClassifier):
         varied = (self.shares_ > 0) & (self.shares_ < 1)
         lost = self.classes_[varied & ~self.projection_.any(axis=0)]
         if len(lost):
-            warnings.warn(
+            warn_caller(
                 f"{len(lost)} of {len(self.classes_)} labels ({', '.join(map(str, lost[:5]))}) have means "
                 "that no line tells apart; they get their share as score. Add features or labelled items.",
-                stacklevel=4,
             )
 
     def _score(self, X: Features) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """Discriminant Laplacian embedding, for one class or several labels an item."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -13,11 +12,11 @@ from embedding_core.checks import check_not_negative
 from embedding_core.discriminant.graph_embedding import GraphEmbedding, fold_score
 from embedding_core.discriminant.laplacian_quotient import solve_balanced_quotient, solve_paper_quotient
 from embedding_core.eigen import RowSpace, row_space
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.initial_labels import nearest_labels
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import Indicator, label_correlation
-from embedding_core.laplacian import GraphLaplacian, balance_beta, label_affinity
+from embedding_core.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
 from embedding_core.row_blocks import project_rows
 from embedding_core.scatter import Scatter, class_scatter
 
@@ -82,11 +81,10 @@ class _LaplacianDiscriminant(GraphEmbedding):
             return
         components = L.components()
         if p > n - len(components.sizes) and len(components.sizes) > 1:
-            warnings.warn(
+            warn_caller(
                 f"The graph has {components.describe()} and X {p} features for {n} items: A = X (D - W) X^T "
                 "is zero along what only tells components apart, and Eq. 11 leaves that out. Raise "
                 'n_neighbors or link them, reduce X first (PCA), or take objective="balanced".',
-                stacklevel=3,
             )
 
     def _solve(self, space: RowSpace, target: Indicator, weight: Weight, L: GraphLaplacian) -> Solution:
@@ -96,9 +94,9 @@ class _LaplacianDiscriminant(GraphEmbedding):
             Z = LabelWeights(target.Y, "binary", np.eye(target.n_classes), weight)
             return class_scatter(T, Z, coordinates=not space.are_features)
 
-        def graph_term() -> NDArray[np.float64]:
-            A = L.quadratic(T)
-            if not np.trace(A) > 0:
+        def graph_term() -> QuadraticForm:
+            A = L.quadratic_form(T)
+            if not np.trace(A.matrix) > A.rounding:
                 raise InvalidInput(
                     "The graph links no two different items, so X^T L X is zero; give an affinity with edges "
                     "between different items, or a larger sigma or n_neighbors."

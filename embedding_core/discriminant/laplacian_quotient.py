@@ -7,14 +7,14 @@ asked for: only one of S_w and A exists at a time, and its decomposition overwri
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.eigen import compress_factor, positive_part, thin_svd, whitening
+from embedding_core.laplacian import QuadraticForm
 from embedding_core.scatter import Scatter
 
 ScatterTerm = Callable[[], Scatter]
-GraphTerm = Callable[[], NDArray[np.float64]]
+GraphTerm = Callable[[], QuadraticForm]
 
 
 def solve_paper_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str) -> Solution:
@@ -29,7 +29,9 @@ def solve_paper_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, proje
     whitened = within.inverse_root(H)
     if projection != "g":
         del within
-    graph = positive_part(graph_term(), overwrite=True)
+    form = graph_term()
+    graph = positive_part(form.cleaned(), overwrite=True, least=form.rounding)
+    del form
     U, eigenvalues = thin_svd(graph.inverse_root(whitened))
     if projection == "u":
         return Solution(U, eigenvalues)
@@ -45,7 +47,7 @@ def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, sc
     scatter = scatter_term()
     H, B = compress_factor(scatter.factor, scatter.within), scatter.within
     del scatter
-    A = graph_term()
+    A = graph_term().cleaned()
     A /= np.trace(A)
     if np.trace(B) > 0:
         B /= np.trace(B)

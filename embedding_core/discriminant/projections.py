@@ -1,6 +1,5 @@
 """Discriminative projections: items and labels placed in one space, linear or by a kernel."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -22,7 +21,7 @@ from embedding_core.discriminant.joint_quotient import (
 )
 from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
 from embedding_core.eigen import RowSpace, fix_signs, row_space
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator, label_shares
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.nystrom import KERNELS, Kernel
@@ -304,11 +303,10 @@ class DiscriminativeProjections(GraphEmbedding):
         components = graph_components(W)
         bare = np.setdiff1d(np.arange(len(components.sizes)), components.labels[target.labelled])
         if len(bare):
-            warnings.warn(
+            warn_caller(
                 f"The graph has {components.describe()}; {len(bare)} of them ({components.sizes[bare].sum()} "
                 "items) hold no labelled item, and with a kernel nothing in the graph says where these lie. "
                 "Raise n_neighbors, link them or label an item of each.",
-                stacklevel=3,
             )
 
     def _solve(self, space: RowSpace, target: Indicator, weight: Any, W: Any) -> JointSolution:

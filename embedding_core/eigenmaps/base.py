@@ -1,6 +1,5 @@
 """What all eigenmaps share: which items have a place in the eigenproblem, and how new items get one."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,7 @@ from embedding_core.eigenmaps.out_of_sample import (
     place_by_kernel,
     place_by_neighbors,
 )
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import check_neighbors
 from embedding_core.labels import UNLABELLED, Indicator
 from embedding_core.row_blocks import RowBlocks, load_rows
@@ -106,10 +105,9 @@ class EigenmapEmbedding(LinearEmbedding):
         X, target = self._check_inputs(X, y)
         n = len(target.Y)
         if not items_vary(X):
-            warnings.warn(
+            warn_caller(
                 f"All {n} items have the same features, so that new items will all lie on one point; give "
                 "features that vary.",
-                stacklevel=3,
             )
         self.n_neighbors_ = self._resolve_neighbors(target)
         graph = self._graph(X, target, affinity)
@@ -230,10 +228,9 @@ class EigenmapEmbedding(LinearEmbedding):
         alone = np.setdiff1d(np.arange(X.shape[0]), linked)
         unexpected = alone if self._links_unlabelled else alone[target.labelled[alone]]
         if len(unexpected):
-            warnings.warn(
+            warn_caller(
                 f"{len(unexpected)} of {X.shape[0]} items have no link to any other (the first is row "
                 f"{unexpected[0]}); the out-of-sample map ({self.out_of_sample}) places them.",
-                stacklevel=4,
             )
         embedding = np.empty((X.shape[0], Z.shape[1]))
         embedding[linked] = Z
@@ -278,10 +275,9 @@ def _linked_nodes(degree: NDArray[np.float64]) -> NDArray[np.intp]:
 
 def _warn_of_components(components: Components) -> None:
     if len(components.sizes) > 1:
-        warnings.warn(
+        warn_caller(
             f"The graph of neighbours and labels has {components.describe()}; the embedding separates them "
             "first. A larger n_neighbors may join them.",
-            stacklevel=5,
         )
 
 

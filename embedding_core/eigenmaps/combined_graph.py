@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.components import Components, graph_components, join_components
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import check_affinity
+from embedding_core.nearest import nearest_others
 from embedding_core.spectral import Eigenmap, smallest_eigenpairs
 
 BUDGET_BYTES = 2e9
@@ -110,9 +110,7 @@ def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
     """
     n = X.shape[0]
     check_link_budget(n, n_neighbors)
-    # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
-    centered = X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
-    found = NearestNeighbors(n_neighbors=n_neighbors).fit(centered).kneighbors(return_distance=False)
+    found = nearest_others(X, n_neighbors)
     A = sp.csr_array(
         (np.full(found.size, 0.5), found.ravel(), np.arange(0, found.size + 1, n_neighbors)),
         shape=(n, n),

@@ -4,7 +4,6 @@ The first open problem of the SLE-ML paper (Sect. 5: "simulate the mapping linea
 here is in the paper. All maps are learnt from items X (n, p) and their coordinates Z (n, r).
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from embedding_core.eigen import row_space, whitening
+from embedding_core.errors import warn_caller
 from embedding_core.neighbors import nearest_rows
 
 LANDMARKS = 2000
@@ -87,10 +87,9 @@ def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) 
         R -= step * image
         former, length = length, (R * R / scale).sum(axis=0)
         direction = R / scale + _ratio(length, former) * direction
-    warnings.warn(
+    warn_caller(
         f"The linear out-of-sample map is not exact after {_MAX_STEPS} steps; give a larger alpha, or choose "
         'out_of_sample="nystrom".',
-        stacklevel=6,
     )
     return P
 

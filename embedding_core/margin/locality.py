@@ -1,6 +1,5 @@
 """The graph part of LPSSVM, shared by all labels: locality preserving projections (Eq. 3) and their graph."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from embedding_core.affinity import GRAPHS, GraphFamily, graph_family
 from embedding_core.components import graph_components
 from embedding_core.eigen import fix_signs, whitening
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
     Edges,
     check_neighbors,
@@ -21,6 +20,7 @@ from embedding_core.graphs import (
     gaussian_of,
     graph_from_edges,
     mean_squared_distance,
+    pairs_of,
 )
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.nystrom import Kernel
@@ -114,10 +114,7 @@ def _nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
     n = len(squared)
     k = check_neighbors(n_neighbors, n)
     search = NearestNeighbors(n_neighbors=k, metric="precomputed").fit(squared)
-    found = search.kneighbors(return_distance=False).ravel()
-    start = np.repeat(np.arange(n), k)
-    pairs = np.unique(np.minimum(start, found) * n + np.maximum(start, found))
-    i, j = pairs // n, pairs % n
+    i, j = pairs_of(search.kneighbors(return_distance=False))
     return Edges(i, j, squared[i, j], n)
 
 
@@ -148,8 +145,7 @@ def check_links(W: Any, components_matter: bool) -> None:
         return
     components = graph_components(W)
     if len(components.sizes) > 1:
-        warnings.warn(
+        warn_caller(
             f"The graph has {components.describe()}; the subspace separates them first. "
             "Raise n_neighbors or link them where that is not meant.",
-            stacklevel=4,
         )

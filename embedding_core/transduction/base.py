@@ -1,6 +1,5 @@
 """What every method here shares: the graph, input checks, the choice of sigma, what a fit leaves behind."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -21,7 +20,7 @@ from embedding_core.affinity import (
 )
 from embedding_core.checks import SCALE_ITEMS, check_choice, check_count, refuse_numbers
 from embedding_core.discriminant.graph_embedding import micro_f1
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.folds import stratified_folds
 from embedding_core.graphs import graph_components
 from embedding_core.labels import Indicator, as_indicator
@@ -169,9 +168,8 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
     sizes = np.sort(np.bincount(graph_components(W).labels[~reached]))[::-1]
     sizes = sizes[sizes > 0]
     listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
-    warnings.warn(
+    warn_caller(
         f"No label reaches {int((~reached).sum())} of {len(reached)} items, in parts of the graph of sizes "
         f"{listed}; they get the proportions of the labels among the labelled items. Label items there, or "
         "link them: a larger n_neighbors or sigma, or more edges in the affinity.",
-        stacklevel=3,
     )

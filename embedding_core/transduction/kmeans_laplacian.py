@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator, lobpcg, svds
 
 from embedding_core.checks import check_count, check_share
 from embedding_core.eigen import fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator
 from embedding_core.neighbors import nearest_rows
 from embedding_core.spectral import DENSE_SIZE
@@ -191,10 +191,9 @@ class KMeansLaplacian(GraphMethod):
         W = self._affinity(X, target, affinity)
         alone = int((np.asarray(W.sum(axis=1)).ravel() == 0).sum())
         if alone:
-            warnings.warn(
+            warn_caller(
                 f"{alone} of {X.shape[0]} items have no link to any other; the K-means term alone places "
                 "them.",
-                stacklevel=2,
             )
         self.eigenvalues_, self.embedding_ = self._embed(X, W, target)
         return self
