@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from embedding_core.checks import SCALE_ITEMS, check_choice, check_count, check_sample_weight, refuse_numbers
+from embedding_core.checks import check_choice, check_count, check_sample_weight, validate_items
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, as_indicator
@@ -52,10 +52,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _check_items(self, X: Any, reset: bool) -> Any:
         if isinstance(X, RowBlocks):
             return self._check_row_blocks(X, reset)
-        try:
-            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        except ValueError as error:
-            raise refuse_numbers(error, SCALE_ITEMS) from error
+        return validate_items(self, X, reset)
 
     def _check_row_blocks(self, X: RowBlocks, reset: bool) -> Any:
         """Check shape and type; every pass over the blocks checks their numbers."""

@@ -6,6 +6,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
 
 from embedding_core.errors import InvalidInput
 
@@ -82,6 +84,14 @@ def refuse_numbers(error: ValueError, advice: str) -> InvalidInput:
     """A library's complaint about an array, with what to do where it says nothing of that."""
     message = str(error)
     return InvalidInput(f"{message} {advice}" if "contains infinity" in message else message)
+
+
+def validate_items(model: BaseEstimator, X: Any, reset: bool) -> Any:
+    """X as floats, dense or CSR, checked against the fit unless `reset`; a complaint says what to do."""
+    try:
+        return validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    except ValueError as error:
+        raise refuse_numbers(error, SCALE_ITEMS) from error
 
 
 def items_vary(X: Any) -> bool:

@@ -52,6 +52,17 @@ class Indicator:
         return Indicator(Y, labelled, self.classes)
 
 
+def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> None:
+    """Raise where a labelled item has no or several labels; `otherwise` are the methods that take those."""
+    count = target.Y.sum(axis=1)
+    odd = np.flatnonzero(target.labelled & (count != 1))
+    if odd.size:
+        raise InvalidInput(
+            f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); {name} takes exactly "
+            f"one class an item. Use {otherwise} for several labels, -1 for unlabelled items."
+        )
+
+
 def as_indicator(y: Any) -> Indicator:
     """Bring classes or label columns into one form.
 

@@ -21,7 +21,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.row_blocks import BLOCK_VALUES as BLOCK_VALUES  # re-exported
 from embedding_core.row_blocks import RowBlocks, row_blocks
 
 _EPS = float(np.finfo(np.float64).eps)

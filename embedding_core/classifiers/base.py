@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.checks import SCALE_ITEMS, check_count, refuse_numbers
+from embedding_core.checks import check_count, validate_items
 from embedding_core.errors import InvalidInput
 from embedding_core.neighbors import as_labelled_features, decide_labels
 from embedding_core.scaling import Features
@@ -86,10 +86,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
         """Scores (m, K) of checked items."""
 
     def _check_items(self, X: Any, reset: bool) -> Features:
-        try:
-            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        except ValueError as error:
-            raise refuse_numbers(error, SCALE_ITEMS) from error
+        return validate_items(self, X, reset)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

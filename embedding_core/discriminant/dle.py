@@ -15,7 +15,7 @@ from embedding_core.eigen import RowSpace, row_space
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.initial_labels import nearest_labels
 from embedding_core.label_blocks import LabelWeights
-from embedding_core.labels import Indicator, label_correlation
+from embedding_core.labels import Indicator, check_one_class_an_item, label_correlation
 from embedding_core.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
 from embedding_core.row_blocks import project_rows
 from embedding_core.scatter import Scatter, class_scatter
@@ -200,13 +200,7 @@ class DLE(_LaplacianDiscriminant):
         self.n_components = n_components
 
     def _check_classes(self, target: Indicator) -> None:
-        count = target.Y.sum(axis=1)
-        odd = np.flatnonzero(target.labelled & (count != 1))
-        if odd.size:
-            raise InvalidInput(
-                f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); DLE takes exactly "
-                "one class an item. Use MultiLabelDLE for several labels, -1 for unlabelled items."
-            )
+        check_one_class_an_item(target, "DLE", "MultiLabelDLE")
         super()._check_classes(target)
 
     def _laplacian(self, X: Any, target: Indicator, weight: Weight, W: Any) -> GraphLaplacian:

@@ -21,7 +21,7 @@ from embedding_core.eigenmaps.out_of_sample import (
 )
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import check_neighbors
-from embedding_core.labels import UNLABELLED, Indicator
+from embedding_core.labels import UNLABELLED, Indicator, check_one_class_an_item
 from embedding_core.row_blocks import RowBlocks, load_rows
 from embedding_core.spectral import Eigenmap, smallest_eigenpairs
 
@@ -167,7 +167,7 @@ class EigenmapEmbedding(LinearEmbedding):
         if n < 2:
             raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
         if self._one_class_an_item:
-            _check_one_class_an_item(target, name)
+            check_one_class_an_item(target, name, "CCDR or SLEML")
         if self._supervised:
             self._check_two_classes(target)
         if r is not None and r > n - 1:
@@ -278,14 +278,4 @@ def _warn_of_components(components: Components) -> None:
         warn_caller(
             f"The graph of neighbours and labels has {components.describe()}; the embedding separates them "
             "first. A larger n_neighbors may join them.",
-        )
-
-
-def _check_one_class_an_item(target: Indicator, name: str) -> None:
-    count = target.Y.sum(axis=1)
-    odd = np.flatnonzero(target.labelled & (count != 1))
-    if odd.size:
-        raise InvalidInput(
-            f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); {name} takes exactly "
-            "one class an item. Use CCDR or SLEML for several labels, -1 for unlabelled items."
         )

@@ -9,16 +9,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma
 from embedding_core.checks import (
-    SCALE_ITEMS,
     check_choice,
     check_count,
     check_positive,
     items_vary,
-    refuse_numbers,
+    validate_items,
 )
 from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.errors import InvalidInput
@@ -100,10 +99,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def _check_items(self, X: Any, reset: bool) -> Any:
         if self.kernel == "precomputed" and sp.issparse(X):
             raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
-        try:
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        except ValueError as error:
-            raise refuse_numbers(error, SCALE_ITEMS) from error
+        X = validate_items(self, X, reset)
         if reset:
             self.scaler_ = Scaler(self.input_scale).fit(X)
         return self.scaler_.transform(X)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length
 
 from embedding_core.affinity import (
     GRAPHS,
@@ -18,7 +18,7 @@ from embedding_core.affinity import (
     choose_sigma,
     graph_family,
 )
-from embedding_core.checks import SCALE_ITEMS, check_choice, check_count, refuse_numbers
+from embedding_core.checks import check_choice, check_count, validate_items
 from embedding_core.discriminant.graph_embedding import micro_f1
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.folds import stratified_folds
@@ -52,10 +52,7 @@ class GraphMethod(BaseEstimator):
     sigma: float | str
 
     def _check_items(self, X: Any, reset: bool) -> Any:
-        try:
-            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
-        except ValueError as error:
-            raise refuse_numbers(error, SCALE_ITEMS) from error
+        return validate_items(self, X, reset)
 
     def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
         """Validate parameters, items and labels, in this order."""
