@@ -6,16 +6,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
+    Edges,
     check_affinity,
+    check_neighbors,
     check_sigma,
     find_knn_edges,
     gaussian_of,
     mean_squared_distance,
+    pairs_of,
     squared_distances,
 )
+from embedding_core.nearest import nearest_by_distance
 
 GRAPHS = ("knn", "gaussian")
 SIGMA_WORDS = ("auto", "cv")
@@ -48,6 +53,40 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
         return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
     squared = squared_distances(X)
     return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
+
+
+def kernel_graph_family(K: NDArray[np.float64], graph: str, n_neighbors: int) -> GraphFamily:
+    """`graph_family` in the feature space of a kernel matrix K (n, n), whose distances it gives itself."""
+    squared = kernel_distances(K)
+    if graph == "gaussian":
+        return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
+    edges = nearest_edges(squared, n_neighbors)
+    return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
+
+
+def kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared distances in the feature space of a kernel matrix."""
+    squared = K.diagonal()[:, None] + K.diagonal() - K - K.T
+    np.maximum(squared, 0.0, out=squared)
+    np.fill_diagonal(squared, 0.0)
+    return squared
+
+
+def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
+    """Edges of the k-nearest-neighbour graph from all squared distances (n, n)."""
+    n = len(squared)
+    i, j = pairs_of(nearest_by_distance(squared, check_neighbors(n_neighbors, n)))
+    return Edges(i, j, squared[i, j], n)
+
+
+def warn_of_unlinked(W: Any) -> None:
+    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
+    alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
+    if 0 < len(alone) < W.shape[0]:
+        warn_caller(
+            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
+            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
+        )
 
 
 def check_given_graph(W: Any, n: int) -> Any:

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 from typing import Any, TypeGuard
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -88,10 +89,21 @@ def refuse_numbers(error: ValueError, advice: str) -> InvalidInput:
 
 def validate_items(model: BaseEstimator, X: Any, reset: bool) -> Any:
     """X as floats, dense or CSR, checked against the fit unless `reset`; a complaint says what to do."""
+    if isinstance(X, (dict, set, str, bytes)) and not sp.issparse(X):
+        raise InvalidInput(f"X is a {type(X).__name__}; give an array, DataFrame or CSR matrix (n, p).")
     try:
-        return validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
     except ValueError as error:
         raise refuse_numbers(error, SCALE_ITEMS) from error
+    if X.dtype == np.float64 and X.shape[1]:
+        # of all squares and their sums, with room for differences
+        limit = np.sqrt(np.finfo(np.float64).max / (8 * X.shape[0] * X.shape[1])) / 4
+        largest = max(float(X.max()), -float(X.min()))
+        if largest > limit:
+            raise InvalidInput(
+                f"X holds {largest:.3g}; squares of numbers beyond {limit:.0e} overflow. {SCALE_ITEMS}"
+            )
+    return X
 
 
 def items_vary(X: Any) -> bool:

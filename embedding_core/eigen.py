@@ -165,10 +165,11 @@ def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> N
 
 
 def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn each column so that its entry of largest magnitude is positive."""
+    """Turn each column so that its entry of largest magnitude is positive, of equals the first."""
     if V.shape[0] == 0:
         return V
-    largest = np.argmax(np.abs(V), axis=0)
+    size = np.abs(V)
+    largest = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
     signs = np.where(V[largest, np.arange(V.shape[1])] < 0, -1.0, 1.0)
     return V * signs
 

@@ -86,7 +86,7 @@ def as_indicator(y: Any) -> Indicator:
         raise InvalidInput(
             "The method requires y to be passed, but the target y is None; give classes (n,) or 0/1 columns."
         )
-    array = y.toarray() if sp.issparse(y) else np.asarray(y)
+    array = y.toarray() if sp.issparse(y) else _as_array(y)
     if np.iscomplexobj(array):
         raise InvalidInput(
             "Complex data not supported: y holds complex numbers; give classes or 0/1 columns."
@@ -96,6 +96,25 @@ def as_indicator(y: Any) -> Indicator:
     if array.ndim == 2:
         return _from_columns(array)
     raise InvalidInput(f"y has {array.ndim} dimensions; expected (n,) classes or (n, K) columns of 0/1.")
+
+
+def _as_array(y: Any) -> NDArray[Any]:
+    try:
+        array = np.asarray(y)
+    except ValueError as error:
+        raise InvalidInput(
+            f"y is no array ({error}); give classes (n,), or 0/1 columns (n, K) with as many in each row."
+        ) from error
+    if array.dtype.kind not in "US":
+        return array
+    if not isinstance(y, np.ndarray):  # numpy has made the text "-1" of the number
+        array = np.asarray(y, dtype=object)
+    if (array == "-1").any():
+        raise InvalidInput(
+            'y holds the text "-1" among its classes; unlabelled items are None or the number -1, in a list '
+            "or an array of objects."
+        )
+    return array
 
 
 def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
@@ -108,6 +127,8 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     classes : ndarray of shape (K,)
         Sorted.
     """
+    if np.ndim(y) == 1 and not _labelled_classes(_as_array(y)).any():
+        raise InvalidInput("y names no class at all; only labels have a place. Leave unlabelled rows out.")
     given = as_indicator(y)
     bare = np.flatnonzero((given.Y <= 0).all(axis=1))
     if bare.size:

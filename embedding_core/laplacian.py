@@ -196,12 +196,11 @@ class GraphLaplacian(LinearOperator):
             for rows, block in row_blocks(X):
                 X_b = block - shift
                 L_b = X_b[:, columns] * half_degree[rows, None]
+                half_moment[columns] += np.einsum("ia,ia->a", X_b[:, columns], L_b)
                 graph.subtract_from(L_b, rows, panel[:, : L_b.shape[1]], shift[columns])
                 N[:, columns] += X_b.T @ L_b
-                if column == 0:
-                    half_moment += np.einsum("i,ia,ia->a", half_degree[rows], X_b, X_b)
-                    if self.labels is not None:
-                        label_sums += X_b.T @ self.labels.block(rows)
+                if self.labels is not None and column == 0:
+                    label_sums += X_b.T @ self.labels.block(rows)
                 if streamed:
                     panel[rows, : block[:, coming].shape[1]] = block[:, coming]
         if self.labels is not None:

@@ -44,13 +44,30 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
     return found[:, :k]
 
 
+def nearest_by_distance(squared: NDArray[np.float64], k: int) -> NDArray[np.intp]:
+    """`nearest_others` where all squared distances (n, n) are given; in no order within a row."""
+    n = len(squared)
+    nearest = np.empty((n, k), dtype=np.intp)
+    step = max(1, _CHUNK_VALUES // n)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        block = squared[rows]
+        block[np.arange(len(rows)), rows] = np.inf
+        reach = np.partition(block, k - 1, axis=1)[:, k - 1, None]
+        closer, at_reach = block < reach, block == reach
+        room = k - closer.sum(axis=1, keepdims=True)
+        chosen = closer | (at_reach & (np.cumsum(at_reach, axis=1) <= room))
+        nearest[rows] = np.nonzero(chosen)[1].reshape(len(rows), k)
+    return nearest
+
+
 def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
     """|x_i - x_j|² of many pairs, from their differences and so exact to the last digits."""
     squared = np.empty(len(i))
     step = max(1, _CHUNK_VALUES // max(X.shape[1], 1))
     for start in range(0, len(i), step):
         chunk = slice(start, start + step)
-        difference = X[i[chunk]] - X[j[chunk]]
+        difference = X[i[chunk]].astype(np.float64) - X[j[chunk]]
         if sp.issparse(difference):
             squared[chunk] = np.asarray(difference.multiply(difference).sum(axis=1)).ravel()
         else:
@@ -60,7 +77,7 @@ def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray
 
 def _centered(X: Any) -> Any:
     # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
-    return X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+    return X.astype(np.float64) if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
 
 
 def _squared_norms(X: Any) -> NDArray[np.float64]:

@@ -96,7 +96,7 @@ def smallest_eigenpairs(graph: Graph, r: int, components: Components | None = No
         node = int(np.argmin(graph.degree))
         raise InvalidInput(f"Node {node} has degree {graph.degree[node]}; leave nodes without links out.")
     found = graph.components() if components is None else components
-    contrasts = _component_contrasts(graph.degree, found)[:, :r]
+    contrasts = _component_contrasts(graph.degree, found, r)
     searched = r - contrasts.shape[1]
     if searched == 0:
         return Eigenmap(contrasts, np.zeros(r))
@@ -106,12 +106,15 @@ def smallest_eigenpairs(graph: Graph, r: int, components: Components | None = No
     )
 
 
-def _component_contrasts(degree: NDArray[np.float64], components: Components) -> NDArray[np.float64]:
-    """D-orthonormal vectors (n, c - 1), constant on components and D-orthogonal to the constant vector."""
+def _component_contrasts(degree: NDArray[np.float64], components: Components, r: int) -> NDArray[np.float64]:
+    """D-orthonormal vectors (n, c - 1), constant on components and D-orthogonal to the constant vector.
+
+    The first `r` of them: a graph may have as many components as items.
+    """
     volume = np.bincount(components.labels, weights=degree)
     order = np.argsort(-volume, kind="stable")
-    larger = np.cumsum(volume[order])[:-1]
-    own = volume[order][1:]
+    larger = np.cumsum(volume[order])[:-1][:r]
+    own = volume[order][1 : r + 1]
     values = np.zeros((len(volume), len(own)))
     for j, (A, B) in enumerate(zip(larger, own, strict=True)):
         values[order[: j + 1], j] = np.sqrt(B / (A * (A + B)))
@@ -124,10 +127,11 @@ def _nonzero_pairs(graph: Graph, components: Components, r: int) -> Eigenmap:
     if len(components.sizes) == 1:
         return _connected_pairs(graph, r)
     parts = []
-    for c, size in enumerate(components.sizes):
-        if size > 1:
-            rows = np.flatnonzero(components.labels == c)
-            parts.append((rows, _connected_pairs(graph.restrict(rows), min(r, int(size) - 1))))
+    by_component = np.argsort(components.labels, kind="stable")
+    ends = np.cumsum(np.bincount(components.labels))
+    for rows in np.split(by_component, ends[:-1]):
+        if len(rows) > 1:
+            parts.append((rows, _connected_pairs(graph.restrict(rows), min(r, len(rows) - 1))))
     values = np.concatenate([part.eigenvalues for _, part in parts])
     owner = np.repeat(np.arange(len(parts)), [len(part.eigenvalues) for _, part in parts])
     column = np.concatenate([np.arange(len(part.eigenvalues)) for _, part in parts])

@@ -26,6 +26,7 @@ _COMMANDS = {
     "methods": ("listing", "methods", "list the methods that can be named"),
     "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
+    "sync": ("sync", "sync", "track the runs that could not be tracked when they ran"),
     "config": ("listing", "config", "show the configuration with every default"),
     "up": ("operate", "up", "start a local Prefect server and the MLflow UI on 127.0.0.1"),
     "down": ("operate", "down", "stop them"),
@@ -57,7 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
     for name in ("run", "status", "stage", "config", "serve", "deploy"):
         _add_configuration(made[name])
-    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "config"):
+    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
         made[name].add_argument("--json", action="store_true", help="print JSON for a script")
     for name in ("run", "status", "stage"):
         made[name].add_argument(
@@ -72,6 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="RUN|REF",
         help="id of a run, key or digest of an artefact (default: newest run)",
     )
+    made["sync"].add_argument("--uri", help="MLflow URI (default: that of each run)")
     _add_store(made["store"])
     _add_operate(made["up"], made["serve"], made["deploy"])
     made["config"].add_argument(

@@ -14,6 +14,8 @@ _DEFAULTS = {
     # A cold start under load has been seen to pass Prefect's own limit of 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    # It would print addresses of runs between our results.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     # Served runs start with `python -m`, where a tasks.py of the current folder would hide our package.
     "PYTHONSAFEPATH": "1",
@@ -23,13 +25,8 @@ _DEFAULTS = {
 _WORKERS = ("EventsWorker", "APILogWorker")
 
 
-def prepare_engine(home: Path, verbose: bool = False) -> None:
-    """Set what Prefect and MLflow read at import; call it before either is imported.
-
-    A Prefect set-up of the user's (PREFECT_HOME, PREFECT_API_URL or a profile) is left alone.
-    Without one, Prefect keeps its database in the home folder, and a server started by
-    `labelscape up` is used where one is running.
-    """
+def prepare_libraries(verbose: bool = False) -> None:
+    """Set what MLflow and Prefect read at import; call it before either is imported."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     if not verbose:
@@ -37,6 +34,21 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         for name in _WORKERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def prepare_engine(home: Path, verbose: bool = False) -> None:
+    """Set which Prefect runs the flow, and all that `prepare_libraries` sets.
+
+    A Prefect set-up of the user's (PREFECT_HOME, PREFECT_API_URL or a profile) is left alone.
+    Without one, Prefect keeps its database in the home folder, and a server started by
+    `labelscape up` is used where one is running.
+
+    Raises
+    ------
+    ServiceDown
+        No server answers at the address that was set.
+    """
+    prepare_libraries(verbose)
     if "PREFECT_API_URL" in os.environ:
         check_answers(os.environ["PREFECT_API_URL"])
     if has_own_prefect():

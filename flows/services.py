@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flows import processes
-from storage.errors import ServiceError
+from storage.errors import ServiceDown, ServiceError
 from storage.tracking_engine import default_artifact_root, default_uri
 
 HOST = "127.0.0.1"
@@ -135,7 +135,7 @@ def check_answers(api: str) -> None:
     except urllib.error.HTTPError as error:
         error.close()  # it answers, if only to say that it wants a login
     except OSError as error:
-        raise ServiceError(f"no Prefect server answers at {api} ({error}). {NO_SERVER}") from None
+        raise ServiceDown(f"no Prefect server answers at {api} ({error}). {NO_SERVER}") from None
 
 
 def _start(name: str, home: Path, port: int) -> Service:

@@ -4,7 +4,7 @@ from typing import Any
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
-from flows.train import RunResult
+from flows.training import RunResult
 from storage.run_log import LoggedRun
 from storage.schemas import Score, unpack_manifest
 from storage.store import Store
@@ -50,6 +50,8 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
             "experiment_id": tracked.experiment_id if tracked else None,
             "problem": result.untracked,
         },
+        "prefect": {"problem": result.unrecorded},
+        "damaged": [{"artifact": one.name, "reason": one.reason} for one in result.damaged],
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
         "stages": [
             {
@@ -121,7 +123,11 @@ def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
         lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
     elif tracking["problem"]:
-        lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; run again to track them.")
+        lines.append(
+            f"NOT TRACKED: {tracking['problem']} Results are in the store; track them later: labelscape sync"
+        )
+    if result.unrecorded:
+        lines.append(f"NOT IN PREFECT: {result.unrecorded}")
     return lines
 
 
@@ -134,8 +140,14 @@ def _comparison(repeats: dict[str, Any] | None) -> str:
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:
-    """How many items were skipped and how much was noted, each with its first case."""
-    lines, skipped, notes = [], summary["skipped"], summary["notes"]
+    """How much was damaged, skipped and noted, each with its first case."""
+    lines, skipped, notes, damaged = [], summary["skipped"], summary["notes"], summary["damaged"]
+    if damaged:
+        first = damaged[0]
+        lines.append(
+            f"repaired   {len(damaged)} damaged, set aside and computed anew, as {first['artifact']}: "
+            f"{first['reason']}"
+        )
     if skipped:
         first = skipped[0]
         lines.append(f"skipped    {len(skipped)} unreadable, as {first['file']}: {first['reason']}")

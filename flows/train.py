@@ -1,10 +1,7 @@
-"""The train flow: from a source to a tracked, comparable run."""
+"""The train flow: a run as Prefect sees it, and what becomes of a run when Prefect fails."""
 
-import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from prefect import flow, task
@@ -13,90 +10,73 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, State
 from prefect.utilities.annotations import quote
 
+from embedding_core.errors import InvalidInput
 from flows.config import RunConfig
-from flows.pipeline import Products, open_workspace, resolved_config, walk
 from flows.stages import Span
 from flows.terminal import current_reporter
-from storage.errors import ArtifactDamaged, StoreError, TrackingError
-from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun, RunLog
+from flows.training import RunResult, run_training
+from storage.errors import LabelscapeError
 from storage.store import Outcome
-from storage.tracking_engine import redact
-from tasks.report import write_report
-from tasks.runs import load_last_run, remember_run
 from tasks.stage import Stage, Workspace, run_stage
-from tasks.tracking import load_tracked
-
-# A damaged artefact is set aside when it is read; the next walk computes it again.
-_MAX_REPAIRS = 5
 
 
-@dataclass(frozen=True)
-class StageRecord:
-    """What became of one stage."""
+@dataclass
+class Attempt:
+    """How far a piece of work came, whatever the engine around it makes of that."""
 
-    label: str
-    cached: bool
-    seconds: float
-    ref: ArtifactRef
+    result: Any = None
+    error: Exception | None = None
+
+    def run(self, work: Any, *arguments: Any) -> Any:
+        """Do it, and keep what came of it."""
+        try:
+            self.result = work(*arguments)
+        except Exception as error:
+            self.error = error
+            raise
+        return self.result
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a run made, where it lies, and what it cost."""
-
-    products: Products
-    stages: list[StageRecord]
-    report: Path | None
-    home: Path
-    untracked: str | None
-    run_id: str
+_ATTEMPT: ContextVar[Attempt] = ContextVar("labelscape_attempt")
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def compute_stage(stage: Stage, workspace: Workspace, force: bool) -> Outcome | State[Outcome]:
+def compute_stage(
+    stage: Stage, workspace: Workspace, force: bool, attempt: Attempt
+) -> Outcome | State[Outcome]:
     """One stage as a Prefect task; a stage taken from the store ends in the state `Cached`."""
-    outcome = run_stage(stage, workspace, force)
+    outcome: Outcome = attempt.run(run_stage, stage, workspace, force)
     return Completed(data=outcome, name="Cached") if outcome.cached else outcome
 
 
-class StageRunner:
-    """Executes stages as Prefect tasks and remembers what became of each."""
+@dataclass
+class PrefectStages:
+    """Runs stages as Prefect tasks, and by themselves from the moment that Prefect fails.
 
-    def __init__(self, workspace: Workspace, span: Span, before: Mapping[str, ArtifactRef]) -> None:
-        self.records: dict[str, StageRecord] = {}
-        self.untracked: str | None = None
-        self._workspace = workspace
-        self._span = span
-        self._before = before
+    Attributes
+    ----------
+    failure : Exception or None
+        What Prefect failed with.
+    """
 
-    def __call__(self, stage: Stage) -> ArtifactRef | None:
-        """Compute the stage, or leave it out where the run ends before it."""
-        if not (self._span.reaches(stage.name) and stage.ready):
-            return None
-        if self._span.leaves(stage.name) and (left := self._before.get(stage.label)):
-            self._record(stage, Outcome(left, True, 0.0))
-            return left
-        try:
-            outcome = self._submit(stage)
-        except TrackingError as error:
-            self.untracked = str(error)
-            return None
-        self._record(stage, outcome)
-        return outcome.ref
+    failure: Exception | None = field(default=None)
 
-    def _submit(self, stage: Stage) -> Outcome:
-        force = self._span.refreshes(stage.name) and stage.label not in self.records
+    def __call__(self, stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        """Run one stage."""
+        if self.failure is not None:
+            return run_stage(stage, workspace, force)
         named = compute_stage.with_options(name=stage.name, task_run_name=stage.label)
+        attempt = Attempt()
         # Quoted, so that Prefect does not search them for results of other tasks.
-        arguments: tuple[Any, ...] = (quote(stage), quote(self._workspace), force)
-        answer = named(*arguments)
-        return answer.result() if isinstance(answer, State) else answer
-
-    def _record(self, stage: Stage, outcome: Outcome) -> None:
-        self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
-        state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self._workspace.reporter.say(f"  {stage.label:<38} {state}")
+        arguments: tuple[Any, ...] = (quote(stage), quote(workspace), force, quote(attempt))
+        try:
+            answer = named(*arguments)
+            return answer.result() if isinstance(answer, State) else answer
+        except Exception as error:
+            if attempt.error is not None:
+                raise attempt.error from None
+            self.failure = error
+            return attempt.result or run_stage(stage, workspace, force)
 
 
 @flow(name="labelscape-train", validate_parameters=True, persist_result=False)
@@ -116,61 +96,26 @@ def train(
     since : str, optional
         Stage to compute again; those before it are taken as the last run left them.
     """
-    started = time.perf_counter()
-    workspace = open_workspace(config, current_reporter())
-    span = Span(refresh or [], since, until)
-    span.check()
-    runner = StageRunner(workspace, span, _last_results(config, workspace) if since else {})
-    with workspace.store.in_use():
-        try:
-            products = _walk_repairing(config, workspace, runner)
-        except BaseException:
-            # Of two errors the first is the one to show.
-            with suppress(StoreError):
-                _remember(config, workspace, runner)
-            raise
-        _remember(config, workspace, runner)
-        run = _log(config, workspace, runner, products, time.perf_counter() - started)
-        page = write_report(products.report, workspace) if products.report else None
-    return RunResult(products, list(runner.records.values()), page, workspace.home, runner.untracked, run.id)
-
-
-def _last_results(config: RunConfig, workspace: Workspace) -> dict[str, ArtifactRef]:
-    """What the last run of the source left, as far as it is still there."""
-    store, known = workspace.store, load_last_run(workspace.store, config.source)
-    refs = {label: ArtifactRef.from_json(ref) for label, ref in known.items()}
-    return {label: ref for label, ref in refs.items() if store.has(ref)}
-
-
-def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
-    done = {record.label: record.ref for record in runner.records.values()}
-    if done:
-        remember_run(workspace.store, config.source, done)
-
-
-def _log(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, products: Products, seconds: float
-) -> LoggedRun:
-    tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return RunLog(workspace.store.root).add(
-        LoggedRun(
-            name=products.name,
-            experiment=products.experiment,
-            source=config.source.path,
-            config=resolved_config(config),
-            stages={record.label: record.ref for record in runner.records.values()},
-            seconds=round(seconds, 3),
-            tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
-            problem=runner.untracked,
-        )
-    )
-
-
-def _walk_repairing(config: RunConfig, workspace: Workspace, runner: StageRunner) -> Products:
     tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
-    for _ in range(_MAX_REPAIRS):
-        try:
-            return walk(config, workspace, runner, tags)
-        except ArtifactDamaged as damage:
-            workspace.reporter.say(f"{damage} Computing it again.")
-    return walk(config, workspace, runner, tags)
+    stages = PrefectStages()
+    span = Span(refresh or [], since, until)
+    result: RunResult = _ATTEMPT.get(Attempt()).run(run_training, config, span, stages, tags)
+    if stages.failure is not None:
+        raise stages.failure
+    return result
+
+
+def train_anyhow(config: RunConfig, span: Span) -> RunResult:
+    """Run the flow; where Prefect fails before, during or after it, the results are had all the same."""
+    attempt = Attempt()
+    token = _ATTEMPT.set(attempt)
+    try:
+        return train(config, refresh=span.refresh, until=span.until, since=span.since)
+    except Exception as error:
+        if isinstance(error, (LabelscapeError, InvalidInput)) or attempt.error is not None:
+            raise
+        reason = f"Prefect failed ({type(error).__name__}: {error})"
+        current_reporter().say(f"{reason}; this run goes on without it.")
+        return replace(attempt.result or run_training(config, span), unrecorded=reason)
+    finally:
+        _ATTEMPT.reset(token)

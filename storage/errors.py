@@ -31,3 +31,7 @@ class TrackingError(LabelscapeError):
 
 class ServiceError(LabelscapeError):
     """A local server did not start, stop or answer."""
+
+
+class ServiceDown(ServiceError):
+    """A server that work can go on without does not answer."""

@@ -102,6 +102,13 @@ class RunLog:
             self._write(kept)
         return kept
 
+    def update(self, run: LoggedRun) -> None:
+        """Replace what is known of a run; its dates and its pin stay as they are."""
+        with hold_lock(self._lock(run.id)):
+            known = self._read(self._file(run.id)) or run
+            kept = replace(run, created=known.created, repeated=known.repeated, pinned=known.pinned)
+            self._write(kept)
+
     def pin(self, run: LoggedRun, pinned: bool = True) -> None:
         """Keep a run whatever its age, or no longer."""
         with hold_lock(self._lock(run.id)):

@@ -157,14 +157,10 @@ def command(
 @pytest.fixture
 def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages run as plain functions, so that a run needs no Prefect server."""
-    from flows import train
+    from flows.commands import run
+    from flows.training import run_training
 
-    def submit(self: train.StageRunner, stage: Stage) -> Outcome:
-        force = self._span.refreshes(stage.name) and stage.label not in self.records
-        return run_stage(stage, self._workspace, force)
-
-    monkeypatch.setattr(train.StageRunner, "_submit", submit)
-    monkeypatch.setattr(train, "train", train.train.fn)
+    monkeypatch.setattr(run, "_train", lambda config, span, verbose: run_training(config, span))
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,7 @@ def test_features_that_others_determine_add_no_dimension(name):
         np.testing.assert_allclose(model.eigenvalues_, plain.eigenvalues_, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:.* no link to any other")
 @pytest.mark.parametrize(
     "name", ["DLE", "DLE-balanced", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"]
 )

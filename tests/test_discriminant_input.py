@@ -100,6 +100,7 @@ def test_graphs_of_other_items_and_none_at_all(model):
         model.fit(X[:1], y[1:2])
 
 
+@pytest.mark.filterwarnings("ignore:.* no link to any other")
 @every_graph_method
 @pytest.mark.parametrize("form", FORMS)
 def test_isolated_items_are_placed_by_the_projection(model, form):

@@ -180,6 +180,7 @@ def test_unlabelled_items_take_over_the_labels_of_the_nearest():
         assert nearest_labels(items, as_indicator(Y)).tolist() == [[1, 0], [1, 0], [0, 1], [0, 1]]
 
 
+@pytest.mark.filterwarnings("ignore:.* no link to any other")
 def test_disconnected_graph_isolated_nodes_duplicates_constant_features_empty_labels():
     X, Y = multi_label(60, 6)
     X[:, 3] = 2.0

@@ -212,6 +212,7 @@ def test_labels_decide_on_nothing_but_the_number_of_columns():
     assert LPP().fit(X[:, :2], np.arange(60) % 9).embedding_.shape == (60, 2)  # there are no more
 
 
+@pytest.mark.filterwarnings("ignore:.* no link to any other")
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.filterwarnings("ignore:The graph has 11 components")
 def test_items_without_links_are_placed_but_not_learned_from(kernel):

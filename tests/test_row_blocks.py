@@ -19,6 +19,8 @@ from embedding_core.row_blocks import RowBlocks, load_rows, project_rows, row_bl
 from embedding_core.scatter import class_scatter
 from tests.synthetic import literal_laplacian, literal_scatter, multi_label, single_label
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* no link to any other")
+
 METHODS = [DLE, MultiLabelDLE, MLDA, DiscriminativeProjections]
 
 

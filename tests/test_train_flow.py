@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from flows.terminal import REPORTER
-from flows.train import RunResult, train
+from flows.train import train
+from flows.training import RunResult
 from storage.errors import ConfigError, StageError
 from tasks.dataset import load_features
 from tasks.evaluation import load_scores

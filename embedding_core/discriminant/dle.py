@@ -23,6 +23,10 @@ from embedding_core.scatter import Scatter, class_scatter
 Weight = NDArray[np.float64] | None
 
 
+class NoLinks(InvalidInput):
+    """A graph along which no two items differ."""
+
+
 class _LaplacianDiscriminant(GraphEmbedding):
     """What DLE and MultiLabelDLE share; they differ in the labels they take and the graph they use."""
 
@@ -59,7 +63,10 @@ class _LaplacianDiscriminant(GraphEmbedding):
         space = row_space(X)
 
         def place(seen: Indicator, W: Any) -> NDArray[np.float64]:
-            solution = self._solve(space, seen, weight, self._laplacian(X, seen, weight, W))
+            try:
+                solution = self._solve(space, seen, weight, self._laplacian(X, seen, weight, W))
+            except NoLinks:  # a sigma so small that no weight is left is a bad choice, not bad input
+                return np.zeros((X.shape[0], 0))
             return project_rows(X, solution.projection[:, : self.n_components])
 
         W = self._affinity(X, affinity, lambda W: fold_score(target, lambda seen: place(seen, W)))
@@ -97,7 +104,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
         def graph_term() -> QuadraticForm:
             A = L.quadratic_form(T)
             if not np.trace(A.matrix) > A.rounding:
-                raise InvalidInput(
+                raise NoLinks(
                     "The graph links no two different items, so X^T L X is zero; give an affinity with edges "
                     "between different items, or a larger sigma or n_neighbors."
                 )
@@ -295,7 +302,10 @@ class MultiLabelDLE(_LaplacianDiscriminant):
 
     def _laplacian(self, X: Any, target: Indicator, weight: Weight, W: Any) -> GraphLaplacian:
         Y = nearest_labels(X, target)
-        C = label_correlation(target.Y if self.correlation == "train" else Y, weight)
+        if self.correlation == "train":
+            C = label_correlation(target.Y, weight)
+        else:  # the label that an unlabelled item is given counts once
+            C = label_correlation(Y, None if weight is None else np.where(target.labelled, weight, 1.0))
         labels = label_affinity(Y, C)
         beta = balance_beta(W, labels) if self.beta == "auto" else float(self.beta)
         return GraphLaplacian(W, labels, beta)

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma, graph_family
+from embedding_core.affinity import (
+    GraphFamily,
+    check_given_graph,
+    check_sigma_choice,
+    choose_sigma,
+    graph_family,
+    kernel_graph_family,
+    warn_of_unlinked,
+)
 from embedding_core.base import LinearEmbedding
 from embedding_core.checks import check_count
 from embedding_core.errors import InvalidInput
@@ -68,16 +76,26 @@ class GraphEmbedding(LinearEmbedding):
         check_count("n_neighbors", self.n_neighbors)
         check_sigma_choice(self.sigma)
 
-    def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float], items: Any = None) -> Any:
-        """W, given or built on `items` (X where None); `score` rates a graph for sigma="cv"."""
+    def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
+        """W, given or built from X; `score` rates a graph for sigma="cv"."""
         if affinity is not None:
             self.sigma_ = None
-            return check_given_graph(affinity, X.shape[0])
+            W = check_given_graph(affinity, X.shape[0])
+            warn_of_unlinked(W)
+            return W
         if isinstance(X, RowBlocks):
             raise InvalidInput(
                 f"X comes in blocks of rows and no affinity is given; finding neighbours of {X.shape[0]} "
                 "items needs them in memory. Pass affinity, or X as an array."
             )
-        family = graph_family(X if items is None else items, self.graph, self.n_neighbors)
+        family = self._family(X)
         self.sigma_ = choose_sigma(family, self.sigma, score)
-        return family.weigh(self.sigma_)
+        W = family.weigh(self.sigma_)
+        warn_of_unlinked(W)
+        return W
+
+    def _family(self, X: Any) -> GraphFamily:
+        """Pairs to link where no affinity is given."""
+        if getattr(self, "kernel", "linear") == "precomputed":
+            return kernel_graph_family(np.asarray(X, dtype=np.float64), self.graph, self.n_neighbors)
+        return graph_family(X, self.graph, self.n_neighbors)

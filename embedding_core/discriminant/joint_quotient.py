@@ -182,8 +182,11 @@ def _linked_labels(
     (0, v) is an eigenvector where N v = n v and R v = 0: v mixes labels of one count and R annuls it.
     """
     columns, shares = [np.zeros((len(counts), 0))], [np.zeros(0)]
-    for count in np.unique(counts):
-        group = np.flatnonzero(counts == count)
+    order = np.argsort(counts, kind="stable")
+    # sums of weights that are equal on paper may differ in the last digit
+    apart = np.diff(counts[order]) > _TIED * counts.sum()
+    for group in np.split(order, np.flatnonzero(apart) + 1):
+        count = counts[group].mean()
         _, s, vectors = np.linalg.svd(R[:, group], full_matrices=False)
         V = np.zeros((len(counts), int((s > _UNLINKED).sum())))
         V[group] = vectors[s > _UNLINKED].T

@@ -24,7 +24,7 @@ from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator, label_shares
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.margin.nystrom import KERNELS, Kernel
+from embedding_core.margin.nystrom import KERNELS, Kernel, check_landmarks
 from embedding_core.row_blocks import RowBlocks
 
 _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
@@ -210,8 +210,7 @@ class DiscriminativeProjections(GraphEmbedding):
         def place(seen: Indicator, W: Any) -> NDArray[np.float64]:
             return np.asarray(space.coordinates @ self._solve(space, seen, weight, W).f)
 
-        items = space.coordinates if self.kernel == "precomputed" else X
-        W = self._affinity(X, affinity, lambda W: fold_score(target, lambda seen: place(seen, W)), items)
+        W = self._affinity(X, affinity, lambda W: fold_score(target, lambda seen: place(seen, W)))
         self.mu_ = resolve_mu(self.mu, target.counts(weight).sum(), W)
         self._warn_of_components(target, W)
         solution = self._solve(space, target, weight, W)
@@ -264,6 +263,7 @@ class DiscriminativeProjections(GraphEmbedding):
         check_positive("gamma", self.gamma, ("scale",))
         check_not_negative("mu", self.mu, ("auto",))
         check_not_negative("ridge", self.ridge)
+        check_landmarks(self.landmarks)
 
     def _check_classes(self, target: Indicator) -> None:
         self._check_two_classes(target)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma
+from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma, warn_of_unlinked
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -144,12 +144,14 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """W, given or built from X; `score` rates a graph for sigma="cv"."""
         self.sigma_ = None
         if affinity is not None:
-            return check_given_graph(affinity, X.shape[0])
-        family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
-        if self.graph == "kernel":
-            return family.weigh(family.scale)
-        self.sigma_ = choose_sigma(family, self.sigma, score)
-        return family.weigh(self.sigma_)
+            W = check_given_graph(affinity, X.shape[0])
+        else:
+            family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
+            if self.graph != "kernel":
+                self.sigma_ = choose_sigma(family, self.sigma, score)
+            W = family.weigh(family.scale if self.sigma_ is None else self.sigma_)
+        warn_of_unlinked(W)
+        return W
 
     def _signs(self, target: Indicator) -> NDArray[np.int8]:
         """-1 and 1 of the labelled items for every machine, (l, J)."""

@@ -7,20 +7,22 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.neighbors import NearestNeighbors
 
-from embedding_core.affinity import GRAPHS, GraphFamily, graph_family
+from embedding_core.affinity import (
+    GRAPHS,
+    GraphFamily,
+    graph_family,
+    kernel_distances,
+    kernel_graph_family,
+    nearest_edges,
+)
 from embedding_core.components import graph_components
 from embedding_core.eigen import fix_signs, whitening
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
     Edges,
-    check_neighbors,
     find_knn_edges,
-    gaussian_of,
     graph_from_edges,
-    mean_squared_distance,
-    pairs_of,
 )
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.nystrom import Kernel
@@ -91,31 +93,13 @@ def own_graph_family(X: Any, kernel: Kernel, graph: str, n_neighbors: int) -> Gr
     if kernel.name != "precomputed" and graph != "kernel":
         return graph_family(X, graph, n_neighbors)
     if kernel.name == "precomputed":
-        squared = _kernel_distances(X)
-        if graph == "gaussian":
-            return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
-        edges = _nearest_edges(squared, n_neighbors)
+        if graph != "kernel":
+            return kernel_graph_family(X, graph, n_neighbors)
+        edges = nearest_edges(kernel_distances(X), n_neighbors)
     else:
         edges = find_knn_edges(X, n_neighbors)
-    if graph == "knn":
-        return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
     W = graph_from_edges(edges.i, edges.j, _kernel_weights(X, kernel, edges), edges.n)
     return GraphFamily(edges.scale, lambda sigma: W)
-
-
-def _kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    squared = K.diagonal()[:, None] + K.diagonal() - K - K.T
-    np.maximum(squared, 0.0, out=squared)
-    np.fill_diagonal(squared, 0.0)
-    return squared
-
-
-def _nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
-    n = len(squared)
-    k = check_neighbors(n_neighbors, n)
-    search = NearestNeighbors(n_neighbors=k, metric="precomputed").fit(squared)
-    i, j = pairs_of(search.kneighbors(return_distance=False))
-    return Edges(i, j, squared[i, j], n)
 
 
 def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]:
@@ -141,11 +125,9 @@ def check_links(W: Any, components_matter: bool) -> None:
         raise InvalidInput(
             "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
         )
-    if not components_matter:
-        return
     components = graph_components(W)
-    if len(components.sizes) > 1:
+    if components_matter and (components.sizes > 1).sum() > 1:
         warn_caller(
             f"The graph has {components.describe()}; the subspace separates them first. "
-            "Raise n_neighbors or link them where that is not meant.",
+            "Raise n_neighbors or link them where that is not meant."
         )

@@ -332,7 +332,11 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         self.eigenvalues_ = np.concatenate([machine.eigenvalues for machine in found])
         if self.kernel == "linear":
             self.projection_ = directions = fix_signs(directions)
-        else:
-            self.expansion_, self.basis_items_ = directions, span.basis_items(X)
-        self.embedding_ = self._place(X, directions)
+            self.embedding_ = self._place(X, directions)
+            return self
+        # by the items' places: the basis of a kernel's span depends on the order of the rows
+        self.basis_items_ = span.basis_items(X)
+        placed = self._place(X, directions)
+        self.embedding_ = fix_signs(placed)
+        self.expansion_ = directions * np.where((placed * self.embedding_).sum(axis=0) < 0, -1.0, 1.0)
         return self

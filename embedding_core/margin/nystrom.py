@@ -98,6 +98,31 @@ def kernel_coordinates(kernel: Kernel, X: Any, landmarks: NDArray[np.intp]) -> K
     return KernelCoordinates(np.ascontiguousarray(rows.T), landmarks[head], factor)
 
 
+def check_landmarks(landmarks: Any) -> None:
+    """Refuse what is neither a number of items, row numbers, "auto" nor None."""
+    if landmarks is None or (isinstance(landmarks, str) and landmarks == "auto"):
+        return
+    if isinstance(landmarks, Integral) and not isinstance(landmarks, bool):
+        legal = int(landmarks) >= 1
+    else:
+        try:
+            given = np.asarray(landmarks)
+        except ValueError:
+            given = np.zeros(0)
+        legal = given.ndim == 1 and given.dtype.kind in "iu" and len(given) > 0
+    if not legal:
+        raise InvalidInput(
+            f'landmarks={landmarks!r} is not legal; give a number of items, row numbers, "auto", or None.'
+        )
+
+
+def _random(random_state: Any) -> np.random.RandomState:
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise InvalidInput(f"random_state={random_state!r} is not legal; give a whole number.") from error
+
+
 def choose_landmarks(
     landmarks: Any, n: int, usable: NDArray[np.bool_], random_state: Any
 ) -> NDArray[np.intp]:
@@ -105,6 +130,7 @@ def choose_landmarks(
     rows = np.flatnonzero(usable)
     if isinstance(landmarks, str) and landmarks == "auto":
         landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
+    check_landmarks(landmarks)
     if landmarks is None:
         return rows
     if isinstance(landmarks, Integral) and not isinstance(landmarks, bool):
@@ -113,12 +139,8 @@ def choose_landmarks(
             raise InvalidInput(f"landmarks={m} with {n} items; choose from 1 to {n}, or None for all.")
         if m >= len(rows):
             return rows
-        return rows[np.sort(check_random_state(random_state).choice(len(rows), size=m, replace=False))]
+        return rows[np.sort(_random(random_state).choice(len(rows), size=m, replace=False))]
     given = np.asarray(landmarks)
-    if given.ndim != 1 or given.dtype.kind not in "iu" or not len(given):
-        raise InvalidInput(
-            f'landmarks={landmarks!r} is not legal; give a number of items, row numbers, "auto", or None.'
-        )
     if given.min() < 0 or given.max() >= n:
         raise InvalidInput(
             f"landmarks name rows {given.min()} to {given.max()}; there are rows 0 to {n - 1}. Correct them."

@@ -208,8 +208,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
                 f'sigma="cv" scores graphs by labels, and {target.labelled.sum()} items are labelled; label '
                 'two or more, or give sigma="auto" or a number.'
             )
-        items = space.coordinates if self.kernel == "precomputed" else None
-        return self._affinity(X, affinity, lambda W: self._score(space, target, W), items)
+        return self._affinity(X, affinity, lambda W: self._score(space, target, W))
 
     def _solve(
         self, space: RowSpace, target: Indicator, W: Any

@@ -2,12 +2,15 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
 from flows.stages import Span, check_stages
-from flows.terminal import REPORTER, TerminalReporter, show
+from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
+from flows.training import RunResult, run_training
+from storage.errors import ServiceDown
 from storage.run_log import LoggedRun, RunLog
 
 
@@ -36,12 +39,7 @@ def _execute(
     check_config(config)
     reporter = TerminalReporter(quiet=options.json)
     REPORTER.set(reporter)
-    prepare_engine(find_home(config), options.verbose)
-    if starts_server():
-        reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
-    from flows.train import train
-
-    result = train(config, refresh=span.refresh, until=span.until, since=span.since)
+    result = _train(config, span, options.verbose)
     from flows.summary import summarise_run, summary_text
 
     summary = summarise_run(config, result, earlier)
@@ -51,3 +49,18 @@ def _execute(
         else summary_text(config, result, summary)
     )
     return 0
+
+
+def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
+    """In a Prefect flow, or without one where its server does not answer."""
+    reporter = current_reporter()
+    try:
+        prepare_engine(find_home(config), verbose)
+    except ServiceDown as error:
+        reporter.say(f"{error} This run goes on without Prefect.")
+        return replace(run_training(config, span), unrecorded=str(error))
+    if starts_server():
+        reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
+    from flows.train import train_anyhow
+
+    return train_anyhow(config, span)

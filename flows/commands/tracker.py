@@ -4,7 +4,7 @@ import argparse
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
-from flows.engine import prepare_engine
+from flows.engine import prepare_libraries
 from storage.tracking import Tracker
 from tasks.tracking import make_tracker
 
@@ -13,5 +13,5 @@ def open_tracker(options: argparse.Namespace) -> Tracker:
     """The tracker at `--uri`, else where runs of this folder are tracked."""
     config = read_default_config(options)
     home = find_home(config)
-    prepare_engine(home)
+    prepare_libraries()
     return make_tracker(options.uri or config.tracking.uri, home)

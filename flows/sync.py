@@ -1,0 +1,94 @@
+"""Recording later what a run could not record: the tracker was down, the results are in the store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from flows.config import RunConfig
+from flows.method_choice import method_params
+from flows.pipeline import changed_settings, open_workspace, resolved_config
+from storage.errors import LabelscapeError
+from storage.keys import ArtifactRef
+from storage.run_log import LoggedRun, RunLog
+from storage.tracking_engine import redact
+from tasks import tracking
+from tasks.embedding import Data
+from tasks.reporter import Reporter
+from tasks.stage import Workspace, run_stage
+
+CREATED_TAG = "labelscape.created"
+
+
+@dataclass(frozen=True)
+class Synced:
+    """A run that was not tracked, and where it is now, or why it still is not."""
+
+    run: LoggedRun
+    tracker_id: str | None = None
+    uri: str | None = None
+    problem: str | None = None
+
+
+def untracked_runs(log: RunLog) -> list[LoggedRun]:
+    """Runs that were to be tracked and are not, oldest first."""
+    return [run for run in reversed(log.entries()) if run.problem and not run.tracked]
+
+
+def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> Synced:
+    """Track one run from the store alone; neither its source nor Prefect is needed.
+
+    `uri` replaces the address of its configuration, which is kept without passwords.
+    """
+    config = RunConfig.model_validate({**run.config, "home": home})
+    if uri:
+        config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
+    workspace = open_workspace(config, reporter)
+    try:
+        with workspace.store.in_use():
+            ref = _track(run, config, workspace)
+            tracked = tracking.load_tracked(workspace.store, ref)
+    except LabelscapeError as error:
+        return Synced(run, problem=str(error))
+    place = redact(tracked.uri)
+    RunLog(workspace.store.root).update(
+        replace(
+            run,
+            stages={**run.stages, "tracking": ref},
+            tracked={"uri": place, "run_id": tracked.parent_id},
+            problem=None,
+        )
+    )
+    return Synced(run, tracked.parent_id, place)
+
+
+def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactRef:
+    refs = run.stages
+    scores = _variants(refs, "evaluation")
+    facts = tracking.Facts(
+        name=run.name,
+        experiment=run.experiment,
+        config=resolved_config(config),
+        method_params={name: method_params(config, name) for name in scores},
+        settings=changed_settings(config),
+        tags={CREATED_TAG: run.created},
+    )
+    data = Data(refs.get("ingest"), refs.get("features"), refs.get("affinity"), config.features.scale)
+    stage = tracking.stage(
+        config.tracking,
+        facts,
+        data,
+        _variants(refs, "embedding"),
+        _variants(refs, "model"),
+        scores,
+        refs.get("report"),
+        workspace,
+    )
+    return run_stage(stage, workspace).ref
+
+
+def _variants(refs: Mapping[str, ArtifactRef], stage: str) -> dict[str, ArtifactRef | None]:
+    """Artefacts of a stage by method: `embedding[mlda]` under `mlda`."""
+    return {
+        label.removeprefix(f"{stage}[").removesuffix("]"): ref
+        for label, ref in refs.items()
+        if label.startswith(f"{stage}[")
+    }
