@@ -5,7 +5,7 @@ from embedding_core.method import Method
 SLE_ML_PAPER = (
     "M. Tai, M. Kudo: A Supervised Laplacian Eigenmap Algorithm for Visualization of Multi-label Data"
 )
-_GRAPH_COST = "n^2 p + edges K + n K^2"
+_GRAPH_COST = "edges K + n K^2"
 
 
 def _eigenmap(

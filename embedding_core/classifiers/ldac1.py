@@ -123,9 +123,10 @@ class LDAC1(LabelClassifier):
     scatter="within". It throws away the directions in which the items of neither class spread, and so just
     those that tell the classes apart: on the Yahoo texts little but noise is left. S_t^+ keeps them.
 
-    Scores are shares of neighbours, so 0 or 1 with one neighbour. A label that nobody or everybody has is
-    predicted as it was seen. A label without a line (its means coincide, or differ only where S is zero) gets
-    its share as score, and a warning says so.
+    Scores are shares of neighbours, so 0 or 1 with one neighbour; of classes with equal scores the first is
+    taken, so that their order shows in a fourth of the answers on iris. A label that nobody or everybody has
+    is predicted as it was seen. A label without a line (its means coincide, or differ only where S is zero)
+    gets its share as score, and a warning says so.
 
     The lines do not depend on the scale of the features where S is regular.
 

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from embedding_core.errors import InvalidInput
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import Span
 
@@ -46,7 +47,13 @@ def deform_kernel(
     def deform(c: float) -> Deformation:
         B = c * smoothness
         B[np.diag_indices(len(B))] += 1.0
-        U = scipy.linalg.cholesky(B, overwrite_a=True, check_finite=False)
+        try:
+            U = scipy.linalg.cholesky(B, overwrite_a=True, check_finite=False)
+        except scipy.linalg.LinAlgError as error:
+            raise InvalidInput(
+                f"gamma_I / gamma_A weighs the graph {c:.0e} times the kernel, of which double precision "
+                "keeps nothing; lower gamma_I."
+            ) from error
         deformed = scipy.linalg.solve_triangular(U, rows.T, trans=1, check_finite=False).T
         return Deformation(
             np.ascontiguousarray(deformed),

@@ -22,7 +22,7 @@ class _Subspace(LPP):
     """LPP whose number of columns, where none is asked for, suits a classifier."""
 
     def _n_columns(self, target: Indicator, rank: int) -> int:
-        if self.n_components is None:
+        if self.n_components is None and rank > 0:
             return min(max(target.n_classes - 1, DIMENSIONS), rank)
         return super()._n_columns(target, rank)
 

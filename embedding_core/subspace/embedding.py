@@ -22,7 +22,11 @@ def optional_labels(y: Any, n: int) -> Indicator:
     if y is None:
         return _without_labels(n, 0)
     values: NDArray[Any] = np.zeros(0) if sp.issparse(y) else np.asarray(y)
-    if values.dtype.kind in "if" and values.size and (values == UNLABELLED).all():
+    if values.dtype.kind == "O":
+        bare = all(value is None or value == UNLABELLED for value in values.flat)
+    else:
+        bare = values.dtype.kind in "if" and bool((values == UNLABELLED).all())
+    if values.size and bare:
         return _without_labels(len(values), values.shape[1] if values.ndim == 2 else 0)
     return as_indicator(y)
 

@@ -78,6 +78,8 @@ class Fisherfaces(LDA):
                 "or more of some class."
             )
         space = principal_space(items)
+        if space.rank == 0:
+            raise InvalidInput(f"All {len(Y)} labelled items are equal; give features that vary.")
         self.n_principal_ = min(len(Y) - c, space.rank)
         axes = space.axes(self.n_principal_)
         within = LDA(scaling=self.scaling, n_components=self.n_components)

@@ -1,10 +1,7 @@
 """Linear discriminant analysis."""
 
-import numpy as np
-
 from embedding_core.discriminant.mlda import MLDA
-from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator
+from embedding_core.labels import Indicator, check_one_class_an_item
 
 
 class LDA(MLDA):
@@ -59,12 +56,5 @@ class LDA(MLDA):
         super().__init__(weights="binary", scaling=scaling, n_components=n_components)
 
     def _check_classes(self, target: Indicator) -> None:
-        count = target.Y.sum(axis=1)
-        odd = np.flatnonzero(target.labelled & (count != 1))
-        if odd.size:
-            raise InvalidInput(
-                f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); "
-                f"{type(self).__name__} takes exactly one class an item. Use MLDA for several labels, -1 for "
-                "unlabelled items."
-            )
+        check_one_class_an_item(target, type(self).__name__, "MLDA")
         super()._check_classes(target)

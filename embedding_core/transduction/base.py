@@ -78,20 +78,25 @@ class GraphMethod(BaseEstimator):
             self.sigma_ = None
             return check_given_graph(affinity, X.shape[0])
         family = graph_family(X, self.graph, self.n_neighbors)
+        if self.sigma == "cv" and target.labelled.sum() < 2:
+            raise InvalidInput(
+                f'sigma="cv" scores graphs by labels, and {target.labelled.sum()} items are labelled; label '
+                'two or more, or give sigma="auto" or a number.'
+            )
         self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._cv_score(X, W, target))
         return family.weigh(self.sigma_)
 
     def _cv_score(self, X: Any, W: Any, target: Indicator) -> float:
-        """Mean micro-F1 over folds of the labelled items, each hidden in turn."""
+        """Mean micro-F1 over folds of the labelled items, each hidden in turn; 0 where it has no answer."""
         n_splits = min(CV_FOLDS, int(target.labelled.sum()))
-        return float(
-            np.mean(
-                [
-                    micro_f1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
-                    for _, test in stratified_folds(target.Y, n_splits, seed=0)
-                ]
-            )
-        )
+        try:
+            scores = [
+                micro_f1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
+                for _, test in stratified_folds(target.Y, n_splits, seed=0)
+            ]
+        except InvalidInput:  # as without convergence: this sigma is a bad choice, not bad input
+            return 0.0
+        return float(np.mean(scores))
 
     def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
         raise NotImplementedError

@@ -21,6 +21,7 @@ def solve_columns(
     B: NDArray[np.float64],
     start: NDArray[np.float64],
     tolerance: float = TOLERANCE,
+    least: float = 0.0,
 ) -> NDArray[np.float64]:
     """Solve A_k x_k = b_k, one symmetric positive definite system a column.
 
@@ -36,17 +37,19 @@ def solve_columns(
     tolerance : float
         The residual itself, not its recurrence, is held to |b - A x|_i <= tolerance a_ii max|x| for all i. An
         item of small degree counts as much as any other.
+    least : float
+        Size of the numbers at hand, taken where max|x| is smaller: a column of zeros is found from any guess.
     """
     X = np.array(np.broadcast_to(start, B.shape), dtype=np.float64)
     steps_left = max(_MIN_STEPS, 10 * len(B))
     for _ in range(_MAX_RESTARTS):
         R = B - apply(X)
-        if not _open(R, diagonal, X, tolerance).any():
+        if not _open(R, diagonal, X, tolerance, least).any():
             return X
-        steps_left -= _descend(apply, diagonal, R, X, tolerance, steps_left)
+        steps_left -= _descend(apply, diagonal, R, X, tolerance, least, steps_left)
         if steps_left <= 0:
             break
-    if not _open(B - apply(X), diagonal, X, tolerance).any():
+    if not _open(B - apply(X), diagonal, X, tolerance, least).any():
         return X
     raise InvalidInput(
         "Conjugate gradients did not converge: the graph is a long chain, or the weights of its links differ "
@@ -55,12 +58,16 @@ def solve_columns(
 
 
 def _open(
-    R: NDArray[np.float64], diagonal: NDArray[np.float64], X: NDArray[np.float64], tolerance: float
+    R: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    X: NDArray[np.float64],
+    tolerance: float,
+    least: float,
 ) -> NDArray[np.bool_]:
     """Columns whose residual is too large."""
     if not len(R):
         return np.zeros(R.shape[1], dtype=bool)
-    return (abs(R) / diagonal).max(axis=0) > tolerance * abs(X).max(axis=0)
+    return (abs(R) / diagonal).max(axis=0) > tolerance * np.maximum(abs(X).max(axis=0), least)
 
 
 def _descend(
@@ -69,6 +76,7 @@ def _descend(
     R: NDArray[np.float64],
     X: NDArray[np.float64],
     tolerance: float,
+    least: float,
     max_steps: int,
 ) -> int:
     """Improve X in place until the recurrence of the residual is small everywhere; return the steps taken."""
@@ -81,7 +89,7 @@ def _descend(
         length = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         X += length * P
         R -= length * A_P
-        if not _open(R, diagonal, X, tolerance / 2).any():
+        if not _open(R, diagonal, X, tolerance / 2, least).any():
             return step
         Z = R / diagonal
         rz_next = np.einsum("ik,ik->k", R, Z)

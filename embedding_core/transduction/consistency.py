@@ -49,8 +49,9 @@ class LocalGlobalConsistency(InductiveTransducer):
     alpha : float, default=0.99
         Part in [0, 1) of an item's label that it takes from its neighbours; the rest is its own.
     decision : {"prior", "half", "mass"}, default="prior"
-        How shares become scores: `decisions.DECISIONS`. "half" is the larger of two flows, see Notes; with
-        alpha near 1 all flows come near the mean, and few labels reach one half.
+        How shares become scores: `decisions.DECISIONS`. "half" is the larger of two flows, which for one
+        class an item is the paper's rule, see Notes; the default is ours: with alpha near 1 all flows come
+        near the mean, and few labels reach one half.
     graph, n_neighbors, sigma
         As for `HarmonicFunctions`.
 

@@ -124,4 +124,5 @@ def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+    # without any mass the weight does not matter to those that are 0, and must not silence the others
+    return np.divide(a, b, out=np.ones_like(a), where=b > 0)

@@ -45,7 +45,7 @@ def harmonic_columns(
         def apply(V: NDArray[np.float64]) -> NDArray[np.float64]:
             return diagonal * V - W_uu @ V
 
-        F[unknown] = solve_columns(apply, diagonal, W_ul @ Y, F[unknown])
+        F[unknown] = solve_columns(apply, diagonal, W_ul @ Y, F[unknown], least=1.0)  # labels are 0 and 1
     return Shares(F, F, reached)
 
 

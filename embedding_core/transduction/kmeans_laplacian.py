@@ -20,7 +20,7 @@ from embedding_core.transduction.conjugate_gradients import Apply
 
 _TOLERANCE = 1e-7
 _GUARD = 5
-_MAX_ITERATIONS = 2000
+_ROUND_STEPS, _MAX_ROUNDS = 200, 10
 _DENSE_FEATURES = 50
 
 
@@ -77,23 +77,26 @@ def leading_pairs(
         values, Q = scipy.linalg.eigh((B + B.T) / 2, subset_by_index=(n - r, n - 1))
         return values[::-1], Q[:, ::-1]
     start = np.random.default_rng(0).normal(size=(n, min(r + _GUARD, n - 1)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # on convergence, which is checked below
-        values, Q = lobpcg(
-            LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64),
-            start,
-            Y=trivial[:, None],
-            tol=_TOLERANCE / 10,
-            maxiter=_MAX_ITERATIONS,
-            largest=True,
-        )
-    values, Q = values[:r], Q[:, :r]
-    if np.linalg.norm(apply(Q) - Q * values, axis=0).max() > _TOLERANCE:
-        raise InvalidInput(
-            "The eigenvectors of the combined graph did not converge: its eigenvalues nearly coincide. Give "
-            "fewer n_components, a larger balance, or a graph with more links."
-        )
-    return values, Q
+    operator = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
+    for _ in range(_MAX_ROUNDS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # on convergence, which is checked below
+            values, start = lobpcg(
+                operator,
+                start,
+                Y=trivial[:, None],
+                tol=_TOLERANCE / 10,
+                maxiter=_ROUND_STEPS,
+                largest=True,
+            )
+        Q = start[:, :r]
+        if np.linalg.norm(apply(Q) - Q * values[:r], axis=0).max() <= _TOLERANCE:
+            return values[:r], Q
+        # the block loses its way after many steps; begun again from where it is, it finds on
+    raise InvalidInput(
+        "The eigenvectors of the combined graph did not converge. Give fewer n_components, a larger balance, "
+        "or a graph with more links."
+    )
 
 
 class KMeansLaplacian(GraphMethod):
@@ -223,6 +226,11 @@ class KMeansLaplacian(GraphMethod):
             return (1 - balance) * (W @ (V / root)) / root + share * items.spread(items.gather(V))
 
         theta, Q = leading_pairs(apply, items.root / np.linalg.norm(items.root), r)
+        if balance == 1 and theta[-1] <= 1e-12:  # the graph's own θ may well be 0 or less
+            raise InvalidInput(
+                f"{r} dimensions asked for, but with balance=1 the features alone place the items, and they "
+                f"have {int((theta > 1e-12).sum())}; lower n_components or balance."
+            )
         Q = fix_signs(Q)
         slopes = np.divide(share * items.gather(Q), theta, out=np.zeros((X.shape[1], r)), where=theta > 0)
         Z = np.asarray(X @ slopes) - items.mean @ slopes

@@ -37,7 +37,8 @@ class MCGF(Transducer):
     Parameters
     ----------
     alpha : float, default=0.1
-        Weight >= 0 of the label correlation. 0 gives the Green's function classifier of [2]_.
+        Weight >= 0 of the label correlation. With 0, F is that of the Green's function classifier of [2]_,
+        which takes the largest F; here each label has a boundary of its own, see Notes.
     n_components : int or None, default=100
         Eigenvectors that make up the Green's function, those of the smallest positive eigenvalues; None takes
         all.

@@ -100,7 +100,7 @@ class InductiveTransducer(ClassifierMixin, ShareTransducer):
         weights /= weights.sum(axis=1, keepdims=True)
         pointers = np.arange(0, nearest.size + 1, nearest.shape[1])
         mean = sp.csr_array((weights.ravel(), nearest.ravel(), pointers), shape=(X.shape[0], n))
-        return mean @ self.shares_
+        return np.clip(mean @ self.shares_, 0.0, 1.0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

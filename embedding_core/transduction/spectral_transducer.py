@@ -9,9 +9,10 @@ from scipy.optimize import brentq
 
 from embedding_core.checks import check_count, check_positive
 from embedding_core.eigen import fix_signs
+from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
 from embedding_core.transduction.base import Answer, Transducer
-from embedding_core.transduction.decisions import logistic_scores
+from embedding_core.transduction.decisions import label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
 
 
@@ -23,7 +24,7 @@ def minimise_on_sphere(
     w = (G - λ I)^-1 b, where λ, no larger than the smallest eigenvalue g_0 of G, is the one root of the
     secular equation sum_i β_i² / (g_i - λ)² = squared_radius, β being b in the eigenbasis of G. g_0 - λ lies
     between |β_0| / radius and |β| / radius. Where b has no part along the lowest eigenvector and there is no
-    such root, λ is g_0, and a multiple of that vector fills the length.
+    such root, λ is g_0, and a multiple of that vector fills the length, on the side of b.
     """
     g, Q = np.linalg.eigh((G + G.T) / 2)
     Q = fix_signs(Q)
@@ -36,10 +37,10 @@ def minimise_on_sphere(
     def excess(gap: float) -> float:
         return 1 / radius - 1 / float(np.linalg.norm(weights(gap)))
 
-    low, high = abs(beta[0]) / radius, float(np.linalg.norm(beta)) / radius
+    low, high = abs(beta[0]) / radius, 2 * float(np.linalg.norm(beta)) / radius
     if np.linalg.norm(weights(low)) <= radius:
         w = weights(0.0)
-        w[0] = np.sqrt(max(squared_radius - float(w[1:] @ w[1:]), 0.0))
+        w[0] = np.copysign(np.sqrt(max(squared_radius - float(w[1:] @ w[1:]), 0.0)), beta[0])
     else:
         w = weights(brentq(excess, low, high, xtol=1e-300, rtol=1e-14))
     return Q @ w
@@ -147,6 +148,11 @@ class SpectralGraphTransducer(Transducer):
     def _answer(self, W: Any, target: Indicator) -> Answer:
         modes = graph_modes(W, int(self.n_components), self.laplacian == "normalized")
         V, r = modes.vectors, len(modes.eigenvalues)
+        linked = np.asarray(W.sum(axis=1)).ravel() > 0
+        if not V[target.labelled].any():
+            raise InvalidInput(
+                "No labelled item has a link, so that no label can flow; link one of them, or label others."
+            )
         values = np.arange(1.0, r + 1) ** 2 if self.spectrum == "squares" else modes.eigenvalues
         Y = target.Y[target.labelled] == 1
         F, scores = np.zeros(target.Y.shape), np.empty(target.Y.shape)
@@ -159,7 +165,7 @@ class SpectralGraphTransducer(Transducer):
             F[:, k] = self._cut(V, values, target.labelled, positive, gamma)
             middle, half = gamma.mean(), (gamma[1] - gamma[0]) / 2
             scores[:, k] = logistic_scores(F[:, [k]], middle, np.array([half]))[:, 0]
-        return Answer(F, scores, np.ones(len(F), dtype=bool))
+        return Answer(F, np.where(linked[:, None], scores, label_shares(target)), linked)
 
     def _cut(
         self,
