@@ -24,12 +24,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from threadpoolctl import threadpool_limits
 
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import Components
 
 DENSE_SIZE = 400
-TOLERANCE = 1e-8
+TOLERANCE = 1e-7
 """Residual of an eigenvector of the filtered operator, relative to its largest eigenvalue."""
 
 _MAX_DEGREE = 8
@@ -148,13 +149,19 @@ def _connected_pairs(graph: Graph, r: int) -> Eigenmap:
     root = np.sqrt(graph.degree)
     trivial = root / np.linalg.norm(root)
 
+    inverse = 1 / root
+
     def apply(V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (graph.apply((V.T / root).T).T / root).T
+        image = graph.apply((V.T * inverse).T)
+        image.T[...] *= inverse
+        return image
 
     if n <= DENSE_SIZE or 3 * r >= n:
         U = _dense_vectors(apply, trivial, r)
     else:
-        U = _lanczos_vectors(apply, trivial, r, graph.row_cost)
+        # Products with one vector wait for memory: more threads only get into each other's way.
+        with threadpool_limits(1, user_api="blas"):
+            U = _lanczos_vectors(apply, trivial, r, graph.row_cost)
     return _rayleigh_ritz(apply, U, root)
 
 
@@ -246,11 +253,13 @@ def _chebyshev_filter(
     def filtered(v: NDArray[np.float64]) -> NDArray[np.float64]:
         along = trivial @ v
         former = v - along * trivial
-        latest = (apply(former) - centre * former) / half
+        latest = apply(former)
+        latest -= centre * former
+        latest /= half
         for _ in range(degree - 1):
             following = apply(latest)
-            following -= centre * latest
             following *= 2 / half
+            former += (2 * centre / half) * latest
             following -= former
             former, latest = latest, following
         return latest - (2 * along) * trivial
