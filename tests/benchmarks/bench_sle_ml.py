@@ -3,10 +3,10 @@
     python -m tests.benchmarks.bench_sle_ml [--quick] [--rounds 3] [--million-only]
 
 Every round runs each method once, one after the other; a line shows the median over the rounds of ratios
-within a round, by the clock and (which other programs disturb less) by the processor. `residual` is the largest
-|M u - (1 - μ) u| over the unit eigenvectors u of M = D^(-1/2) W D^(-1/2). The graph of a million nodes is
-made by one process and solved by a fresh one, whose peak memory is shown. AMG is measured where pyamg is
-installed.
+within a round, by the clock and (which other programs disturb less) by the processor. `residual` is the
+largest |M u - (1 - μ) u| over the unit eigenvectors u of M = D^(-1/2) W D^(-1/2). The graph of a million
+nodes is made by one process and solved by a fresh one, whose peak memory is shown. AMG is measured where
+pyamg is installed.
 """
 
 import argparse
@@ -88,9 +88,8 @@ def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds:
     sets = find_label_sets(np.eye(K, dtype=np.int8)[y]) if balance < 1 else None
     ours = residual(CombinedGraph(balance * W, sets, 1 - balance), results["SLEML"])
     print(f"\n{title}: n = {n}, {W.nnz // 2} edges, {c} components, λ = {balance}, {r} vectors")
-    print(
-        f"  SLEML   {np.median(seconds['SLEML'][:, 0]):7.2f} s  residual {ours[0]:.0e}  sum of μ {ours[1]:.6f}"
-    )
+    took = np.median(seconds["SLEML"][:, 0])
+    print(f"  SLEML   {took:7.2f} s  residual {ours[0]:.0e}  sum of μ {ours[1]:.6f}")
     rows = []
     for solver in solvers:
         theirs = residual(CombinedGraph(W), results[solver])
