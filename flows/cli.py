@@ -169,7 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.home:
         os.environ["LABELSCAPE_HOME"] = options.home
-    return _dispatch(options, arguments)
+    code = _dispatch(options, arguments)
+    engine = sys.modules.get("flows.engine")
+    return engine.leave(code) if engine else code
 
 
 def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:

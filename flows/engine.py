@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from pathlib import Path
 
 from flows.services import check_answers, running
@@ -32,6 +33,7 @@ def prepare_libraries(verbose: bool = False) -> None:
     if not verbose:
         # Stages report for themselves; errors are shown once, by the command line.
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
         for name in _WORKERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -60,6 +62,24 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
     services = running(home)
     if services is not None:
         os.environ["PREFECT_API_URL"] = services.prefect_url
+
+
+_abandoned = False
+
+
+def abandon() -> None:
+    """Give Prefect up: at its end this process will not wait until what it still wants to send is sent."""
+    global _abandoned
+    _abandoned = True
+
+
+def leave(code: int) -> int:
+    """The code to exit with; where Prefect was given up, exit at once: its threads would try for minutes."""
+    if _abandoned:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def starts_server() -> bool:

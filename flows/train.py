@@ -12,6 +12,7 @@ from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
 from flows.config import RunConfig
+from flows.engine import abandon
 from flows.stages import Span
 from flows.terminal import current_reporter
 from flows.training import RunResult, run_training
@@ -116,6 +117,7 @@ def train_anyhow(config: RunConfig, span: Span) -> RunResult:
             raise
         reason = f"Prefect failed ({type(error).__name__}: {error})"
         current_reporter().say(f"{reason}; this run goes on without it.")
+        abandon()
         return replace(attempt.result or run_training(config, span), unrecorded=reason)
     finally:
         _ATTEMPT.reset(token)
