@@ -162,6 +162,8 @@ def _connected_pairs(graph: Graph, r: int) -> Eigenmap:
         # Products with one vector wait for memory: more threads only get into each other's way.
         with threadpool_limits(1, user_api="blas"):
             U = _lanczos_vectors(apply, trivial, r, graph.row_cost)
+        # Its tolerance leaves something of the trivial vector, which belongs in no coordinate.
+        U = np.linalg.qr(U - np.outer(trivial, trivial @ U))[0]
     return _rayleigh_ritz(apply, U, root)
 
 

@@ -17,7 +17,9 @@ ALLOWED = {
     "tasks": {"tasks", "storage", "embedding_core"},
     "flows": {"flows", "tasks", "storage", "embedding_core"},
 }
-CORE_MAY_USE = {"numpy", "scipy", "sklearn", "PIL", "numba", "simplejpeg"} | set(sys.stdlib_module_names)
+CORE_MAY_USE = {"numpy", "scipy", "sklearn", "PIL", "numba", "simplejpeg", "threadpoolctl"} | set(
+    sys.stdlib_module_names
+)
 HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba"}
 
 

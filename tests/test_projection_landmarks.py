@@ -175,7 +175,7 @@ def test_beyond_the_budget_landmarks_are_named_and_do(monkeypatch):
 @pytest.mark.parametrize(
     ("landmarks", "message"),
     [
-        (0, "landmarks=0 with 60 items; choose from 1 to 60"),
+        (0, "landmarks=0 is not legal; give a number of items"),
         (61, "landmarks=61 with 60 items"),
         ("many", "landmarks='many' is not legal"),
         ([0, 60], "landmarks name rows 0 to 60; there are rows 0 to 59"),
