@@ -8,6 +8,8 @@ References
 .. [1] K. Sechidis, G. Tsoumakas, I. Vlahavas, "On the Stratification of Multi-Label Data", ECML PKDD 2011.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -100,3 +102,17 @@ def stratified_folds(
         )
     fold_of = _assign_folds(indicator.Y[rows], n_splits, np.random.default_rng(seed))
     return [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_splits)]
+
+
+def check_folds(
+    folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]], Y: NDArray[np.int8], names: Sequence[str]
+) -> None:
+    """Refuse folds of which one has fewer than two of the K named labels left to train on."""
+    for number, (train, _) in enumerate(folds, start=1):
+        if (Y[train] == 1).any(axis=0).sum() < 2:
+            counts = (Y == 1).sum(axis=0)
+            rare = ", ".join(f"{names[k]!r} has {counts[k]}" for k in np.argsort(counts, kind="stable")[:2])
+            raise InvalidInput(
+                f"the training part of fold {number} holds fewer than two labels: of all labelled items "
+                f"{rare}. Label more items with the rarer one, or choose another evaluation.seed."
+            )

@@ -14,7 +14,7 @@ _DEFAULTS = {
     "DO_NOT_TRACK": "1",
     # A cold start under load has been seen to pass Prefect's own limit of 20 s.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
-    # A server that died costs 2 + 4 + 8 s a question, then the run goes on without it; Prefect would wait 62 s.
+    # A server that died costs 2 + 4 + 8 s a question (62 s by default), then a run goes on without it.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     # It would print addresses of runs between our results.

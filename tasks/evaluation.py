@@ -47,12 +47,13 @@ def _evaluate(
     from threadpoolctl import threadpool_limits
 
     from embedding_core.evaluation import evaluate_fold
-    from embedding_core.folds import stratified_folds
+    from embedding_core.folds import check_folds, stratified_folds
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
     graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
     folds = stratified_folds(dataset.Y, settings.folds, settings.seed)
+    check_folds(folds, dataset.Y, dataset.label_names)
     smallest = min(len(train) for train, _ in folds)
     n_neighbors = [
         limit_neighbors("evaluation.n_neighbors", asked, smallest, workspace.reporter)

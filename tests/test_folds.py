@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedding_core.errors import InvalidInput
-from embedding_core.folds import stratified_folds
+from embedding_core.folds import check_folds, stratified_folds
 
 
 def draw_labels(n=203, shares=(0.5, 0.3, 0.1, 0.04), unlabelled=40, seed=0):
@@ -85,3 +85,12 @@ def test_same_seed_same_folds_and_another_seed_others():
 def test_impossible_number_of_folds_is_refused(n_splits):
     with pytest.raises(InvalidInput, match=f"{n_splits} folds of 3 labelled rows; choose from 2 to 3"):
         stratified_folds([[1, 0], [0, 1], [1, 1], [-1, -1]], n_splits)
+
+
+def test_folds_that_leave_one_label_to_train_on_are_refused():
+    y = np.array([0] * 9 + [1])
+    Y = np.eye(2, dtype=np.int8)[y]
+    with pytest.raises(InvalidInput, match=r"fold \d .* 'sea' has 1, 'sky' has 9\. Label more"):
+        check_folds(stratified_folds(Y, 3), Y, ["sky", "sea"])
+    Y[0] = [0, 1]
+    check_folds(stratified_folds(Y, 3), Y, ["sky", "sea"])
