@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from embedding_core.margin.dual import solve_dual
-from embedding_core.margin.machines import svm_trainer
+from embedding_core.margin.active_set import settle
+from embedding_core.margin.dual import make_dual, solve_dual
+from embedding_core.margin.machines import kernel_svm_trainer, svm_trainer
+from embedding_core.margin.nystrom import Kernel
 
 SHAPES = [(8, 2), (80, 5), (60, 60), (40, 90)]
 
@@ -104,13 +106,77 @@ def test_features_of_many_scales_stop_where_rounding_takes_over():
     assert primal - (alpha.sum() - w @ w / 2) < 1e-3 * primal
 
 
-def test_large_machines_go_to_libsvm(monkeypatch):
-    E, sign = two_sides(80, 5)
-    exact, bias = svm_trainer(E)(sign, 1.0)
-    np.testing.assert_array_equal(exact, solve_dual(E, sign, 1.0)[0])
+def conditions_hold(E, sign, C, F, bias, weight=1.0):
+    """The optimality conditions, to rounding."""
+    alpha, margin = F * sign, sign * (E @ (E.T @ F) + bias)
+    full = alpha >= C * weight * (1 - 1e-12)
+    np.testing.assert_allclose(margin[(alpha > 0) & ~full], 1.0, atol=1e-8)
+    assert (margin[alpha == 0] > 1 - 1e-6).all()
+    assert (margin[full] < 1 + 1e-6).all()
+    assert alpha.min() >= 0
+    assert abs(F.sum()) < 1e-6 * alpha.sum()
+
+
+@pytest.mark.parametrize("shape", [(80, 90), (120, 60)])
+@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2])
+@pytest.mark.parametrize("gram_bytes", [1e9, 0.0])
+def test_large_machines_are_those_of_libsvm_to_working_precision(monkeypatch, shape, C, gram_bytes):
+    E, sign = two_sides(*shape)
     monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 4)
-    for gram_bytes in (1e9, 0.0):
+    monkeypatch.setattr("embedding_core.margin.machines.GRAM_BYTES", gram_bytes)
+    F, bias = svm_trainer(E)(sign, C, np.ones(len(E)))
+    conditions_hold(E, sign, C, F, bias)
+    exact, b = solve_dual(E, sign, C)
+    np.testing.assert_allclose(E.T @ F, E.T @ exact, atol=1e-8 * np.abs(E.T @ exact).max())
+    np.testing.assert_allclose(bias, b, atol=1e-7)
+
+
+def test_too_many_multipliers_between_their_bounds_are_left_to_libsvm(monkeypatch):
+    E, sign = two_sides(80, 90)
+    exact, bias = solve_dual(E, sign, 1.0)
+    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 4)
+    monkeypatch.setattr("embedding_core.margin.active_set.MOST_FREE", 4)
+    F, b = svm_trainer(E)(sign, 1.0, np.ones(80))
+    assert 1e-9 < np.abs(E.T @ (F - exact)).max() < 1e-2
+    np.testing.assert_allclose(b, bias, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("C", [0.1, 10.0])
+@pytest.mark.parametrize("exact_size", [500, 4])
+def test_a_weight_stands_for_copies_of_the_item(monkeypatch, shape, C, exact_size):
+    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", exact_size)
+    E, sign = two_sides(*shape)
+    times = np.random.default_rng(3).integers(1, 4, len(E))
+    F, bias = svm_trainer(E)(sign, C, times.astype(float))
+    conditions_hold(E, sign, C, F, bias, times)
+    copied, b = solve_dual(E.repeat(times, axis=0), sign.repeat(times), C)
+    w = E.repeat(times, axis=0).T @ copied
+    np.testing.assert_allclose(E.T @ F, w, atol=1e-6 * np.abs(w).max())
+    np.testing.assert_allclose(bias, b, atol=1e-5)
+    if shape == (80, 5):  # where sides that can be told apart meet no bound, weights change nothing
+        plain, _ = svm_trainer(E)(sign, C, np.ones(len(E)))
+        assert np.abs(E.T @ (F - plain)).max() > 1e-3 * np.abs(w).max()
+
+
+@pytest.mark.parametrize("name", ["rbf", "linear"])
+def test_machines_with_another_kernel(monkeypatch, name):
+    items, sign = two_sides(90, 3)
+    items, sign = np.vstack([items, items[:9]]), np.r_[sign, sign[:9]]
+    kernel, new = Kernel(name, 0.5), two_sides(20, 3, seed=4)[0]
+    machine = SVC(C=2.0, kernel=name, gamma=0.5, tol=1e-10).fit(items, sign)
+    expected = machine.decision_function(new)
+    for gram_bytes, atol in ((1e9, 1e-5), (0.0, 1e-2)):
         monkeypatch.setattr("embedding_core.margin.machines.GRAM_BYTES", gram_bytes)
-        F, b = svm_trainer(E)(sign, 1.0)
-        assert 0 < np.abs(E.T @ (F - exact)).max() < 1e-2
-        np.testing.assert_allclose(b, bias, atol=1e-2)
+        F, bias = kernel_svm_trainer(kernel, items)(sign, 2.0, np.ones(99))
+        np.testing.assert_allclose(kernel.columns(new, items) @ F + bias, expected, atol=atol)
+
+
+def test_items_off_their_bound_find_back():
+    # LibSVM may be wrong about which items are on a bound: the rounds put that right
+    E, sign = two_sides(60, 80)
+    exact, bias = solve_dual(E, sign, 1.0)
+    start = np.clip(exact * sign + np.random.default_rng(0).normal(scale=0.05, size=60), 0, 1)
+    a, b = settle(make_dual(E, sign, 1.0, np.ones(60)), start, bias + 0.1)
+    np.testing.assert_allclose(a * sign, exact, atol=1e-9)
+    np.testing.assert_allclose(b, bias, atol=1e-9)

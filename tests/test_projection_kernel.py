@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
 from tests.literal_projections import (
@@ -33,6 +34,16 @@ def test_the_kernel_of_inner_products_gives_the_linear_form(shape, scaling, ridg
     np.testing.assert_allclose(model.transform(new @ X.T) * signs, linear.transform(new), atol=1e-6)
     np.testing.assert_allclose(model.label_projection_ * signs, linear.label_projection_, atol=1e-6)
     assert not hasattr(model, "projection_")
+
+
+@pytest.mark.parametrize("graph", ["knn", "gaussian"])
+def test_a_sparse_kernel_is_the_dense_one_with_a_graph_of_its_own(graph):
+    X, y, _ = partly_labelled()
+    dense, sparse = (
+        DP(kernel="precomputed", graph=graph).fit(K, y) for K in (X @ X.T, sp.csr_array(X @ X.T))
+    )
+    np.testing.assert_array_equal(sparse.embedding_, dense.embedding_)
+    np.testing.assert_allclose(sparse.transform(sp.csr_array(X @ X.T)), dense.embedding_, atol=1e-9)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-3])

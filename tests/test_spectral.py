@@ -66,6 +66,20 @@ def test_lanczos_gives_the_dense_eigenpairs(lanczos_only, r, form):
     np.testing.assert_allclose(overlap, 1, atol=1e-9)
 
 
+@pytest.mark.parametrize("dense_size", [0, 400])
+@pytest.mark.parametrize("weight", [1e-10, 1e-33])
+def test_a_node_on_weak_links_has_the_place_that_its_equation_asks_for(monkeypatch, dense_size, weight):
+    # the degree is the unit of a node's equation: of what is left of it in u = D^(1/2) z, rounding is all
+    monkeypatch.setattr(spectral, "DENSE_SIZE", dense_size)
+    W = cloud(300).toarray()
+    W[7] *= weight
+    W[:, 7] = W[7]
+    found = check_pairs(CombinedGraph(sp.csr_array(W)), 5)
+    Z, degree = found.coordinates, W.sum(axis=1)
+    expected = W[7] @ Z / degree[7] / (1 - found.eigenvalues)
+    np.testing.assert_allclose(Z[7], expected, rtol=1e-6, atol=1e-9 * np.abs(Z).max())
+
+
 @pytest.mark.parametrize("degree", [1, 2, 8])
 def test_the_filter_changes_nothing_but_the_time(lanczos_only, monkeypatch, degree):
     monkeypatch.setattr(spectral, "_MAX_DEGREE", degree)

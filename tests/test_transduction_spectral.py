@@ -252,6 +252,20 @@ def test_kl_places_items_without_links_by_their_features():
     np.testing.assert_allclose(Z * model.eigenvalues_, by_features + by_graph, atol=1e-9)
 
 
+def test_kl_places_an_item_on_weak_links_where_its_equation_asks():
+    X, y = single_label()
+    W = build_knn_graph(X).toarray()
+    W[5] *= 1e-30
+    W[:, 5] = W[5]
+    model = KMeansLaplacian(balance=0.3).fit(X, y, affinity=W)
+    Z, d = model.embedding_, W.sum(axis=1)
+    centred = X - d @ X / d.sum()
+    A = np.sqrt(d)[:, None] * centred
+    by_features = centred[5] @ (A.T @ (np.sqrt(d)[:, None] * Z)) / np.linalg.norm(A, 2) ** 2
+    expected = (0.7 * W[5] @ Z / d[5] + 0.3 * by_features) / model.eigenvalues_
+    np.testing.assert_allclose(Z[5], expected, rtol=1e-6, atol=1e-9)
+
+
 def test_kl_rejects_more_dimensions_than_there_are():
     X, Y = multi_label(20)
     with pytest.raises(InvalidInput, match="20 dimensions asked for, but the 20 items with links have 19"):

@@ -32,7 +32,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
     Subclasses give `_check_parameters`, `_learn` and `_score`.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         """Learn from the labelled items.
 
         Parameters
@@ -40,6 +40,8 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : object, optional
+            Not used: the method has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

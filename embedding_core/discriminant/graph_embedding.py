@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.affinity import (
@@ -98,6 +97,5 @@ class GraphEmbedding(LinearEmbedding):
     def _family(self, X: Any) -> GraphFamily:
         """Pairs to link where no affinity is given."""
         if getattr(self, "kernel", "linear") == "precomputed":
-            K = X.toarray() if sp.issparse(X) else X
-            return kernel_graph_family(np.asarray(K, dtype=np.float64), self.graph, self.n_neighbors)
+            return kernel_graph_family(np.asarray(X, dtype=np.float64), self.graph, self.n_neighbors)
         return graph_family(X, self.graph, self.n_neighbors)

@@ -89,15 +89,13 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
     ----------
     kernel : Kernel
         "rbf" or "precomputed".
-    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n)
+    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n) as `check_kernel` gives it
     landmarks : int, sequence of int, "auto" or None
         How many, or which rows; None, and all rows, give the exact form.
     random_state : int, RandomState or None
         Draws the landmarks.
     """
     n = X.shape[0]
-    if kernel.name == "precomputed":
-        X = check_kernel(X)
     chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), random_state)
     if len(chosen) < n:
         nystrom = kernel_coordinates(kernel, X, chosen)

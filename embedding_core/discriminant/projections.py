@@ -19,7 +19,12 @@ from embedding_core.discriminant.joint_quotient import (
     resolve_mu,
     solve_joint,
 )
-from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
+from embedding_core.discriminant.projection_kernel import (
+    check_kernel,
+    kernel_span,
+    place_by_kernel,
+    resolve_gamma,
+)
 from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator, label_shares
@@ -202,6 +207,8 @@ class DiscriminativeProjections(GraphEmbedding):
         self
         """
         X, target = self._check_inputs(X, y)
+        if self.kernel == "precomputed":
+            X = check_kernel(X)
         target, weight = self._weigh_labels(target, sample_weight)
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)

@@ -56,6 +56,7 @@ class EigenmapEmbedding(LinearEmbedding):
     _supervised: ClassVar[bool] = True
     _one_class_an_item: ClassVar[bool] = False
     _links_unlabelled: ClassVar[bool] = True
+    _linked: ClassVar[str] = "neighbours and labels"
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class EigenmapEmbedding(LinearEmbedding):
         self.gamma = gamma
         self.n_components = n_components
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         """Find the eigenmap and the map for new items.
 
         Parameters
@@ -80,28 +81,14 @@ class EigenmapEmbedding(LinearEmbedding):
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items, in place of those of nearest neighbours. Not
+            used by `ConstraintScore` and `SLE`, whose links the classes decide.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y)
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items by the out-of-sample map.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (m, p)
-
-        Returns
-        -------
-        ndarray of shape (m, r)
-        """
-        check_is_fitted(self)
-        return self._place(self._check_items(X, reset=False))
-
-    def _fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         X, target = self._check_inputs(X, y)
         n = len(target.Y)
         if not items_vary(X):
@@ -125,6 +112,20 @@ class EigenmapEmbedding(LinearEmbedding):
         self.embedding_ = Z if len(Z) == n else self._with_alone(X, Z, linked, target)
         return self
 
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Place items by the out-of-sample map.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+
+        Returns
+        -------
+        ndarray of shape (m, r)
+        """
+        check_is_fitted(self)
+        return self._place(self._check_items(X, reset=False))
+
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> Any:
         raise NotImplementedError
 
@@ -132,11 +133,18 @@ class EigenmapEmbedding(LinearEmbedding):
         """The r best eigenpairs of a graph without nodes of degree 0."""
         components = graph.components()
         if not self._in_pieces_by_design():
-            _warn_of_components(components)
+            self._warn_of_components(components)
         return smallest_eigenpairs(graph, r, components)
 
     def _in_pieces_by_design(self) -> bool:
         return False
+
+    def _warn_of_components(self, components: Components) -> None:
+        if len(components.sizes) > 1:
+            warn_caller(
+                f"The graph of {self._linked} has {components.describe()}; the embedding separates them "
+                "first. A larger n_neighbors may join them.",
+            )
 
     def _span(self, graph: Any) -> tuple[int, str]:
         """How many points the eigenvectors tell apart at the most, and what these are."""
@@ -242,27 +250,6 @@ class EigenmapEmbedding(LinearEmbedding):
         return len(self.eigenvalues_)
 
 
-class GraphEigenmap(EigenmapEmbedding):
-    """An eigenmap that takes a given graph of the items in place of the one it would build."""
-
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the eigenmap and the map for new items.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, in place of those of nearest neighbours.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y, affinity)
-
-
 def _linked_nodes(degree: NDArray[np.float64]) -> NDArray[np.intp]:
     linked = np.flatnonzero(degree > 0)
     if len(linked) < 2:
@@ -271,11 +258,3 @@ def _linked_nodes(degree: NDArray[np.float64]) -> NDArray[np.intp]:
             "method (a balance below 1) that uses them."
         )
     return linked
-
-
-def _warn_of_components(components: Components) -> None:
-    if len(components.sizes) > 1:
-        warn_caller(
-            f"The graph of neighbours and labels has {components.describe()}; the embedding separates them "
-            "first. A larger n_neighbors may join them.",
-        )

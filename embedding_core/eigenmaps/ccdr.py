@@ -83,6 +83,7 @@ class CCDR(LaplacianEigenmaps):
     """
 
     _supervised: ClassVar[bool] = True
+    _linked: ClassVar[str] = "items and class centres"
 
     def __init__(
         self,

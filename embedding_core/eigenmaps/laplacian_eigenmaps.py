@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_positive
-from embedding_core.eigenmaps.base import GraphEigenmap
+from embedding_core.eigenmaps.base import EigenmapEmbedding
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     check_link_budget,
@@ -24,7 +24,7 @@ def mean_squared_distance(X: Any) -> float:
     return 2 * total / (X.shape[0] - 1) if total > 0 else 1.0
 
 
-class LaplacianEigenmaps(GraphEigenmap):
+class LaplacianEigenmaps(EigenmapEmbedding):
     """Laplacian eigenmap (LE) [1]_ as in Sect. 2.1 of [2]_.
 
     Places items so that nearest neighbours lie together. Unsupervised: the labels decide how many neighbours

@@ -9,7 +9,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.checks import check_positive
-from embedding_core.eigenmaps.base import GraphEigenmap, class_codes
+from embedding_core.eigenmaps.base import EigenmapEmbedding, class_codes
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     check_link_budget,
@@ -80,7 +80,7 @@ def _nearest_of(
     return pool[found], lengths
 
 
-class SLapEig(GraphEigenmap):
+class SLapEig(EigenmapEmbedding):
     """Supervised Laplacian eigenmap (S-LapEig) [1]_ as in Sect. 2.4 of [2]_.
 
     A Laplacian eigenmap on distances that are below 1 within a class and above 1 between classes.

@@ -5,7 +5,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from embedding_core.checks import check_choice, check_share
-from embedding_core.eigenmaps.base import GraphEigenmap
+from embedding_core.eigenmaps.base import EigenmapEmbedding
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     build_half_knn_graph,
@@ -17,7 +17,7 @@ from embedding_core.labels import Indicator
 from embedding_core.spectral import Eigenmap
 
 
-class SLEML(GraphEigenmap):
+class SLEML(EigenmapEmbedding):
     """Supervised Laplacian eigenmap for multi-label data (SLE-ML) [1]_.
 
     Places items so that nearest neighbours and items with similar label sets lie together. Made for looking

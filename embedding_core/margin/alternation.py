@@ -22,17 +22,20 @@ class Stage:
     """What all labels share: the graph part and the labelled items.
 
     `rows` (l, d) are the labelled items in the coordinates of `locality`, `features` (l, q) items whose inner
-    products are the kernel, `volume` is tr(D).
+    products are the kernel, `weight` (l,) their weights in the loss, `volume` is tr(D).
     """
 
     locality: Locality
     rows: NDArray[np.float64]
     features: NDArray[np.float64]
+    weight: NDArray[np.float64]
     volume: float
 
     def select(self, labelled: NDArray[np.intp]) -> "Stage":
         """The same with some of the labelled items only."""
-        return Stage(self.locality, self.rows[labelled], self.features[labelled], self.volume)
+        return Stage(
+            self.locality, self.rows[labelled], self.features[labelled], self.weight[labelled], self.volume
+        )
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,24 @@ class Machine:
 
 
 def prepare_stage(
-    X: Any, kernel: Kernel, W: Any, labelled: NDArray[np.bool_], landmarks: Any, random_state: Any
+    X: Any, kernel: Kernel, W: Any, times: NDArray[np.float64], landmarks: Any, random_state: Any
 ) -> tuple[Stage, Span]:
-    """Solve the graph part, in the features or in the span of linked items."""
+    """Solve the graph part, in the features or in the span of linked items.
+
+    `times` (n,) says how often an item counts in the loss, 0 for an unlabelled one.
+    """
     L = GraphLaplacian(W)
     span = span_items(X, kernel, linked_items(L.degree), landmarks, random_state)
     locality = solve_locality(X, L) if span.coordinates is None else solve_kernel_locality(span.rows, L)
+    labelled = times > 0
     features = span.take(labelled)
-    return Stage(locality, features @ locality.basis, features, float(L.degree.sum())), span
+    rows = features @ locality.basis
+    return Stage(locality, rows, features, times[labelled], float(L.degree.sum())), span
 
 
 def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Chooser) -> Machine:
     """Run the algorithm of Fig. 1 for one label; `choose` gives the dimension for ascending eigenvalues."""
-    F, _ = svm_trainer(stage.features)(sign, rules.C)
+    F, _ = svm_trainer(stage.features)(sign, rules.C, stage.weight)
     n_iter, change = 0, np.inf
     while n_iter < rules.max_iter and change >= rules.tol:
         n_iter += 1
@@ -79,7 +87,7 @@ def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Choose
         V = _scale(update.vectors(r), stage, rules.scaling)
         E = stage.rows @ V
         F_before = F
-        F, bias = svm_trainer(E)(sign, rules.C)
+        F, bias = svm_trainer(E)(sign, rules.C, stage.weight)
         change = float(((F_before - F) ** 2).sum())
     return Machine(V, update.values[:r], V @ (E.T @ F), bias, n_iter)
 

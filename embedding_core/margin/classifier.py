@@ -16,6 +16,7 @@ from embedding_core.checks import (
     check_choice,
     check_count,
     check_positive,
+    check_sample_weight,
     items_vary,
     validate_items,
 )
@@ -104,18 +105,25 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             self.scaler_ = Scaler(self.input_scale).fit(X)
         return self.scaler_.transform(X)
 
-    def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
-        """Validate parameters, items and labels, in this order; items come back scaled."""
+    def _check_inputs(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Indicator, NDArray[np.float64]]:
+        """Validate parameters, items, labels and weights, in this order.
+
+        Items come back scaled, labels without items of weight 0, weights (n,) as 0 for unlabelled items.
+        """
         self._check_parameters()
         X, target = as_labelled_features(self._check_items(X, reset=True), y)
         self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
         self._check_classes(target)
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, X.shape[0])
+        if weight is not None:
+            target = target.hide(np.flatnonzero(weight == 0))
+            self._check_weighed(target)
         _check_variation(X)
         self.classes_ = target.classes
         self.theta_ = 1.0 / X.shape[1] if isinstance(self.theta, str) else float(self.theta)
         if self.kernel == "precomputed":
             X = check_precomputed(X, X.shape[0])
-        return X, target
+        return X, target, target.counts(weight)
 
     def _check_parameters(self) -> None:
         for name, legal in self._legal.items():
@@ -138,6 +146,15 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInput(
                 f"The {len(Y)} labelled items have {found}; {type(self).__name__} separates classes and "
                 "needs items on both sides of at least one. Label items of another class."
+            )
+
+    def _check_weighed(self, target: Indicator) -> None:
+        """Raise where no label is left on which items with a positive weight differ."""
+        Y = target.Y[target.labelled]
+        if not len(Y) or (Y.min(axis=0) == Y.max(axis=0)).all():
+            raise InvalidInput(
+                f"sample_weight is zero for all labelled items but {len(Y)} with the same labels; "
+                f"{type(self).__name__} separates classes: give items of two or more a positive weight."
             )
 
     def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:

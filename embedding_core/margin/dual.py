@@ -20,15 +20,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from embedding_core.margin.active_set import Dual, Vector, meet_margin
+
 MAX_STEPS = 100
 GAPS = (1e-6, 1e-8, 1e-10, 1e-12)
 """Distances from optimal conditions at which to try to end, in units of the multipliers times the margin."""
 LOST = 10.0
 """How much worse a step may make things before rounding is taken to have the upper hand."""
-ROUNDING = 1e-7
-"""Distance from the margin, in units of the margin, that counts as none."""
 
-Vector = NDArray[np.float64]
 Solve = Callable[[Vector], Vector]
 Factor = Callable[[Vector], Solve]
 
@@ -63,13 +62,28 @@ class _Point:
         return min(1.0, *map(float, ratios))
 
 
-def solve_dual(E: Vector, sign: NDArray[np.int8], C: float) -> tuple[Vector, float]:
+def make_dual(E: Vector, sign: NDArray[np.int8], C: float, weight: Vector) -> Dual:
+    """The problem for items E (l, r): alpha_i = C t_i a_i are the multipliers, t_i the weights."""
+    v = sign * weight
+    return Dual(np.sqrt(C) * v[:, None] * E, v, weight)
+
+
+def solve_dual(
+    E: Vector, sign: NDArray[np.int8], C: float, weight: Vector | None = None
+) -> tuple[Vector, float]:
     """Multipliers and bias of the SVM on items E (l, r) with signs -1 and 1, both present.
 
-    With alpha = C a and G = sqrt(C) diag(y) E it minimises |G^T a|² / 2 - sum(a) for y^T a = 0, 0 <= a <= 1;
-    the bias is the multiplier of the equation. The steps follow the central path, so that where the optimum
-    is not unique (items repeat) its middle is taken: the result depends neither on the order of the items nor
-    on the order of sums.
+    The steps follow the central path, so that where the optimum is not unique (items repeat) its middle is
+    taken: the result depends neither on the order of the items nor on the order of sums.
+
+    Parameters
+    ----------
+    E : ndarray of shape (l, r)
+    sign : ndarray of shape (l,)
+    C : float
+        Penalty of margin errors.
+    weight : ndarray of shape (l,), optional
+        Positive; item i has the penalty C weight_i.
 
     Returns
     -------
@@ -77,35 +91,37 @@ def solve_dual(E: Vector, sign: NDArray[np.int8], C: float) -> tuple[Vector, flo
         alpha_i y_i.
     bias : float
     """
-    y = sign.astype(np.float64)
+    t = np.ones(len(E)) if weight is None else weight
+    C, t = C * float(t.mean()), t / t.mean()
     mean = E.mean(axis=0)  # a move of the items changes the bias alone, but far from 0 costs digits
-    G = np.sqrt(C) * y[:, None] * (E - mean)
+    dual = make_dual(E - mean, sign, C, t)
+    G, v = dual.G, dual.v
     factor = _gram_factor(G) if len(G) <= G.shape[1] else _low_rank_factor(G)
-    share = np.array([(y < 0).mean(), (y > 0).mean()])  # y^T a = 0 from the start
-    a = np.where(y > 0, share[0], share[1])
-    pull = G @ (G.T @ a) - 1
+    share = np.array([t[v < 0].sum(), t[v > 0].sum()]) / t.sum()  # v^T a = 0 from the start
+    a = np.where(v > 0, share[0], share[1])
+    pull = dual.beyond(a, 0.0)
     slack = 1 + np.abs(pull).mean()
     point = _Point(a, 1 - a, np.maximum(pull, 0) + slack, np.maximum(-pull, 0) + slack, 0.0)
     found = None
     for gap in GAPS:
-        point = _follow_path(G, y, point, factor, gap)
-        found = _polish(G, y, point)
+        point = _follow_path(dual, point, factor, gap)
+        found = _polish(dual, point)
         if found is not None:
             break
     a, bias = found or (point.a, point.b)
-    return C * y * a, bias - float(np.sqrt(C) * (G.T @ a) @ mean)
+    return C * v * a, bias - float(np.sqrt(C) * (G.T @ a) @ mean)
 
 
-def _follow_path(G: Vector, y: Vector, point: _Point, factor: Factor, gap: float) -> _Point:
+def _follow_path(dual: Dual, point: _Point, factor: Factor, gap: float) -> _Point:
     """Take steps until the gap is small, or rounding leaves no way on."""
-    best, least = point, _excess(G, y, point)
+    best, least = point, _excess(dual, point)
     for _ in range(MAX_STEPS):
         if point.gap < gap * point.a.mean():
             break
-        moved = _mehrotra_step(G, y, point, factor)
+        moved = _mehrotra_step(dual, point, factor)
         if moved is None or not moved.gap < point.gap:
             break
-        point, excess = moved, _excess(G, y, moved)
+        point, excess = moved, _excess(dual, moved)
         if excess < least:
             best, least = point, excess
         elif excess > LOST * least:
@@ -113,27 +129,27 @@ def _follow_path(G: Vector, y: Vector, point: _Point, factor: Factor, gap: float
     return best
 
 
-def _excess(G: Vector, y: Vector, point: _Point) -> float:
+def _excess(dual: Dual, point: _Point) -> float:
     """Primal less dual objective: 0 at the optimum; grows again where margins have lost their digits."""
-    w = G.T @ point.a
-    errors = np.maximum(0.0, 1 - G @ w - point.b * y)
-    return abs(float(w @ w + errors.sum() - point.a.sum()))
+    w = dual.G.T @ point.a
+    errors = np.maximum(0.0, -dual.beyond(point.a, point.b))
+    return abs(float(w @ w + errors.sum() - dual.t @ point.a))
 
 
-def _mehrotra_step(G: Vector, y: Vector, point: _Point, factor: Factor) -> _Point | None:
+def _mehrotra_step(dual: Dual, point: _Point, factor: Factor) -> _Point | None:
     """One predictor and corrector step; None where rounding leaves no way on."""
-    a, s, z, u = point.a, point.s, point.z, point.u
+    a, s, z, u, v = point.a, point.s, point.z, point.u, dual.v
     try:
         solve = factor(z / a + u / s)
     except (np.linalg.LinAlgError, ValueError):
         return None
-    residual = G @ (G.T @ a) - 1 - z + u + point.b * y
-    q = solve(y)
+    residual = dual.beyond(a, point.b) - z + u
+    q = solve(v)
 
     def direction(target_z: Vector, target_u: Vector) -> _Point:
         """Newton's step to a z = target_z and s u = target_u."""
         p = solve(-residual + (target_z / a - z) - (target_u / s - u))
-        bias = float((y @ p + y @ a) / (y @ q))
+        bias = float((v @ p + v @ a) / (v @ q))
         move = p - bias * q
         return _Point(move, -move, (target_z - z * move) / a - z, (target_u + u * move) / s - u, bias)
 
@@ -176,19 +192,9 @@ def _low_rank_factor(G: Vector) -> Factor:
     return factor
 
 
-def _polish(G: Vector, y: Vector, point: _Point) -> tuple[Vector, float] | None:
+def _polish(dual: Dual, point: _Point) -> tuple[Vector, float] | None:
     """Put items on their bounds, and those between exactly on the margin; None if that is not optimal."""
-    a = np.where(point.a < point.z * point.a.max(), 0.0, np.where(point.s < point.u, 1.0, point.a))
-    free = np.flatnonzero((a > 0) & (a < 1))
-    G_f, y_f = G[free], y[free]
-    Q = G_f @ G_f.T
-    unit = float(np.abs(Q).mean()) or 1.0 if len(free) else 1.0  # the equation in units of the rest
-    M = np.block([[Q, unit * y_f[:, None]], [unit * y_f, np.zeros(1)]])
-    error = np.append(1 - G_f @ (G.T @ a) - point.b * y_f, -unit * (y @ a))
-    # where items repeat, what rounding makes of the singular directions must not decide between them
-    correction = scipy.linalg.lstsq(M, error, cond=1e-11)[0]
-    a[free] += correction[:-1]
-    b = point.b + unit * float(correction[-1])
-    beyond = G @ (G.T @ a) + b * y - 1
-    optimal = (a >= 0) & (a <= 1) & ((beyond > -ROUNDING) | (a == 1)) & ((beyond < ROUNDING) | (a == 0))
-    return (a, b) if optimal.all() and abs(y @ a) <= ROUNDING * a.mean() else None
+    z, u = point.z / dual.t, point.u / dual.t
+    a = np.where(point.a < z * point.a.max(), 0.0, np.where(point.s < u, 1.0, point.a))
+    found = meet_margin(dual, a, point.b)
+    return found if found is not None and dual.is_optimal(*found) else None

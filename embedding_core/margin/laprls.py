@@ -107,9 +107,16 @@ class LapRLS(ManifoldClassifier):
     1.0
     """
 
-    def _solve(self, rows: NDArray[np.float64], signs: NDArray[np.int8], ridge: float) -> Weights:
+    def _solve(
+        self,
+        rows: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        weight: NDArray[np.float64],
+        ridge: float,
+    ) -> Weights:
         """Ridge regression on the deformed rows, by the smaller of the two Gram matrices."""
-        Z, Y = rows, signs.astype(np.float64)
+        root = np.sqrt(weight)[:, None]
+        Z, Y = root * rows, root * signs
         wide = Z.shape[1] > Z.shape[0]
         M = Z @ Z.T if wide else Z.T @ Z
         M[np.diag_indices(len(M))] += ridge

@@ -74,7 +74,7 @@ class LapSVM(ManifoldClassifier):
     support vector machine with C = 1 / (2 gamma_A l) on the deformed kernel (module `deformation`). With up
     to 500 labelled items, or dimensions of the kernel's space, it is solved to working precision (module
     `dual`): in few dimensions LibSVM takes hundreds of thousands of steps. Beyond, LibSVM gets the deformed
-    kernel as a matrix, and its tolerance of 1e-3 holds.
+    kernel as a matrix, and its multipliers are then brought to the same precision (module `active_set`).
 
     One decision a label against the rest, one in all for two classes. The graph part, I + c R^T L R in
     coordinates R whose inner products are the kernel, c = gamma_I / (gamma_A n²), is factored once for all of
@@ -108,9 +108,15 @@ class LapSVM(ManifoldClassifier):
     1.0
     """
 
-    def _solve(self, rows: NDArray[np.float64], signs: NDArray[np.int8], ridge: float) -> Weights:
+    def _solve(
+        self,
+        rows: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        weight: NDArray[np.float64],
+        ridge: float,
+    ) -> Weights:
         """One machine a column on the same rows."""
         train, C = svm_trainer(rows), 1 / (2 * ridge)
-        found = [train(np.ascontiguousarray(sign), C) for sign in signs.T]
+        found = [train(np.ascontiguousarray(sign), C, weight) for sign in signs.T]
         F = np.column_stack([multipliers for multipliers, _ in found])
         return rows.T @ F, np.array([bias for _, bias in found])

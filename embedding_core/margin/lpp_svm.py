@@ -5,13 +5,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.svm import SVC
 
 from embedding_core.affinity import GRAPHS
 from embedding_core.checks import check_count, check_positive
+from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.labels import Indicator
 from embedding_core.margin.classifier import KernelClassifier
+from embedding_core.margin.machines import kernel_svm_trainer
+from embedding_core.margin.nystrom import Kernel
 from embedding_core.subspace.lpp import LPP
 
 DIMENSIONS = 10
@@ -66,10 +67,11 @@ class LPPSVM(KernelClassifier):
 
     Attributes
     ----------
-    machines_ : list of SVC or None
-        One a label, one in all for two classes; None for a label on which all labelled items agree.
-    intercept_ : ndarray of shape (J,)
-        The decision of labels without a machine, -1 or 1; 0 for the others.
+    machine_items_ : ndarray of shape (l, r)
+        The labelled items in the subspace, around the mean of all.
+    multipliers_, intercept_ : ndarrays of shape (l, J) and (J,)
+        Decisions: k(x, machine_items_) multipliers_ + intercept_, k that of `svm_kernel`. J is 1 for two
+        classes, else K. Multipliers are 0 for a label on which all labelled items agree.
     coef_, mean_ : ndarrays of shape (h, r) and (r,)
         An item is placed at coef_^T x - mean_ for "linear", coef_^T k(basis items, x) - mean_ else.
     basis_items_ : array, CSR matrix or None
@@ -149,7 +151,7 @@ class LPPSVM(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
         """Find the subspace, then the machines in it.
 
         Parameters
@@ -161,12 +163,15 @@ class LPPSVM(KernelClassifier):
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
+        sample_weight : array-like of shape (n,), optional
+            A weight of s counts as s copies of the item in the margin errors, 0 as an unlabelled item. The
+            graph links items, not copies.
 
         Returns
         -------
         self
         """
-        X, target = self._check_inputs(X, y)
+        X, target, times = self._check_inputs(X, y, sample_weight)
         subspace = self._subspace().fit(X, target.Y, affinity)
         linear = self.kernel == "linear"
         self.basis_items_ = None if linear else subspace.basis_items_
@@ -175,15 +180,24 @@ class LPPSVM(KernelClassifier):
         self.coef_ = (subspace.projection_ if linear else subspace.dual_coef_) / length
         self.mean_ = subspace.embedding_.mean(axis=0) / length
         self.embedding_ = subspace.embedding_ / length - self.mean_
-        signs = self._signs(target)
-        same = (signs == signs[0]).all(axis=0)
-        self.intercept_ = np.where(same, signs[0], 0).astype(np.float64)
-        items = self.embedding_[target.labelled]
-        machine = SVC(C=self.C, kernel=self.svm_kernel, gamma=1 / items.shape[1])
-        self.machines_ = [
-            None if same[j] else clone(machine).fit(items, signs[:, j]) for j in range(signs.shape[1])
-        ]
+        self._fit_machines(self._signs(target), target.labelled, times[target.labelled])
         return self
+
+    def _fit_machines(
+        self, signs: NDArray[np.int8], labelled: NDArray[np.bool_], weight: NDArray[np.float64]
+    ) -> None:
+        """One machine a column of signs (l, J) on the labelled items in the subspace."""
+        self.machine_items_ = self.embedding_[labelled]
+        self.multipliers_ = np.zeros(signs.shape)
+        self.intercept_ = signs[0].astype(np.float64)
+        train = kernel_svm_trainer(self._machine_kernel, self.machine_items_)
+        for j in np.flatnonzero((signs != signs[0]).any(axis=0)):
+            sign = np.ascontiguousarray(signs[:, j])
+            self.multipliers_[:, j], self.intercept_[j] = train(sign, float(self.C), weight)
+
+    @property
+    def _machine_kernel(self) -> Kernel:
+        return Kernel(self.svm_kernel, 1 / self.embedding_.shape[1])
 
     def _subspace(self) -> _Subspace:
         return _Subspace(
@@ -205,8 +219,6 @@ class LPPSVM(KernelClassifier):
 
     def _decisions(self, X: Any) -> NDArray[np.float64]:
         items = self._place(X, self.coef_) - self.mean_
-        decisions = np.tile(self.intercept_, (len(items), 1))
-        for j, machine in enumerate(self.machines_):
-            if machine is not None:
-                decisions[:, j] = machine.decision_function(items)
-        return decisions
+        return place_by_kernel(self._machine_kernel, items, self.machine_items_, self.multipliers_) + (
+            self.intercept_
+        )

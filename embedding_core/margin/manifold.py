@@ -56,7 +56,7 @@ class ManifoldClassifier(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
         """Find the decisions.
 
         Parameters
@@ -68,29 +68,36 @@ class ManifoldClassifier(KernelClassifier):
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
+        sample_weight : array-like of shape (n,), optional
+            A weight of s counts as s copies of the item in the loss and in l, 0 as an unlabelled item. The
+            graph links items, not copies.
 
         Returns
         -------
         self
         """
-        X, target = self._check_inputs(X, y)
+        X, target, times = self._check_inputs(X, y, sample_weight)
         everything = np.ones(X.shape[0], dtype=bool)
         span = span_items(X, self._kernel, everything, self.landmarks, self.random_state)
+
+        weight = times[target.labelled]
 
         def deformations(W: Any) -> Deform:
             return cache(deform_kernel(span, target.labelled, GraphLaplacian(W)))
 
         def score(W: Any) -> float:
-            return self._best_setting(W, target, deformations(W), score=True)[1] if W.sum() > 0 else 0.0
+            if not W.sum() > 0:
+                return 0.0
+            return self._best_setting(W, target, weight, deformations(W), score=True)[1]
 
         W = self._affinity(X, affinity, score)
         check_links(W, components_matter=False)
         deform = deformations(W)
-        (ridge, c), _ = self._best_setting(W, target, deform)
-        self.gamma_A_ = ridge / int(target.labelled.sum())
+        (ridge, c), _ = self._best_setting(W, target, weight, deform)
+        self.gamma_A_ = ridge / float(weight.sum())
         self.gamma_I_ = c * self.gamma_A_ * X.shape[0] ** 2
         deformed = deform(c)
-        V, self.intercept_ = self._solve_columns(deformed.rows, self._signs(target), ridge)
+        V, self.intercept_ = self._solve_columns(deformed.rows, self._signs(target), weight, ridge)
         self.coef_ = span.lift(X, deformed.restore(V))
         self.basis_items_ = span.basis_items(X)
         return self
@@ -100,7 +107,7 @@ class ManifoldClassifier(KernelClassifier):
         check_positive("gamma_A", self.gamma_A, ("auto", "cv"))
         check_not_negative("gamma_I", self.gamma_I, ("auto", "cv"))
 
-    def _settings(self, W: Any, n_labelled: int) -> list[Setting]:
+    def _settings(self, W: Any, n_labelled: float) -> list[Setting]:
         """Pairs to choose from, the preferred first."""
         n = W.shape[0]
         ridges = RIDGES if self.gamma_A == "cv" else RIDGES[:1]
@@ -113,10 +120,10 @@ class ManifoldClassifier(KernelClassifier):
         return [(ridge, factor / mean_degree) for ridge in ridges for factor in factors]
 
     def _best_setting(
-        self, W: Any, target: Indicator, deform: Deform, score: bool = False
+        self, W: Any, target: Indicator, weight: NDArray[np.float64], deform: Deform, score: bool = False
     ) -> tuple[Setting, float]:
         """Setting to use, and its score where one was asked for or needed."""
-        settings = self._settings(W, int(target.labelled.sum()))
+        settings = self._settings(W, float(weight.sum()))
         if len(settings) == 1 and not score:
             return settings[0], np.nan
         signs = self._signs(target)
@@ -124,19 +131,34 @@ class ManifoldClassifier(KernelClassifier):
         def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
             ridge, c = setting
             rows = deform(c).rows
-            V, bias = self._solve_columns(rows[train], signs[train], ridge)
+            V, bias = self._solve_columns(rows[train], signs[train], weight[train], ridge)
             return rows[test] @ V + bias
 
         return best_setting(target.Y[target.labelled], settings, answer, self.multi_label_)
 
-    def _solve_columns(self, rows: NDArray[np.float64], signs: NDArray[np.int8], ridge: float) -> Weights:
+    def _solve_columns(
+        self,
+        rows: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        weight: NDArray[np.float64],
+        ridge: float,
+    ) -> Weights:
         """Weights (d, J) and biases (J,); a label on which all items agree is answered by its sign."""
         V, bias = np.zeros((rows.shape[1], signs.shape[1])), signs[0].astype(np.float64)
         differ = (signs != signs[0]).any(axis=0)
         if differ.any():
-            V[:, differ], bias[differ] = self._solve(rows, signs[:, differ], ridge)
+            V[:, differ], bias[differ] = self._solve(rows, signs[:, differ], weight, ridge)
         return V, bias
 
     @abstractmethod
-    def _solve(self, rows: NDArray[np.float64], signs: NDArray[np.int8], ridge: float) -> Weights:
-        """Weights and biases for signs (l, J) that differ in every column; `ridge` is gamma_A l."""
+    def _solve(
+        self,
+        rows: NDArray[np.float64],
+        signs: NDArray[np.int8],
+        weight: NDArray[np.float64],
+        ridge: float,
+    ) -> Weights:
+        """Weights and biases for signs (l, J) that differ in every column, items of `weight` (l,).
+
+        `ridge` is gamma_A l.
+        """

@@ -68,7 +68,7 @@ class Eigenfaces(SubspaceEmbedding):
     def __init__(self, *, n_components: int | str = "cv") -> None:
         self.n_components = n_components  # type: ignore[assignment]
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
         """Find the projection.
 
         Parameters
@@ -76,6 +76,8 @@ class Eigenfaces(SubspaceEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
             Labels, -1 for unlabelled; needed to choose the dimension.
+        affinity : object, optional
+            Not used: Eigenfaces has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

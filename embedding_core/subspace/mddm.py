@@ -96,7 +96,7 @@ class MDDM(KernelEmbedding):
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         """Find the projection.
 
         Parameters
@@ -105,6 +105,8 @@ class MDDM(KernelEmbedding):
             For kernel="precomputed" the kernel of all pairs, (n, n).
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : object, optional
+            Not used: MDDM has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

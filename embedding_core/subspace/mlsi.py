@@ -75,7 +75,7 @@ class MLSI(SubspaceEmbedding):
         self.center = center
         self.n_components = n_components
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         """Find the projection.
 
         Parameters
@@ -83,6 +83,8 @@ class MLSI(SubspaceEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : object, optional
+            Not used: MLSI has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

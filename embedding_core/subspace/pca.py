@@ -110,7 +110,7 @@ class PCA(SubspaceEmbedding):
     def __init__(self, *, n_components: int | None = None) -> None:
         self.n_components = n_components
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
         """Find the projection.
 
         Parameters
@@ -118,6 +118,8 @@ class PCA(SubspaceEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
             Labels, -1 for unlabelled; they decide on the number of components alone, where that is None.
+        affinity : object, optional
+            Not used: PCA has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator
 from embedding_core.neighbors import nearest_rows
-from embedding_core.spectral import DENSE_SIZE
+from embedding_core.spectral import DENSE_SIZE, LEAST_STEP
 from embedding_core.transduction.base import GraphMethod
 from embedding_core.transduction.conjugate_gradients import Apply
 
@@ -231,7 +231,8 @@ class KMeansLaplacian(GraphMethod):
                 f"{r} dimensions asked for, but with balance=1 the features alone place the items, and they "
                 f"have {int((theta > 1e-12).sum())}; lower n_components or balance."
             )
-        Q = fix_signs(Q)
+        # of an item that hangs on weak links rounding has taken all; the equation gives its place
+        Q = fix_signs(np.divide(apply(Q), theta, out=Q.copy(), where=theta > LEAST_STEP))
         slopes = np.divide(share * items.gather(Q), theta, out=np.zeros((X.shape[1], r)), where=theta > 0)
         Z = np.asarray(X @ slopes) - items.mean @ slopes
         Z[linked] = Q / root
