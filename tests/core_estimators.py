@@ -1,5 +1,7 @@
 """The public estimators of embedding_core and one problem for all of them, for the tests of their contract.
 
+`ESTIMATORS` are those of the five papers, `COMPARED` the methods that the papers compare with, `EVERY` both.
+
 `python -m tests.core_estimators FILE` fits them all and leaves the results in FILE, for tests that compare
 processes and numbers of threads.
 """
@@ -11,7 +13,41 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from embedding_core import DLE, LPSSVM, MLDA, SLEML, DiscriminativeProjections, MultiLabelDLE
+from embedding_core import (
+    CCA,
+    CCDR,
+    DLE,
+    LDA,
+    LDAC1,
+    LPP,
+    LPPSVM,
+    LPSSVM,
+    MCGF,
+    MDDM,
+    MLDA,
+    MLGF,
+    MLLS,
+    MLSI,
+    PCA,
+    SLE,
+    SLEML,
+    SMSE,
+    ConstraintScore,
+    DiscriminativeProjections,
+    Eigenfaces,
+    Fisherfaces,
+    HarmonicFunctions,
+    KMeansLaplacian,
+    LaplacianEigenmaps,
+    Laplacianfaces,
+    LapRLS,
+    LapSVM,
+    LocalGlobalConsistency,
+    MLkNN,
+    MultiLabelDLE,
+    SLapEig,
+    SpectralGraphTransducer,
+)
 from embedding_core.labels import as_indicator
 from tests.synthetic import multi_label, single_label
 
@@ -28,15 +64,51 @@ ESTIMATORS: dict[str, Any] = {
     "LPSSVM-linear": LPSSVM(kernel="linear", n_components=3),
     "LPSSVM-rbf": LPSSVM(n_components=3),
 }
+COMPARED: dict[str, Any] = {
+    "PCA": PCA(),
+    "LDA": LDA(),
+    "CCA": CCA(),
+    "LPP": LPP(),
+    "LPP-rbf": LPP(kernel="rbf"),
+    "MLSI": MLSI(),
+    "MDDM": MDDM(),
+    "MDDM-rbf": MDDM(kernel="rbf"),
+    "Eigenfaces": Eigenfaces(),
+    "Fisherfaces": Fisherfaces(),
+    "Laplacianfaces": Laplacianfaces(),
+    "LaplacianEigenmaps": LaplacianEigenmaps(),
+    "LaplacianEigenmaps-nystrom": LaplacianEigenmaps(out_of_sample="nystrom"),
+    "CCDR": CCDR(),
+    "ConstraintScore": ConstraintScore(),
+    "SLapEig": SLapEig(),
+    "SLE": SLE(),
+    "LDAC1": LDAC1(),
+    "MLLS": MLLS(),
+    "MLkNN": MLkNN(),
+    "LocalGlobalConsistency": LocalGlobalConsistency(),
+    "HarmonicFunctions": HarmonicFunctions(),
+    "MLGF": MLGF(),
+    "SMSE": SMSE(),
+    "SMSE-hard": SMSE(variant="hard"),
+    "SpectralGraphTransducer": SpectralGraphTransducer(),
+    "MCGF": MCGF(),
+    "KMeansLaplacian": KMeansLaplacian(),
+    "LapSVM": LapSVM(),
+    "LapRLS": LapRLS(),
+    "LPPSVM": LPPSVM(),
+}
+EVERY = ESTIMATORS | COMPARED
 NAMES = list(ESTIMATORS)
+ALL_NAMES = list(EVERY)
+ONE_CLASS_AN_ITEM = ("DLE", "DLE-balanced", "LDA", "Fisherfaces", "ConstraintScore", "SLapEig", "SLE")
 WITH_GRAPH = [name for name in NAMES if name != "MLDA"]
-SEVERAL_LABELS = [name for name in NAMES if not name.startswith("DLE")]
+SEVERAL_LABELS = [name for name in NAMES if name not in ONE_CLASS_AN_ITEM]
 LINEAR = [name for name in NAMES if not name.endswith(("rbf", "nystrom", "kernel_ridge"))]
 
 
 def fresh(name: str, **parameters: Any) -> Any:
     """An estimator that is not fitted."""
-    return clone(ESTIMATORS[name]).set_params(**parameters)
+    return clone(EVERY[name]).set_params(**parameters)
 
 
 def partly_labelled(
@@ -50,7 +122,7 @@ def partly_labelled(
 
 def label_columns(name: str, n: int = 60) -> np.ndarray:
     """Labels (n, 4) that the estimator takes, every third row unlabelled."""
-    if name not in SEVERAL_LABELS:
+    if name in ONE_CLASS_AN_ITEM:
         return as_indicator(partly_labelled(n)[1]).Y
     Y = multi_label(n)[1]
     Y[1::3] = -1
@@ -58,16 +130,12 @@ def label_columns(name: str, n: int = 60) -> np.ndarray:
 
 
 def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
-    """All numbers that a fitted estimator gives back."""
-    found = {
-        "embedding": model.embedding_,
-        "eigenvalues": model.eigenvalues_,
-        "transform": model.transform(X),
-    }
-    if hasattr(model, "projection_"):
-        found["projection"] = model.projection_
-    if hasattr(model, "decision_function"):
-        found["decision"] = model.decision_function(X)
+    """All numbers that a fitted estimator gives back, for the items of its fit and for X."""
+    kept = ("embedding_", "eigenvalues_", "projection_", "transduction_scores_", "label_distributions_")
+    found = {name.rstrip("_"): getattr(model, name) for name in kept if hasattr(model, name)}
+    for ask in ("transform", "decision_function", "predict_scores"):
+        if hasattr(model, ask):
+            found[ask] = getattr(model, ask)(X)
     return found
 
 
@@ -81,7 +149,7 @@ def threaded_problem(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
 def threaded_results() -> dict[str, np.ndarray]:
     """What all estimators give for their `threaded_problem`, and DLE for items with equal distances."""
     found = {}
-    for name in NAMES:
+    for name in ALL_NAMES:
         model, X, y = threaded_problem(name)
         for part, values in outputs(model.fit(X, y), X[:40] + 0.1).items():
             found[f"{name} {part}"] = values

@@ -1,20 +1,10 @@
 """The multi-label classifiers keep scikit-learn's contract and that of the registry."""
 
-import doctest
-import inspect
-import pickle
-from importlib import import_module
-
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core.catalog.classifiers import ENTRIES
@@ -134,53 +124,6 @@ def test_odd_items_give_finite_scores(estimator):
 
 
 @EACH
-def test_clone_and_pickle(estimator):
-    X, Y = multi_label()
-    fitted = clone(estimator).fit(X, Y)
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    for ask in ("predict", "predict_scores"):
-        with pytest.raises(NotFittedError):
-            getattr(copy, ask)(X)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict_scores(X), fitted.predict_scores(X))
-
-
-@EACH
-def test_same_input_same_bytes(estimator):
-    X, Y = multi_label(100, 20, 6)
-    first, second = (clone(estimator).fit(X, Y).predict_scores(X) for _ in range(2))
-    assert first.tobytes() == second.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("estimator", "grid"),
-    [
-        (LDAC1(), {"ldac1__n_neighbors": [1, 5]}),
-        (MLLS(alpha=0.1), {"mlls__beta": [1e-3, 1.0]}),
-        (MLkNN(), {"mlknn__smoothing": [0.5, 1.0]}),
-    ],
-    ids=repr,
-)
-def test_pipeline_and_grid_search(estimator, grid):
-    X, y = single_label(90)
-    pipeline = make_pipeline(StandardScaler(), estimator)
-    search = GridSearchCV(pipeline, grid, cv=StratifiedKFold(3)).fit(X, y)
-    assert search.best_score_ > 0.6
-
-
-@EACH
-def test_frames_and_sparse_labels(estimator):
-    X, Y = multi_label()
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
-    fitted = clone(estimator).fit(frame, pd.DataFrame(Y))
-    assert fitted.feature_names_in_.tolist() == list(frame.columns)
-    expected = clone(estimator).fit(X, Y).predict(X)
-    np.testing.assert_array_equal(fitted.predict(frame), expected)
-    np.testing.assert_array_equal(clone(estimator).fit(X, sp.csr_array(Y)).predict(X), expected)
-
-
-@EACH
 def test_bad_data_are_named(estimator):
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="X has 59 rows and Y has 60"):
@@ -209,19 +152,6 @@ def test_entries_of_the_catalogue_build_classifiers_that_work(method):
 
 def test_names_in_the_catalogue():
     assert [method.name for method in ENTRIES] == ["ldac1", "mlls", "ml_knn"]
-
-
-@EACH
-def test_examples_run_and_docstrings_name_every_parameter(estimator):
-    found = doctest.testmod(import_module(type(estimator).__module__))
-    assert found.attempted > 2
-    assert found.failed == 0
-    text = inspect.getdoc(type(estimator))
-    for section in ("Parameters", "Attributes", "Notes", "References", "Examples"):
-        assert f"\n{section}\n---" in text
-    fitted = clone(estimator).fit(*multi_label())
-    named = [*estimator.get_params(), *(name for name in vars(fitted) if name.endswith("_"))]
-    assert [name for name in named if name not in text] == []
 
 
 @pytest.mark.slow

@@ -1,24 +1,17 @@
 """All public estimators keep scikit-learn's contract: cloning, pipelines, searches, frames, attributes."""
 
-import doctest
-import inspect
-import pickle
 import subprocess
 import sys
-from importlib import import_module
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.base import is_classifier
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import embedding_core
-from embedding_core import InvalidInput
 from tests.core_estimators import LINEAR, NAMES, SEVERAL_LABELS, fresh, outputs, partly_labelled
 from tests.synthetic import multi_label, single_label
 
@@ -28,23 +21,6 @@ def searched(model, X, Y, **options):
     steps = [StandardScaler(), model, *([] if is_classifier(model) else [KNeighborsClassifier(1)])]
     dimensions = {f"{type(model).__name__.lower()}__n_components": [1, 3]}
     return GridSearchCV(make_pipeline(*steps), dimensions, **options).fit(X, Y)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_clone_keeps_parameters_and_nothing_fitted(name):
-    X, y = partly_labelled()
-    fitted = fresh(name, n_components=2).fit(X, y)
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    asked = {"transform", "predict", "decision_function", "predict_scores"}
-    for method in sorted(asked & set(dir(copy))):
-        with pytest.raises(NotFittedError):
-            getattr(copy, method)(X)
-    with pytest.raises(NotFittedError):
-        copy.get_feature_names_out()
-    loaded = pickle.loads(pickle.dumps(fitted))
-    for part, values in outputs(fitted, X).items():
-        np.testing.assert_array_equal(outputs(loaded, X)[part], values)
 
 
 @pytest.mark.slow
@@ -95,48 +71,6 @@ def test_items_of_the_fit_are_placed_where_the_fit_put_them(name):
     elif name == "SLEML-kernel_ridge":  # an approximation, near only where a map can be
         assert np.corrcoef(found.ravel(), model.embedding_.ravel())[0, 1] > 0.9
     assert 0 < np.abs(moved - found).max() < np.ptp(found) or name == "SLEML-nystrom"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_second_fit_forgets_the_first(name):
-    X, y = partly_labelled()
-    names = [f"f{j}" for j in range(7)]
-    model = fresh(name).fit(pd.DataFrame(X, columns=names), y).fit(X[:, :5], y)
-    assert model.n_features_in_ == 5
-    assert not hasattr(model, "feature_names_in_")
-    assert model.transform(X[:4, :5]).shape == (4, model.embedding_.shape[1])
-    with pytest.raises(InvalidInput, match=r"7 features, but .* is expecting 5 features"):
-        model.transform(X)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_frames_in_and_out(name):
-    X, y = partly_labelled()
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)], index=np.arange(100, 160))
-    model = fresh(name).set_output(transform="pandas").fit(frame, pd.Series(y))
-    placed = model.transform(frame)
-    prefix = type(model).__name__.lower()
-    assert list(placed.columns) == [f"{prefix}{j}" for j in range(model.embedding_.shape[1])]
-    assert placed.columns.tolist() == model.get_feature_names_out().tolist()
-    assert placed.index.equals(frame.index)
-    assert model.feature_names_in_.tolist() == list(frame.columns)
-    plain = fresh(name).fit(X, y).transform(X)
-    np.testing.assert_allclose(placed, plain, atol=1e-8 * np.abs(plain).max())
-    with pytest.raises(ValueError, match="feature names"):
-        model.transform(frame[frame.columns[::-1]])
-
-
-@pytest.mark.parametrize("name", sorted({name.split("-")[0] for name in NAMES}))
-def test_examples_run_and_docstrings_name_every_parameter(name):
-    estimator = getattr(embedding_core, name)
-    found = doctest.testmod(import_module(estimator.__module__), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 2
-    assert found.failed == 0
-    text = inspect.getdoc(estimator)
-    for section in ("Parameters", "Attributes", "Notes", "References", "Examples"):
-        assert f"\n{section}\n---" in text
-    missing = [one for one in inspect.signature(estimator).parameters if one not in text]
-    assert not missing
 
 
 def test_public_names_are_lazy():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.core_estimators import NAMES, fresh, outputs, partly_labelled, threaded_results
+from tests.core_estimators import ALL_NAMES, fresh, outputs, partly_labelled, threaded_results
 
 pytestmark = pytest.mark.slow
 
@@ -40,17 +40,17 @@ def results(tmp_path_factory):
 
 def parts_of(name, results):
     parts = [part for part in results["here"] if part.startswith(f"{name} ")]
-    assert len(parts) >= 3
+    assert parts
     return parts
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_two_processes_give_the_same_bytes(name, results):
     for part in parts_of(name, results):
         assert results["here"][part].tobytes() == results[1][part].tobytes(), part
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_one_and_two_threads_agree(name, results):
     for part in parts_of(name, results):
         one, two = results[1][part], results[2][part]
@@ -66,7 +66,7 @@ def test_one_and_two_threads_agree_where_distances_are_equal(results):
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-10 * np.abs(one).max())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_a_second_fit_gives_the_same_bytes(name):
     X, y = partly_labelled()
     model = fresh(name).fit(X, y)

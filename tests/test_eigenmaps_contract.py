@@ -13,7 +13,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_limits
 
 from embedding_core import registry
 from embedding_core.annotator import Annotator
@@ -64,19 +63,6 @@ def test_order_shift_rotation_and_scale_do_not_matter(method):
     moved = method(n_neighbors=25).fit(3 * X @ R + 50, y)
     np.testing.assert_allclose(moved.embedding_, model.embedding_, atol=1e-8)
     np.testing.assert_allclose(moved.transform(3 * X @ R + 50), model.transform(X), atol=1e-8)
-
-
-@pytest.mark.slow
-@EACH
-def test_same_input_same_bytes_and_threads_agree(method):
-    X, y = overlapping(420, K=3)
-    model = method(n_neighbors=230 if method is SLapEig else 12)
-    with threadpool_limits(1):
-        first, again = (clone(model).fit(X, y) for _ in range(2))
-    with threadpool_limits(2):
-        two = clone(model).fit(X, y)
-    assert first.embedding_.tobytes() == again.embedding_.tobytes()
-    np.testing.assert_allclose(two.embedding_, first.embedding_, atol=1e-10)
 
 
 @pytest.mark.slow

@@ -1,19 +1,13 @@
 """LPSSVM keeps scikit-learn's contract."""
 
-import pickle
-
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from embedding_core.errors import InvalidInput
 from embedding_core.margin.lpssvm import LPSSVM
 from tests.synthetic import multi_label, single_label
 
@@ -36,18 +30,6 @@ def test_fitted_attributes(kernel):
     np.testing.assert_array_equal(again, fitted.embedding_)
     directions = fitted.projection_ if kernel == "linear" else fitted.expansion_
     assert np.isfinite(directions).all()
-
-
-def test_clone_and_pickle():
-    X, y = single_label()
-    fitted = LPSSVM(n_components=2, graph="gaussian").fit(X, y)
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    for ask in ("transform", "predict", "decision_function", "predict_scores"):
-        with pytest.raises(NotFittedError):
-            getattr(copy, ask)(X)
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.decision_function(X), fitted.decision_function(X))
 
 
 @pytest.mark.slow
@@ -73,19 +55,3 @@ def test_label_columns_in_a_pipeline():
     assert pipeline.predict(X[60:]).shape == (20, 4)
     sparse = LPSSVM(kernel="linear").fit(X, sp.csr_array(Y))
     np.testing.assert_array_equal(sparse.predict(X), LPSSVM(kernel="linear").fit(X, Y).predict(X))
-
-
-def test_frames_in_and_out():
-    X, y = single_label()
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
-    fitted = LPSSVM(n_components=1, graph="gaussian").set_output(transform="pandas").fit(frame, pd.Series(y))
-    names = [f"lpssvm{j}" for j in range(4)]
-    assert list(fitted.transform(frame).columns) == names
-    assert fitted.get_feature_names_out().tolist() == names
-    assert fitted.feature_names_in_.tolist() == list(frame.columns)
-
-
-def test_new_items_must_fit():
-    X, y = single_label()
-    with pytest.raises(InvalidInput, match="7 features"):
-        LPSSVM(kernel="linear").fit(X, y).predict(X[:, :3])

@@ -11,7 +11,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
 
 from embedding_core.discriminant import projection_kernel
 from embedding_core.errors import InvalidInput
@@ -109,19 +108,6 @@ def test_float32_is_fitted_in_float64(form):
     X = X.astype(np.float32)
     single, double = (DP(n_components=5).fit(FORMS[form](Z), y, W) for Z in (X, X.astype(np.float64)))
     np.testing.assert_allclose(single.projection_, double.projection_, atol=1e-10)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_same_input_same_bytes_and_threads_agree(kernel):
-    X, Y = multi_label(300, 50, 8)
-    model = DP(kernel=kernel, ridge=1e-3, n_components=20)
-    with threadpool_limits(1):
-        one, again = clone(model).fit(X, Y), clone(model).fit(X, Y)
-    with threadpool_limits(2):
-        two = clone(model).fit(X, Y)
-    assert one.embedding_.tobytes() == again.embedding_.tobytes()
-    assert one.label_projection_.tobytes() == again.label_projection_.tobytes()
-    np.testing.assert_allclose(two.embedding_, one.embedding_, atol=1e-10)
 
 
 def test_signs_are_fixed():

@@ -1,20 +1,14 @@
 """The comparison projections keep scikit-learn's contract and run in comparisons."""
 
-import pickle
 import tracemalloc
 import types
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import annotator, registry
@@ -102,17 +96,6 @@ def test_common_checks(estimator, check):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_clone_and_pickle(estimator):
-    X, y = single_label()
-    fitted = clone(estimator).set_params(n_components=2).fit(X, y)
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    with pytest.raises(NotFittedError):
-        copy.transform(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_fitted_attributes(estimator):
     X, y = single_label()
     y[::3] = -1
@@ -124,24 +107,6 @@ def test_fitted_attributes(estimator):
     np.testing.assert_allclose(fitted.transform(X), fitted.embedding_, atol=1e-12)
     again = clone(estimator).fit(X, as_indicator(y).Y)
     assert again.embedding_.tobytes() == fitted.embedding_.tobytes()
-
-
-@pytest.mark.parametrize("estimator", [PCA(), MDDM(kernel="rbf"), LPP(n_neighbors=8)], ids=repr)
-def test_pipeline_and_grid_search(estimator):
-    X, y = single_label(90)
-    pipeline = make_pipeline(clone(estimator), KNeighborsClassifier(1))
-    name = type(estimator).__name__.lower()
-    search = GridSearchCV(pipeline, {f"{name}__n_components": [1, 3]}, cv=StratifiedKFold(3)).fit(X, y)
-    assert search.best_params_ == {f"{name}__n_components": 3}
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_frames_in_and_out(estimator):
-    X, y = single_label()
-    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
-    fitted = clone(estimator).set_output(transform="pandas").fit(frame, pd.Series(y))
-    name = type(estimator).__name__.lower()
-    assert list(fitted.transform(frame).columns) == [f"{name}{j}" for j in range(3)]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
@@ -165,14 +130,6 @@ def test_unlabelled_items_are_placed_but_not_learned_from(estimator):
     X_moved[40:] *= 100
     alone, beside = clone(estimator).fit(X[:40], y[:40]), clone(estimator).fit(X_moved, y)
     np.testing.assert_allclose(beside.embedding_, alone.transform(X_moved), atol=1e-9)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_order_of_rows_does_not_matter(estimator):
-    X, y = single_label()
-    rows = np.random.default_rng(1).permutation(60)
-    here, there = clone(estimator).fit(X, y), clone(estimator).fit(X[rows], y[rows])
-    np.testing.assert_allclose(np.abs(there.transform(X)), np.abs(here.embedding_), atol=1e-6)
 
 
 @pytest.mark.parametrize("estimator", LINEAR, ids=repr)

@@ -56,7 +56,7 @@ class Fisherfaces(LDA):
     (16, (20, 3))
     """
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:  # type: ignore[override]
         """Find the projection.
 
         Parameters
@@ -64,6 +64,8 @@ class Fisherfaces(LDA):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabelled, or 0/1 columns of one class an item.
+        affinity : object, optional
+            Not used: Fisherfaces has no graph. Accepted so that all methods are called alike.
 
         Returns
         -------

@@ -52,6 +52,13 @@ class Laplacianfaces(SubspaceEmbedding):
         Empty where no labels were given.
     n_features_in_ : int
 
+    Notes
+    -----
+    W_pca holds the principal axes of all items; W_lpp solves X L X^T a = lambda X D X^T a, smallest lambda
+    first, for the items W_pca^T x; the columns are W_pca W_lpp. The readings of `LPP` hold here: items are
+    centred at the mean weighted by degrees, and the length of the columns is `scaling`. With variance=1 PCA
+    leaves out only what does not vary, and the embedding is that of LPP.
+
     References
     ----------
     .. [1] X. He, S. Yan, Y. Hu, P. Niyogi, H.-J. Zhang, "Face Recognition Using Laplacianfaces", IEEE TPAMI

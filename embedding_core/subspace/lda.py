@@ -31,6 +31,8 @@ class LDA(MLDA):
     classes_ : ndarray of shape (K,)
     mean_ : ndarray of shape (p,)
         Mean of the labelled items.
+    correlation_ : ndarray of shape (K, K)
+        C of `MLDA`: the identity.
     n_features_in_ : int
 
     Notes

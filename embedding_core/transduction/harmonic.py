@@ -81,6 +81,8 @@ class HarmonicFunctions(InductiveTransducer):
     items_, decision_weights_, exclusive_
         Items of the fit and the rule that decides, for new items.
     classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
     sigma_ : float or None
         Scale used, None where an affinity was given.
     n_features_in_ : int

@@ -61,6 +61,8 @@ class MCGF(Transducer):
     correlation_ : ndarray of shape (K, K)
         C.
     classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
     sigma_ : float or None
         Scale used, None where an affinity was given.
     n_features_in_ : int

@@ -46,6 +46,8 @@ class SMSE(ShareTransducer):
     label_laplacian_ : ndarray of shape (K, K)
         H.
     classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
     sigma_ : float or None
         Scale used, None where an affinity was given.
     n_features_in_ : int

@@ -74,6 +74,8 @@ class SpectralGraphTransducer(Transducer):
     transduction_ : ndarray of shape (n,) or (n, K)
         Classes, or 0/1 labels, of all items.
     classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
     sigma_ : float or None
         Scale used, None where an affinity was given.
     n_features_in_ : int
