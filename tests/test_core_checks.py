@@ -27,7 +27,7 @@ INSTANCES = [
     LPSSVM(kernel="precomputed", energy=1.0),
     LPSSVM(landmarks=5, energy=1.0, max_iter=1),
 ]
-WEIGHTED_WITH_GRAPH = (DLE, MultiLabelDLE, DiscriminativeProjections)
+WEIGHTED_WITH_GRAPH = (DLE, MultiLabelDLE, DiscriminativeProjections, LPSSVM)
 KERNEL_FAILURES = {"check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel"}
 CLASSIFIER_FAILURES = {
     "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",

@@ -27,7 +27,7 @@ def test_it_is_a_machine_on_the_subspace_of_lpp(kernel, svm_kernel, shape):
     labelled, mean = y >= 0, lpp.embedding_.mean(axis=0)
     length = np.sqrt(((lpp.embedding_ - mean) ** 2).mean())
     E, new_items = ((items - mean) / length for items in (lpp.embedding_, lpp.transform(new)))
-    svm = SVC(C=5.0, kernel=svm_kernel, gamma=1 / 3, tol=1e-10).fit(E[labelled], y[labelled])
+    svm = SVC(C=5.0, kernel=svm_kernel, gamma=1 / 3, tol=1e-8).fit(E[labelled], y[labelled])
     np.testing.assert_allclose(model.embedding_, E, atol=1e-12)
     np.testing.assert_array_equal(model.eigenvalues_, lpp.eigenvalues_)
     np.testing.assert_allclose(model.decision_function(new), svm.decision_function(new_items), atol=1e-5)

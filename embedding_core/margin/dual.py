@@ -100,7 +100,7 @@ def solve_dual(
     share = np.array([t[v < 0].sum(), t[v > 0].sum()]) / t.sum()  # v^T a = 0 from the start
     a = np.where(v > 0, share[0], share[1])
     pull = dual.beyond(a, 0.0)
-    slack = 1 + np.abs(pull).mean()
+    slack = (1 + np.abs(pull).mean()) * t
     point = _Point(a, 1 - a, np.maximum(pull, 0) + slack, np.maximum(-pull, 0) + slack, 0.0)
     found = None
     for gap in GAPS:
@@ -156,7 +156,7 @@ def _mehrotra_step(dual: Dual, point: _Point, factor: Factor) -> _Point | None:
     none = np.zeros(len(a))
     predictor = direction(none, none)
     ahead = point.moved(predictor, point.room(predictor)).gap
-    target = point.gap * (ahead / point.gap) ** 3
+    target = point.gap * (ahead / point.gap) ** 3 * dual.t  # as copies of an item would have
     corrector = direction(target - predictor.a * predictor.z, target - predictor.s * predictor.u)
     return point.moved(corrector, 0.995 * point.room(corrector))
 
