@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice, check_count, check_sample_weight, validate_items
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator, as_indicator
+from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
 
 
@@ -69,10 +69,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._check_parameters()
         X = self._check_items(X, reset=True)
         target = as_indicator(y)
-        try:
-            check_consistent_length(X, target.Y)
-        except ValueError as error:
-            raise InvalidInput(f"{error}; X and y must have one row for each item.") from error
+        check_one_row_each(X, target)
         self._check_classes(target)
         return X, target
 

@@ -52,6 +52,15 @@ class Indicator:
         return Indicator(Y, labelled, self.classes)
 
 
+def check_one_row_each(X: Any, target: Indicator) -> None:
+    """Raise unless items and labels have the same number of rows."""
+    if X.shape[0] != len(target.Y):
+        raise InvalidInput(
+            f"Found input variables with inconsistent numbers of samples: {X.shape[0]} in X and "
+            f"{len(target.Y)} in y; X and y must have one row for each item."
+        )
+
+
 def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> None:
     """Raise where a labelled item has no or several labels; `otherwise` are the methods that take those."""
     count = target.Y.sum(axis=1)

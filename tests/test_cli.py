@@ -48,7 +48,11 @@ class TestWithoutWork:
     def test_methods(self, command: Command) -> None:
         shown = command("methods")
         assert shown.code == 0
-        assert all(f"\n{name} " in shown.out for name in METHODS)
+        lines = {line.split()[0]: line for line in shown.out.splitlines()[2:] if line}
+        for name, method in METHODS.items():
+            reach = "inductive" if method.inductive else "transductive"
+            for fact in (method.title, method.paper, f" {reach} ", method.cost):
+                assert fact in lines[name]
         listed = json.loads(command("methods", "--json").out)
         assert [entry["name"] for entry in listed] == list(METHODS)
         assert {"title", "paper", "reach", "labels", "cost", "equations"} <= set(listed[0])

@@ -84,6 +84,8 @@ class SLEML(EigenmapEmbedding):
     c > 1 components, the first c - 1 coordinates tell these apart, largest first, with a warning (none at
     λ = 0, where classes are components by design).
 
+    There is no `sample_weight`: every term is a link between two items, and `affinity` weighs those.
+
     w^L = P J P^T with P the membership in the S distinct label sets is applied, never formed; eigenvectors
     come from Lanczos with the known null vectors deflated, component by component
     (`embedding_core.spectral`).

@@ -6,12 +6,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length
 
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import UNLABELLED, Indicator, as_indicator
+from embedding_core.labels import UNLABELLED, Indicator, as_indicator, check_one_row_each
 from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
 
 COLUMNS_WITHOUT_LABELS = 2
@@ -67,10 +66,7 @@ class SubspaceEmbedding(LinearEmbedding):
         self._check_parameters()
         X = self._check_items(X, reset=True)
         target = optional_labels(y, X.shape[0])
-        try:
-            check_consistent_length(X, target.Y)
-        except ValueError as error:
-            raise InvalidInput(f"{error}; X and y must have one row for each item.") from error
+        check_one_row_each(X, target)
         return X, target
 
     def _check_classes(self, target: Indicator) -> None:

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_consistent_length
 
 from embedding_core.affinity import (
     GRAPHS,
@@ -23,7 +22,7 @@ from embedding_core.discriminant.graph_embedding import micro_f1
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.folds import stratified_folds
 from embedding_core.graphs import graph_components
-from embedding_core.labels import Indicator, as_indicator
+from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.neighbors import decide_labels
 from embedding_core.transduction.decisions import is_exclusive
 
@@ -59,10 +58,7 @@ class GraphMethod(BaseEstimator):
         self._check_parameters()
         X = self._check_items(X, reset=True)
         target = as_indicator(y)
-        try:
-            check_consistent_length(X, target.Y)
-        except ValueError as error:
-            raise InvalidInput(f"{error}; X and y must have one row for each item.") from error
+        check_one_row_each(X, target)
         self.classes_ = target.classes
         return X, target
 
@@ -167,11 +163,13 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
     """Warn where parts of the graph hold no labelled item, or hang on links too weak to count."""
     if reached.all():
         return
-    sizes = np.sort(np.bincount(graph_components(W).labels[~reached]))[::-1]
+    missed = np.flatnonzero(~reached)
+    sizes = np.sort(np.bincount(graph_components(W).labels[missed]))[::-1]
     sizes = sizes[sizes > 0]
     listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
     warn_caller(
-        f"No label reaches {int((~reached).sum())} of {len(reached)} items, in parts of the graph of sizes "
-        f"{listed}; they get the proportions of the labels among the labelled items. Label items there, or "
-        "link them: a larger n_neighbors or sigma, or more edges in the affinity.",
+        f"No label reaches {len(missed)} of {len(reached)} items (the first is row {missed[0]}), in parts of "
+        f"the graph of sizes {listed}; they get the proportions of the labels among the labelled items. Label "
+        "items there, or link them: scaled features, a larger n_neighbors or sigma, or more edges in the "
+        "affinity.",
     )

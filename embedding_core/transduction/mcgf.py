@@ -88,6 +88,10 @@ class MCGF(Transducer):
     in (F - b) / s, s the standard deviation of those values. Items that no label reaches get the proportions
     of the labels as scores, and a warning counts them.
 
+    1 / λ weighs the modes, so that one cut of the graph that almost no link crosses drowns all others. That
+    is so on raw features of very different scales: on emotions the second eigenvalue is 3e-6 and macro F1 .29
+    raw, .67 z-scored (5 folds). Scale the features, or raise `n_neighbors`.
+
     References
     ----------
     .. [1] H. Wang, H. Huang, C. Ding, "Image Annotation Using Multi-label Correlated Green's Function", ICCV
