@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from embedding_core.eigen import RowSpace, positive_part
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import squared_distances
-from embedding_core.margin.nystrom import Kernel, choose_landmarks, kernel_coordinates
+from embedding_core.margin.nystrom import Kernel, choose_landmarks, kernel_coordinates, kernel_rounding
 from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
 MEMORY_BUDGET_BYTES = 4e9
@@ -53,24 +53,6 @@ def rbf_kernel(X: Any, gamma: float) -> NDArray[np.float64]:
     return np.exp(K, out=K)
 
 
-def check_kernel(K: Any) -> NDArray[Any]:
-    """Return a precomputed kernel of all items, dense, square and symmetric, in the precision it came in."""
-    K = K.toarray() if sp.issparse(K) else K
-    n, m = K.shape
-    if n != m:
-        raise InvalidInput(
-            f'kernel="precomputed" needs a square X, the kernel of all pairs; found shape ({n}, {m}).'
-        )
-    gap = np.abs(K - K.T)
-    if gap.max() > _noise(K) * np.abs(K).max():
-        i, j = np.unravel_index(int(gap.argmax()), K.shape)
-        raise InvalidInput(
-            f"The kernel is not symmetric: [{i}, {j}] = {K[i, j]} but [{j}, {i}] = {K[j, i]}; "
-            "pass (K + K.T) / 2."
-        )
-    return (K + K.T) / 2
-
-
 @dataclass(frozen=True)
 class KernelSpan:
     """`space` of the directions f that a kernel offers; `rows` (h,): the items whose phi they are made of.
@@ -89,7 +71,7 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
     ----------
     kernel : Kernel
         "rbf" or "precomputed".
-    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n) as `check_kernel` gives it
+    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n), checked
     landmarks : int, sequence of int, "auto" or None
         How many, or which rows; None, and all rows, give the exact form.
     random_state : int, RandomState or None
@@ -127,7 +109,7 @@ def kernel_space(K: NDArray[Any]) -> RowSpace:
     part = positive_part(K - means - means[:, None] + means.mean())
     total = float(part.values.sum())
     negative = total - float(np.trace(K, dtype=np.float64) - means.sum())
-    if negative > _noise(K) * total:
+    if negative > kernel_rounding(K) * total:
         raise InvalidInput(
             f"The kernel is not positive semidefinite: once centred, its negative eigenvalues sum to "
             f"{-negative:.3g}, its positive ones to {total:.3g}. Pass a kernel of inner products, for "
@@ -136,8 +118,3 @@ def kernel_space(K: NDArray[Any]) -> RowSpace:
     keep = part.values > len(K) * np.finfo(K.dtype).eps * np.max(part.values, initial=0.0)
     E, root = part.vectors[:, keep], np.sqrt(part.values[keep])
     return RowSpace(E * root, lambda a: E @ (a / root[:, None]))
-
-
-def _noise(K: NDArray[Any]) -> float:
-    """Share of a kernel that rounding in its own precision may have changed."""
-    return max(1e-6, len(K) * float(np.finfo(K.dtype).eps))

@@ -19,17 +19,12 @@ from embedding_core.discriminant.joint_quotient import (
     resolve_mu,
     solve_joint,
 )
-from embedding_core.discriminant.projection_kernel import (
-    check_kernel,
-    kernel_span,
-    place_by_kernel,
-    resolve_gamma,
-)
+from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
 from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.labels import Indicator, label_shares
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.margin.nystrom import KERNELS, Kernel, check_landmarks
+from embedding_core.margin.nystrom import KERNELS, Kernel, check_landmarks, check_precomputed
 from embedding_core.row_blocks import RowBlocks
 
 _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
@@ -208,7 +203,7 @@ class DiscriminativeProjections(GraphEmbedding):
         """
         X, target = self._check_inputs(X, y)
         if self.kernel == "precomputed":
-            X = check_kernel(X)
+            X = check_precomputed(X)
         target, weight = self._weigh_labels(target, sample_weight)
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)

@@ -122,7 +122,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = target.classes
         self.theta_ = 1.0 / X.shape[1] if isinstance(self.theta, str) else float(self.theta)
         if self.kernel == "precomputed":
-            X = check_precomputed(X, X.shape[0])
+            X = check_precomputed(X).astype(np.float64)
         return X, target, target.counts(weight)
 
     def _check_parameters(self) -> None:

@@ -151,16 +151,19 @@ def choose_landmarks(
     return chosen
 
 
-def check_precomputed(K: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return a given kernel matrix (n, n) as a dense one; it must be square and symmetric, diagonal >= 0."""
-    K = np.asarray(K, dtype=np.float64)
-    if K.shape != (n_rows, n_rows):
+def check_precomputed(K: Any) -> NDArray[Any]:
+    """Return the kernel matrix of all items, dense, in the precision it came in.
+
+    It must be square and symmetric, and no entry larger than two items of these lengths allow.
+    """
+    K = K.toarray() if sp.issparse(K) else np.asarray(K)
+    if K.shape[0] != K.shape[1]:
         raise InvalidInput(
             f"Precomputed kernel has shape {K.shape}; it should be a square matrix of all items of the fit."
         )
-    largest = np.abs(K).max()
+    rounding = kernel_rounding(K) * np.abs(K).max()
     gap = np.abs(K - K.T)
-    if gap.max() > 1e-6 * largest:
+    if gap.max() > rounding:
         i, j = np.unravel_index(int(gap.argmax()), K.shape)
         raise InvalidInput(
             f"Precomputed kernel is not symmetric: [{i}, {j}] = {K[i, j]} but [{j}, {i}] = {K[j, i]}; "
@@ -168,13 +171,18 @@ def check_precomputed(K: Any, n_rows: int) -> NDArray[np.float64]:
         )
     length = np.sqrt(np.maximum(K.diagonal(), 0.0))
     excess = np.abs(K) - np.outer(length, length)
-    if excess.max() > 1e-6 * largest:
+    if excess.max() > rounding:
         i, j = np.unravel_index(int(excess.argmax()), K.shape)
         raise InvalidInput(
             f"Precomputed kernel is not positive semidefinite: [{i}, {j}] = {K[i, j]} where the diagonal has "
             f"{K[i, i]} and {K[j, j]}; pass similarities that are inner products, not distances."
         )
-    return K
+    return (K + K.T) / 2
+
+
+def kernel_rounding(K: NDArray[Any]) -> float:
+    """Share of a kernel that rounding in its own precision may have changed."""
+    return max(1e-6, len(K) * float(np.finfo(K.dtype).eps))
 
 
 def _check_memory(n: int, m: int) -> None:

@@ -77,7 +77,7 @@ class KernelEmbedding(SubspaceEmbedding):
     def _span(self, X: Any, usable: NDArray[np.bool_]) -> KernelCoordinates:
         """All items in the span of the usable ones, or of landmarks among them; sets `gamma_`."""
         if self.kernel == "precomputed":
-            X = check_precomputed(X, X.shape[0])
+            X = check_precomputed(X).astype(np.float64)
         else:
             self.gamma_ = resolve_gamma(X[usable], self.gamma)
         chosen = choose_landmarks(self.landmarks, X.shape[0], usable, self.random_state)

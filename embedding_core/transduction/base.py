@@ -169,7 +169,7 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
     listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
     warn_caller(
         f"No label reaches {len(missed)} of {len(reached)} items (the first is row {missed[0]}), in parts of "
-        f"the graph of sizes {listed}; they get the proportions of the labels among the labelled items. Label "
-        "items there, or link them: scaled features, a larger n_neighbors or sigma, or more edges in the "
-        "affinity.",
+        f"the graph of sizes {listed}; they get the proportions of the labels among the labelled items. "
+        "Label items there, or link them: scaled features, a larger n_neighbors or sigma, or more edges in "
+        "the affinity.",
     )
