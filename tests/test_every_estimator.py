@@ -83,6 +83,13 @@ def test_examples_run_and_docstrings_name_everything(name):
     assert not missing
 
 
+@pytest.mark.parametrize("method", [m for m in METHODS.values() if not m.baseline], ids=lambda m: m.name)
+def test_transductive_methods_say_so_and_others_answer_for_new_items(method):
+    kind = method.estimator_class()
+    assert ("Transductive: it" in inspect.getdoc(kind)) == (not method.inductive)
+    assert (hasattr(kind, "transform") or hasattr(kind, "predict_scores")) == method.inductive
+
+
 @EACH
 def test_fitted_attributes_are_documented(name):
     model = fresh(name).fit(*partly_labelled())

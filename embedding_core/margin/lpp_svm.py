@@ -97,7 +97,8 @@ class LPPSVM(KernelClassifier):
     [1]_), together so long that the coordinates of the items, around their mean, have mean square 1: with
     a^T X D X^T a = 1 they are so small that at C = 1 all multipliers of a linear machine saturate. See `LPP`
     for centring and the kernel form. The subspace knows nothing of the labels, which is the point of the
-    comparison.
+    comparison. Machines are LibSVM's, brought to working precision (module `active_set`) for up to some 5,500
+    labelled items.
 
     References
     ----------

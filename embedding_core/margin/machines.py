@@ -20,6 +20,7 @@ EXACT_SIZE = 500
 # LibSVM keeps kernel values in single precision: with a large C its steps may never reach the tolerance
 LIBSVM_STEPS = 5_000_000
 GRAM_BYTES = 1e9
+_MATRICES = 4  # a kernel, its factor, a copy while that is made, and the factor times signs
 
 Vector = NDArray[np.float64]
 Train = Callable[[NDArray[np.int8], float, Vector], tuple[Vector, float]]
@@ -37,7 +38,7 @@ def kernel_svm_trainer(kernel: Kernel, items: Vector) -> Train:
     """A trainer for items (l, r) with any kernel; where items repeat, decisions alone are unique."""
     if kernel.name == "linear":
         return svm_trainer(items)
-    if 8.0 * len(items) ** 2 > GRAM_BYTES:
+    if _MATRICES * 8.0 * len(items) ** 2 > GRAM_BYTES:
         return _by_libsvm_alone(kernel, items)
     K = kernel.columns(items, items)
     K = (K + K.T) / 2
