@@ -46,17 +46,19 @@ class Inspector:
         ref = self._workspace.store.find(stage.recipe()) if stage.ready else None
         before = self._details(stage.label)
         seconds = before.get("seconds") if before else None
-        if ref is not None and self._holds(stage, ref):
+        if ref is not None and self._holds(stage, ref, before):
             self.found.append(StageStatus(stage.label, "fresh", seconds=seconds))
             return ref
         state = "stale" if before else "missing"
         self.found.append(StageStatus(stage.label, state, self._reasons(stage, before), seconds))
         return None
 
-    def _holds(self, stage: Stage, ref: ArtifactRef) -> bool:
+    def _holds(self, stage: Stage, ref: ArtifactRef, before: dict[str, Any] | None) -> bool:
         """Whether a found artefact is whole; a tracker that does not answer makes its record stale."""
+        store = self._workspace.store
+        known = before if before and before["key"] == ref.key else store.details(ref)
         try:
-            return stage.holds(ref)
+            return store.links_hold(known) and stage.holds(ref)
         except TrackingError as error:
             self._trouble = [str(error)]
             return False

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
@@ -51,6 +52,7 @@ def digest_columns(found: Collection) -> str:
     return combine_digests([str(width), *(found.feature_names or [])])
 
 
+@lru_cache(maxsize=1)
 def digest_collection(found: Collection) -> str:
     """What the features of a collection depend on: its items, and the columns of given features."""
     return combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
@@ -64,12 +66,18 @@ def digest_labels(manifest: Manifest) -> str:
 
 def part_digest(manifest: ArtifactRef | None, part: str, store: Store) -> str | None:
     """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
-    return store.details(manifest)["metadata"][part] if manifest else None
+    return _facts(manifest, store)[part] if manifest else None
 
 
 def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None:
     """Whether every item carries exactly one label; None where the collection has not been read yet."""
-    return json.loads(store.details(manifest)["metadata"]["single_label"]) if manifest else None
+    return json.loads(_facts(manifest, store)["single_label"]) if manifest else None
+
+
+@lru_cache(maxsize=2)
+def _facts(manifest: ArtifactRef, store: Store) -> dict[str, str]:
+    """What a manifest says in short; nearly every stage asks, and one digest has one answer."""
+    return dict(store.details(manifest)["metadata"])
 
 
 def _read(source: Source, workspace: Workspace) -> Artifact:
