@@ -7,7 +7,7 @@ one, so that a schedule does not crowd out the history.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,12 @@ class LoggedRun:
         When it was first and last seen, in ISO 8601.
     pinned : bool
         Kept whatever its age.
+    changes : mapping or None
+        What happened to the items since the run before it, see `tasks.changes`.
+    damaged : sequence of mappings
+        Artefacts that it found damaged and computed anew: `artifact`, `reason`.
+    unrecorded : str or None
+        Why Prefect does not know of it.
     """
 
     name: str
@@ -58,6 +64,9 @@ class LoggedRun:
     created: str = ""
     repeated: str = ""
     pinned: bool = False
+    changes: Mapping[str, Any] | None = None
+    damaged: Sequence[Mapping[str, str]] = ()
+    unrecorded: str | None = None
 
     @property
     def id(self) -> str:
@@ -92,13 +101,19 @@ class RunLog:
         self._locks = Path(root) / "locks"
 
     def add(self, run: LoggedRun) -> LoggedRun:
-        """Keep a run; one that was seen before keeps its first date, its pin and where it was tracked."""
+        """Keep a run; one that was seen before keeps its first date, its pin and what happened in it."""
         with hold_lock(self._lock(run.id)):
             known = self._read(self._file(run.id))
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
             if known:
-                kept = replace(kept, pinned=known.pinned, tracked=run.tracked or known.tracked)
+                kept = replace(
+                    kept,
+                    pinned=known.pinned,
+                    tracked=run.tracked or known.tracked,
+                    changes=run.changes or known.changes,
+                    damaged=[*known.damaged, *run.damaged],
+                )
             self._write(kept)
         return kept
 

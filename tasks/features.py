@@ -84,15 +84,6 @@ def feature_code() -> str:
     return combine_digests(fingerprint(("embedding_core.features.color_moments",)).values())
 
 
-def count_missing(
-    settings: FeatureSettings, place: SourceSettings, collection: Collection, store: Store
-) -> int | None:
-    """How many items a run would extract anew; None where nothing was extracted before."""
-    recipe = feature_recipe(settings, collection.paths is not None)
-    known = load_known_rows(store, place, recipe).positions
-    return sum(digest not in known for digest in collection.digests) if known else None
-
-
 def load_skipped(store: Store, ref: ArtifactRef) -> dict[str, str]:
     """Items that could not be read, with the reason."""
     metadata = store.read(ref).schema.metadata or {}
@@ -116,6 +107,11 @@ class KnownRows:
 
     def __contains__(self, digest: str) -> bool:
         return digest in self.positions
+
+    @property
+    def seconds(self) -> float:
+        """What making all portions took, each the last time."""
+        return float(sum(self._store.details(ref)["seconds"] for ref in self._refs))
 
     def row(self, digest: str) -> _Row:
         """Features of an item that is known."""

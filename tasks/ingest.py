@@ -1,7 +1,7 @@
 """Ingest: from a source to a manifest of items, their digests and their labels."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,6 +12,8 @@ from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
 from storage.sources.listing import forget_digests
 from storage.store import Artifact, Store
+from tasks.changes import changes_since
+from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace
 
@@ -37,7 +39,7 @@ def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Sta
         code=(type(source).__module__,),
         params=settings.model_dump(mode="json", exclude=_PATHS),
         inputs={"source": source.digest(workspace.cache_dir)},
-        produce=lambda: _read(source, workspace),
+        produce=lambda: _read(settings, source, workspace),
     )
 
 
@@ -77,10 +79,18 @@ def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None
 @lru_cache(maxsize=2)
 def _facts(manifest: ArtifactRef, store: Store) -> dict[str, str]:
     """What a manifest says in short; nearly every stage asks, and one digest has one answer."""
-    return dict(store.details(manifest)["metadata"])
+    return _foreseen.get(manifest) or dict(store.details(manifest)["metadata"])
 
 
-def _read(source: Source, workspace: Workspace) -> Artifact:
+def foresee(ref: ArtifactRef, facts: Mapping[str, str]) -> None:
+    """Say what a manifest will be that is not in the store yet, so that `status` can look past it."""
+    _foreseen[ref] = dict(facts)
+
+
+_foreseen: dict[ArtifactRef, dict[str, str]] = {}
+
+
+def _read(settings: SourceSettings, source: Source, workspace: Workspace) -> Artifact:
     found = source.read(workspace.cache_dir)
     manifest = Manifest(
         ids=found.ids,
@@ -94,4 +104,6 @@ def _read(source: Source, workspace: Workspace) -> Artifact:
     )
     packed = pack_manifest(manifest)
     parts = {"items": digest_collection(found), "labels": digest_labels(manifest)}
-    return replace(packed, metadata={**packed.metadata, **parts})
+    last = load_last_run(workspace.store, settings).get("ingest")
+    history = changes_since(workspace.store, last, manifest)
+    return replace(packed, metadata={**packed.metadata, **parts}, history=history)
