@@ -242,9 +242,9 @@ def _terminate(number: int, frame: object) -> None:
 def _is_wrong_command(error: Exception) -> bool:
     """Whether the command itself has to change, so that giving it again would not help."""
     from embedding_core.errors import InvalidInput
-    from storage.errors import ConfigError, StageError
+    from storage.errors import ConfigError
 
-    return isinstance(error, (ConfigError, InvalidInput, StageError))
+    return isinstance(error, (ConfigError, InvalidInput))
 
 
 def _explain(error: Exception, verbose: bool) -> int:

@@ -52,7 +52,7 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
         },
         "prefect": {"problem": result.unrecorded},
         "changes": dict(result.changes) if result.changes else None,
-        "damaged": [{"artifact": one.name, "reason": one.reason} for one in result.damaged],
+        "damaged": [one.to_json() for one in result.damaged],
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
         "stages": [
             {
@@ -128,7 +128,7 @@ def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
             f"NOT TRACKED: {tracking['problem']} Results are in the store; track them later: labelscape sync"
         )
     if result.unrecorded:
-        lines.append(f"NOT IN PREFECT: {result.unrecorded}")
+        lines.append(f"NOT IN PREFECT: {result.unrecorded} Record it there later: labelscape sync")
     return lines
 
 

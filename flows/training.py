@@ -189,7 +189,7 @@ def _log(
             tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
             problem=runner.untracked,
             changes=changes,
-            damaged=[{"artifact": one.name, "reason": one.reason} for one in workspace.store.set_aside],
+            damaged=tuple(one.to_json() for one in workspace.store.set_aside),
         )
     )
 

@@ -65,3 +65,7 @@ class SetAside:
 
     name: str
     reason: str
+
+    def to_json(self) -> dict[str, str]:
+        """As a plain dictionary, as runs keep it."""
+        return {"artifact": self.name, "reason": self.reason}

@@ -92,7 +92,7 @@ def _track(
     rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
     primary = _first_classifier(ranked, rows)
-    damaged = [{"artifact": one.name, "reason": one.reason} for one in store.set_aside]
+    damaged = [one.to_json() for one in store.set_aside]
     around = Circumstances(
         {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}, damaged
     )
