@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
@@ -54,10 +55,15 @@ def digest_columns(found: Collection) -> str:
     return combine_digests([str(width), *(found.feature_names or [])])
 
 
-@lru_cache(maxsize=1)
 def digest_collection(found: Collection) -> str:
     """What the features of a collection depend on: its items, and the columns of given features."""
-    return combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
+    if found not in _digests:
+        _digests[found] = combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
+    return _digests[found]
+
+
+# Ingest and features both ask; a weak key keeps no table in memory.
+_digests: WeakKeyDictionary[Collection, str] = WeakKeyDictionary()
 
 
 def digest_labels(manifest: Manifest) -> str:

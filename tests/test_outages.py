@@ -87,6 +87,24 @@ def test_a_run_needs_no_prefect(tmp_path: Path, undisturbed: dict[str, str]) -> 
     assert {one["state"] for one in summary["stages"]} == {"fresh"}
     assert summary["prefect"]["problem"].startswith("no Prefect server answers")
     assert digests(summary) == undisturbed
+    assert_lineage_is_tagged(summary)
+
+
+def assert_lineage_is_tagged(summary: dict[str, Any]) -> None:
+    """The tree of `labelscape lineage` in the tags of the tracked run, and in the page it keeps."""
+    run = client(summary["tracking"]["uri"]).get_run(summary["tracking"]["run_id"])
+    tags = run.data.tags
+    for one in summary["stages"]:
+        if one["stage"] not in ("report", "tracking"):
+            assert tags[f"labelscape.digest.{one['stage']}"] == one["digest"]
+            assert tags[f"labelscape.key.{one['stage']}"] == one["key"]
+            assert len(tags[f"labelscape.code.{one['stage']}"]) == 32
+            assert float(tags[f"labelscape.seconds.{one['stage']}"]) >= 0
+    assert "n_neighbors=10" in tags["labelscape.settings.affinity"]
+    assert tags["labelscape.digest.source"]
+    assert tags["labelscape.version.numpy"]
+    page = client(summary["tracking"]["uri"]).download_artifacts(run.info.run_id, "report/index.html")
+    assert '<svg class="lineage"' in Path(page).read_text(encoding="utf-8")
 
 
 def test_what_prefect_did_not_see_is_recorded_later(tmp_path: Path, prefect_url: str) -> None:

@@ -136,6 +136,14 @@ def pretend_unchanged(cache: Path, folder: Path, image: Path) -> None:
             index.with_suffix(".stamp").write_text(json.dumps(memo), encoding="utf-8")
 
 
+def test_several_stages_are_refreshed_and_nothing_else(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *SHORT)
+    again = run(command, picture_folder, *SHORT, "--refresh", "features", "--refresh", "correlation")
+    computed = [one["stage"] for one in again["stages"] if one["state"] == "computed"]
+    assert computed == ["features", "correlation"]
+    assert [one["digest"] for one in again["stages"]] == [one["digest"] for one in first["stages"]]
+
+
 class TestStatus:
     def test_it_looks_past_a_manifest_that_will_change(self, command: Command, picture_folder: Path) -> None:
         run(command, picture_folder, *SHORT)

@@ -30,16 +30,17 @@ def _outlook(found: list[StageStatus]) -> str:
     text = f"{len(sure)} of {len(found)} stages would run{_cost(sure)}"
     if perhaps:
         text += f"; {len(perhaps)} more if what they wait for comes out differently{_cost(perhaps)}"
-    return f"{text}."
+    known = any(one.seconds is not None for one in (*sure, *perhaps))
+    return f"{text}{' (by the timings of the last run)' if known else ''}."
 
 
 def _cost(stages: list[StageStatus]) -> str:
     known = [one.seconds for one in stages if one.seconds is not None]
     if not known:
         return ""
-    unknown = f" (without {len(stages) - len(known)} that never ran)" if len(known) < len(stages) else ""
+    unknown = f" and {len(stages) - len(known)} that never ran" if len(known) < len(stages) else ""
     seconds = sum(known)
-    return f", about {seconds:.{0 if seconds >= 10 else 1}f} s by the last run's timings{unknown}"
+    return f", about {seconds:.{0 if seconds >= 10 else 1}f} s{unknown}"
 
 
 def _line(one: StageStatus) -> str:
