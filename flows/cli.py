@@ -9,7 +9,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 _SOURCE_HELP = (
     "a TOML configuration, a folder of images, a table, an ARFF file, or a built-in set"
@@ -38,48 +38,35 @@ _COMMANDS = {
 _RESUMABLE = ("run", "stage")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, or that of one command: of twenty parsers nineteen are not asked."""
     parser = argparse.ArgumentParser(
         prog="labelscape",
         description="Embed, annotate and compare: a few items carry labels, the rest do not.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    made = {
-        name: commands.add_parser(name, help=text, description=text)
-        for name, (_, _, text) in _COMMANDS.items()
-    }
-    for command in made.values():
-        command.add_argument("--home", help="folder of store, database and reports (default: .labelscape)")
+    for name in [chosen] if chosen in _COMMANDS else _COMMANDS:
+        text = _COMMANDS[name][2]
+        _add_options(name, commands.add_parser(name, help=text, description=text))
+    return parser
+
+
+def _add_options(name: str, command: argparse.ArgumentParser) -> None:
+    command.add_argument("--home", help="folder of store, database and reports (default: .labelscape)")
+    command.add_argument("--verbose", action="store_true", help="show the engine's own log and tracebacks")
+    if name == "stage":
+        command.add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
+    if name in ("run", "status", "stage", "config", "serve", "deploy"):
+        _add_configuration(command)
+    if name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
+        command.add_argument("--json", action="store_true", help="print JSON for a script")
+    if name in ("run", "status", "stage"):
         command.add_argument(
-            "--verbose", action="store_true", help="show the engine's own log and tracebacks"
-        )
-    made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
-    for name in ("run", "status", "stage", "config", "serve", "deploy"):
-        _add_configuration(made[name])
-    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
-        made[name].add_argument("--json", action="store_true", help="print JSON for a script")
-    for name in ("run", "status", "stage"):
-        made[name].add_argument(
             "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
         )
-    _add_run(made["run"], made["stage"])
-    _add_compare(made["compare"])
-    _add_annotate(made["annotate"])
-    made["lineage"].add_argument(
-        "name",
-        nargs="?",
-        metavar="RUN|REF",
-        help="id of a run, key or digest of an artefact (default: newest run)",
-    )
-    made["sync"].add_argument("--uri", help="MLflow URI (default: that of each run)")
-    _add_store(made["store"])
-    _add_operate(made["up"], made["serve"], made["deploy"])
-    made["config"].add_argument(
-        "--show", action="store_true", help="print the resolved configuration (the default)"
-    )
-    return parser
+    if name in _OPTIONS:
+        _OPTIONS[name](command)
 
 
 def _add_configuration(parser: argparse.ArgumentParser) -> None:
@@ -94,18 +81,45 @@ def _add_configuration(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run(run: argparse.ArgumentParser, stage: argparse.ArgumentParser) -> None:
-    run.add_argument(
-        "--refresh", action="append", default=[], metavar="STAGE", help="compute this stage again"
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--refresh",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="compute this stage again; those below it only where its result changed; may be repeated",
     )
-    run.add_argument("--until", metavar="STAGE", help="stop after this stage")
-    run.add_argument(
-        "--from", dest="since", metavar="STAGE", help="compute this stage and all below it again"
+    parser.add_argument("--until", metavar="STAGE", help="stop after this stage")
+    parser.add_argument(
+        "--from",
+        dest="since",
+        metavar="STAGE",
+        help="as --refresh, and take the stages before it as the last run left them",
     )
-    run.add_argument(
+    parser.add_argument(
         "--as", dest="as_run", metavar="RUN", help="with the configuration of an earlier run, and compare"
     )
-    stage.add_argument("--force", action="store_true", help="compute it again even if it is fresh")
+
+
+def _add_stage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="compute it again even if it is fresh")
+
+
+def _add_lineage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="RUN|REF",
+        help="id of a run, key or digest of an artefact (default: newest run)",
+    )
+
+
+def _add_sync(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--uri", help="MLflow URI (default: that of each run)")
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--show", action="store_true", help="print the resolved configuration (the default)")
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
@@ -146,21 +160,40 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
         made[name].add_argument("run", metavar="RUN", help="id of a run, or its beginning")
 
 
-def _add_operate(
-    up: argparse.ArgumentParser, serve: argparse.ArgumentParser, deploy: argparse.ArgumentParser
-) -> None:
-    up.add_argument("--prefect-port", type=int, help="default: 4200 if it is free, else any")
-    up.add_argument("--mlflow-port", type=int, help="default: 5000 if it is free, else any")
-    for parser in (serve, deploy):
-        parser.add_argument("--cron", default="0 3 * * *", help="when to run (default: %(default)s)")
-        parser.add_argument("--name", default="train", help="name of the deployment")
-    deploy.add_argument("--pool", default="labelscape", help="process work pool, made if missing")
+def _add_up(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prefect-port", type=int, help="default: 4200 if it is free, else any")
+    parser.add_argument("--mlflow-port", type=int, help="default: 5000 if it is free, else any")
+
+
+def _add_schedule(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cron", default="0 3 * * *", help="when to run (default: %(default)s)")
+    parser.add_argument("--name", default="train", help="name of the deployment")
+
+
+def _add_deploy(parser: argparse.ArgumentParser) -> None:
+    _add_schedule(parser)
+    parser.add_argument("--pool", default="labelscape", help="process work pool, made if missing")
+
+
+_OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
+    "run": _add_run,
+    "stage": _add_stage,
+    "compare": _add_compare,
+    "annotate": _add_annotate,
+    "lineage": _add_lineage,
+    "store": _add_store,
+    "sync": _add_sync,
+    "config": _add_config,
+    "up": _add_up,
+    "serve": _add_schedule,
+    "deploy": _add_deploy,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    parser = build_parser()
+    parser = build_parser(arguments[0] if arguments else None)
     options = parser.parse_args(arguments)
     if options.version:
         return _version()
@@ -209,9 +242,9 @@ def _terminate(number: int, frame: object) -> None:
 def _is_wrong_command(error: Exception) -> bool:
     """Whether the command itself has to change, so that giving it again would not help."""
     from embedding_core.errors import InvalidInput
-    from storage.errors import ConfigError, StageError
+    from storage.errors import ConfigError
 
-    return isinstance(error, (ConfigError, InvalidInput, StageError))
+    return isinstance(error, (ConfigError, InvalidInput))
 
 
 def _explain(error: Exception, verbose: bool) -> int:

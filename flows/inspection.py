@@ -1,20 +1,20 @@
 """What a run would do and why, told before anything runs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace, walk
+from flows.reasons import explain
 from storage.errors import StoreError, TrackingError
 from storage.keys import ArtifactRef
-from storage.schemas import Manifest, unpack_manifest
+from storage.schemas import unpack_manifest
 from storage.sources import Collection
 from tasks import ingest
-from tasks.changes import compare_items
-from tasks.features import count_missing
+from tasks.changes import compare_readings
+from tasks.features import feature_recipe, load_known_rows
 from tasks.reporter import Reporter
 from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
@@ -24,12 +24,25 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class StageStatus:
-    """One stage: `fresh`, `stale` (something it depends on changed) or `missing` (never computed)."""
+    """One stage, and whether a run would compute it.
+
+    Attributes
+    ----------
+    label : str
+    state : str
+        `fresh`, `stale` (something it depends on changed) or `missing` (never computed).
+    reasons : list of str
+    seconds : float or None
+        What computing it took the last time.
+    would_run : str
+        "yes", "no", or "perhaps": only if what it waits for comes out differently than before.
+    """
 
     label: str
     state: str
     reasons: list[str] = field(default_factory=list)
     seconds: float | None = None
+    would_run: str = "yes"
 
 
 class Inspector:
@@ -46,17 +59,18 @@ class Inspector:
         ref = self._workspace.store.find(stage.recipe()) if stage.ready else None
         before = self._details(stage.label)
         seconds = before.get("seconds") if before else None
-        if ref is not None and self._holds(stage, ref):
-            self.found.append(StageStatus(stage.label, "fresh", seconds=seconds))
+        if ref is not None and self._holds(stage, ref, before):
+            self.found.append(StageStatus(stage.label, "fresh", seconds=seconds, would_run="no"))
             return ref
-        state = "stale" if before else "missing"
-        self.found.append(StageStatus(stage.label, state, self._reasons(stage, before), seconds))
-        return None
+        self.found.append(self._explain(stage, before, seconds))
+        return _foresee(stage) if stage.name == "ingest" and before else None
 
-    def _holds(self, stage: Stage, ref: ArtifactRef) -> bool:
+    def _holds(self, stage: Stage, ref: ArtifactRef, before: dict[str, Any] | None) -> bool:
         """Whether a found artefact is whole; a tracker that does not answer makes its record stale."""
+        store = self._workspace.store
+        known = before if before and before["key"] == ref.key else store.details(ref)
         try:
-            return stage.holds(ref)
+            return store.links_hold(known) and stage.holds(ref)
         except TrackingError as error:
             self._trouble = [str(error)]
             return False
@@ -69,14 +83,30 @@ class Inspector:
         except StoreError:
             return None
 
-    def _reasons(self, stage: Stage, before: dict[str, Any] | None) -> list[str]:
+    def _explain(self, stage: Stage, before: dict[str, Any] | None, seconds: float | None) -> StageStatus:
+        """Why a stage is not fresh, and whether that is certain."""
         if before is None:
-            return []
-        if not stage.ready:
-            waits = [name for name, digest in stage.inputs.items() if digest is None]
-            return [f"depends on {', '.join(waits)}"]
-        changes = explain(before["recipe"], stage.recipe().ingredients())
-        return changes or self._trouble or ["its artefact is gone or damaged"]
+            return StageStatus(stage.label, "missing")
+        waits = [name for name, digest in stage.inputs.items() if digest is None]
+        reasons = explain(before["recipe"], stage.recipe().ingredients(), waits)
+        would_run = "perhaps" if waits and not reasons else "yes"
+        if waits:
+            more = f" and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
+            reasons.append(f"depends on {', '.join(waits[:_SHOWN])}{more}")
+        reasons = reasons or self._trouble or ["its artefact is gone or damaged"]
+        return StageStatus(stage.label, "stale", reasons, seconds, would_run)
+
+
+def _foresee(stage: Stage) -> ArtifactRef:
+    """The manifest that a run would make, without storing it: what depends on its parts alone can be told."""
+    from storage.tables import write_table
+
+    artifact = stage.produce()
+    with TemporaryDirectory() as folder:
+        written = write_table(Path(folder) / "manifest", artifact)
+    ref = ArtifactRef(stage.name, stage.recipe().key, written.digest, artifact.kind, written.rows)
+    ingest.foresee(ref, artifact.metadata)
+    return ref
 
 
 def inspect_stages(config: RunConfig) -> list[StageStatus]:
@@ -94,11 +124,17 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
     collection = ingest.open_collection(config.source, workspace).read(workspace.cache_dir)
     if one.label == "ingest":
         changes = _changes(config, collection, workspace)
-        return replace(one, reasons=[f"data: {changes}", *one.reasons[1:]]) if changes else one
-    missing = count_missing(config.features, config.source, collection, workspace.store)
-    if missing is None:
+        kept = [reason for reason in one.reasons if not reason.startswith("data: ")]
+        return replace(one, reasons=[f"data: {changes}", *kept]) if changes else one
+    known = load_known_rows(
+        workspace.store, config.source, feature_recipe(config.features, collection.paths is not None)
+    )
+    if not known.positions:
         return one
-    return replace(one, reasons=[f"{missing} of {len(collection.ids)} items to extract", *one.reasons])
+    missing = sum(digest not in known for digest in collection.digests)
+    total = len(collection.ids)
+    counted = f"{missing} of {total} items to extract"
+    return replace(one, reasons=[counted, *one.reasons], seconds=known.seconds * missing / total)
 
 
 def _changes(config: RunConfig, collection: Collection, workspace: Workspace) -> str:
@@ -108,52 +144,4 @@ def _changes(config: RunConfig, collection: Collection, workspace: Workspace) ->
         known = unpack_manifest(workspace.store.read(ArtifactRef.from_json(last)))
     except StoreError:
         return ""
-    changes = compare_items((known.ids, known.digests), (collection.ids, collection.digests)).describe()
-    relabelled = count_relabelled(known, collection)
-    return ", ".join(text for text in (changes, f"{relabelled} relabelled" if relabelled else "") if text)
-
-
-def count_relabelled(before: Manifest, now: Collection) -> int:
-    """How many items of both readings carry other labels than before."""
-    old, new = _label_sets(before), _label_sets(now)
-    return sum(name in old and old[name] != labels for name, labels in new.items())
-
-
-def _label_sets(items: Manifest | Collection) -> dict[str, frozenset[str] | None]:
-    """Labels by item; None where it is unlabelled."""
-    names = np.array(items.label_names)
-    return {
-        name: None if (row < 0).all() else frozenset(names[row > 0])
-        for name, row in zip(items.ids, items.labels, strict=True)
-    }
-
-
-def explain(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What differs between two recipes, in words."""
-    reasons = [f"parameter {change}" for change in _differences(before["params"], now["params"])]
-    code = sorted(
-        module
-        for module in {*before["code"], *now["code"]}
-        if before["code"].get(module) != now["code"].get(module)
-    )
-    if code:
-        shown = ", ".join(f"{module.replace('.', '/')}.py" for module in code[:_SHOWN])
-        more = f" and {len(code) - _SHOWN} more modules" if len(code) > _SHOWN else ""
-        reasons.append(f"code of {shown}{more} changed")
-    inputs = [name for name in now["inputs"] if before["inputs"].get(name) != now["inputs"][name]]
-    if inputs:
-        reasons.append(f"data: {', '.join(inputs)} changed")
-    if before["schema"] != now["schema"]:
-        reasons.append(f"storage format {before['schema']} → {now['schema']}")
-    return reasons
-
-
-def _differences(before: Any, now: Any, name: str = "") -> list[str]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        keys = dict.fromkeys([*before, *now])
-        return [
-            text
-            for key in keys
-            for text in _differences(before.get(key), now.get(key), f"{name}.{key}" if name else str(key))
-        ]
-    return [] if before == now else [f"{name} {before} → {now}"]
+    return compare_readings(known, collection).describe()

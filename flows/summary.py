@@ -51,7 +51,8 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
             "problem": result.untracked,
         },
         "prefect": {"problem": result.unrecorded},
-        "damaged": [{"artifact": one.name, "reason": one.reason} for one in result.damaged],
+        "changes": dict(result.changes) if result.changes else None,
+        "damaged": [one.to_json() for one in result.damaged],
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
         "stages": [
             {
@@ -127,7 +128,7 @@ def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
             f"NOT TRACKED: {tracking['problem']} Results are in the store; track them later: labelscape sync"
         )
     if result.unrecorded:
-        lines.append(f"NOT IN PREFECT: {result.unrecorded}")
+        lines.append(f"NOT IN PREFECT: {result.unrecorded} Record it there later: labelscape sync")
     return lines
 
 
@@ -142,6 +143,10 @@ def _comparison(repeats: dict[str, Any] | None) -> str:
 def _oddities(summary: dict[str, Any]) -> list[str]:
     """How much was damaged, skipped and noted, each with its first case."""
     lines, skipped, notes, damaged = [], summary["skipped"], summary["notes"], summary["damaged"]
+    if summary["changes"]:
+        counts = summary["changes"]["counts"].items()
+        told = ", ".join(f"{count} {kind}" for kind, count in counts) or "items in another order"
+        lines.append(f"data       {told} since the last run")
     if damaged:
         first = damaged[0]
         lines.append(

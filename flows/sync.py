@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flows.config import RunConfig
+from flows.engine import prepare_engine
 from flows.method_choice import method_params
 from flows.pipeline import changed_settings, open_workspace, resolved_config
-from storage.errors import LabelscapeError
+from storage.errors import LabelscapeError, ServiceError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.tracking_engine import redact
@@ -31,6 +32,26 @@ class Synced:
 def untracked_runs(log: RunLog) -> list[LoggedRun]:
     """Runs that were to be tracked and are not, oldest first."""
     return [run for run in reversed(log.entries()) if run.problem and not run.tracked]
+
+
+def unrecorded_runs(log: RunLog) -> list[LoggedRun]:
+    """Runs that Prefect does not know of, oldest first."""
+    return [run for run in reversed(log.entries()) if run.unrecorded]
+
+
+def record_run(run: LoggedRun, log: RunLog, verbose: bool = False) -> Synced:
+    """Tell Prefect of one run."""
+    try:
+        prepare_engine(log.store_root.parent, verbose)
+        from flows.train import record_later
+
+        flow_run = record_later(run)
+    except ServiceError as error:
+        return Synced(run, problem=str(error))
+    except Exception as error:  # Prefect's client raises whatever its libraries do
+        return Synced(run, problem=f"Prefect refused it ({type(error).__name__}: {error})")
+    log.update(replace(run, unrecorded=None))
+    return Synced(run, flow_run, "Prefect")
 
 
 def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> Synced:

@@ -4,7 +4,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from prefect import flow, task
+from prefect import flow, get_client, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
@@ -17,6 +17,7 @@ from flows.stages import Span
 from flows.terminal import current_reporter
 from flows.training import RunResult, run_training
 from storage.errors import LabelscapeError
+from storage.run_log import LoggedRun
 from storage.store import Outcome
 from tasks.stage import Stage, Workspace, run_stage
 
@@ -121,3 +122,20 @@ def train_anyhow(config: RunConfig, span: Span) -> RunResult:
         return replace(attempt.result or run_training(config, span), unrecorded=reason)
     finally:
         _ATTEMPT.reset(token)
+
+
+def record_later(run: LoggedRun) -> str:
+    """Tell Prefect of a run that it did not see; gives the id of the flow run.
+
+    Its stages are not told of: tasks that nobody ran would be made up.
+    """
+    text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
+    with get_client(sync_client=True) as client:
+        found = client.create_flow_run(
+            train,
+            name=f"{run.name}-{run.id}",
+            parameters={"config": dict(run.config)},
+            tags=["labelscape-sync"],
+            state=Completed(message=text),
+        )
+    return str(found.id)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flows.config import RunConfig
 from flows.pipeline import Products, open_workspace, resolved_config, walk
@@ -14,9 +15,11 @@ from storage.artifacts import SetAside
 from storage.errors import ArtifactDamaged, StoreError, TrackingError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
+from storage.schemas import unpack_manifest
 from storage.store import Outcome
 from storage.tracking_engine import redact
-from tasks.report import write_report
+from tasks.changes import changes_since
+from tasks.report import Circumstances, write_report
 from tasks.runs import load_last_run, remember_run
 from tasks.stage import Stage, Workspace, run_stage
 from tasks.tracking import load_tracked
@@ -48,6 +51,8 @@ class RunResult:
         Why the tracker, or Prefect, does not know of it.
     damaged : tuple of SetAside
         What was found damaged and computed anew.
+    changes : mapping or None
+        What happened to the items since the last run of the source.
     """
 
     products: Products
@@ -57,6 +62,7 @@ class RunResult:
     untracked: str | None
     run_id: str
     damaged: tuple[SetAside, ...] = ()
+    changes: Mapping[str, Any] | None = None
     unrecorded: str | None = None
 
 
@@ -116,6 +122,7 @@ def run_training(
     before = _last_results(config, workspace) if span.since else {}
     runner = StageRunner(workspace, span, before, submit)
     with workspace.store.in_use():
+        last = load_last_run(workspace.store, config.source).get("ingest")
         try:
             products = _walk_repairing(config, workspace, runner, dict(tags or {}))
         except BaseException:
@@ -124,8 +131,10 @@ def run_training(
                 _remember(config, workspace, runner)
             raise
         _remember(config, workspace, runner)
-        run = _log(config, workspace, runner, products, time.perf_counter() - started)
-        page = write_report(products.report, workspace) if products.report else None
+        changes = _changes(workspace, last, products.manifest)
+        run = _log(config, workspace, runner, products, changes, time.perf_counter() - started)
+        around = Circumstances(run.stages, run.damaged)
+        page = write_report(products.report, workspace, around) if products.report else None
     return RunResult(
         products,
         list(runner.records.values()),
@@ -134,7 +143,17 @@ def run_training(
         runner.untracked,
         run.id,
         tuple(workspace.store.set_aside),
+        changes,
     )
+
+
+def _changes(
+    workspace: Workspace, last: Mapping[str, Any] | None, now: ArtifactRef | None
+) -> dict[str, Any] | None:
+    """What happened to the items since the last run of the source; None where nothing did."""
+    if last is None or now is None or last["digest"] == now.digest:
+        return None
+    return changes_since(workspace.store, last, unpack_manifest(workspace.store.read(now))) or None
 
 
 def _last_results(config: RunConfig, workspace: Workspace) -> dict[str, ArtifactRef]:
@@ -151,7 +170,12 @@ def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> N
 
 
 def _log(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, products: Products, seconds: float
+    config: RunConfig,
+    workspace: Workspace,
+    runner: StageRunner,
+    products: Products,
+    changes: Mapping[str, Any] | None,
+    seconds: float,
 ) -> LoggedRun:
     tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
     return RunLog(workspace.store.root).add(
@@ -164,6 +188,8 @@ def _log(
             seconds=round(seconds, 3),
             tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
             problem=runner.untracked,
+            changes=changes,
+            damaged=tuple(one.to_json() for one in workspace.store.set_aside),
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from storage.keys import ArtifactRef
 
@@ -28,6 +28,9 @@ class Artifact:
         Of the batches; needed with an iterable only.
     links : tuple of ArtifactRef
         Further artefacts that it is of no use without.
+    history : mapping
+        What led to it, as plain values. It stands in the manifest beside the data, not in the data: the same
+        content has the same digest, however it came about.
     """
 
     kind: str
@@ -35,6 +38,7 @@ class Artifact:
     metadata: Mapping[str, str] = field(default_factory=dict)
     schema: pa.Schema | None = None
     links: tuple[ArtifactRef, ...] = ()
+    history: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def columns(self) -> pa.Schema:
@@ -61,3 +65,7 @@ class SetAside:
 
     name: str
     reason: str
+
+    def to_json(self) -> dict[str, str]:
+        """As a plain dictionary, as runs keep it."""
+        return {"artifact": self.name, "reason": self.reason}

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +74,10 @@ def canonical_json(value: Any) -> str:
     '{"a":null,"b":[1,2.5]}'
     """
     _check_plain(value, "value")
+    return _dump(value)
+
+
+def _dump(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
 
 
@@ -113,12 +117,13 @@ class Recipe:
 
     def ingredients(self) -> dict[str, Any]:
         """The recipe as a plain dictionary, as the manifest keeps it."""
-        return asdict(self)
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @cached_property
     def key(self) -> str:
         """SHA-256 of the canonical text of the ingredients."""
-        return hashlib.sha256(canonical_json(self.ingredients()).encode()).hexdigest()
+        # Its values were checked when it was made.
+        return hashlib.sha256(_dump(self.ingredients()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

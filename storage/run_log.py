@@ -16,7 +16,7 @@ from typing import Any
 from storage import disk
 from storage.errors import StoreError
 from storage.keys import ArtifactRef, canonical_json
-from storage.locks import hold_lock
+from storage.locks import hold_lock, try_lock
 
 _ID_LENGTH = 12
 _LEAST_PREFIX = 4
@@ -45,6 +45,12 @@ class LoggedRun:
         When it was first and last seen, in ISO 8601.
     pinned : bool
         Kept whatever its age.
+    changes : mapping or None
+        What happened to the items since the run before it, see `tasks.changes`.
+    damaged : tuple of mappings
+        Artefacts that it found damaged and computed anew: `artifact`, `reason`.
+    unrecorded : str or None
+        Why Prefect does not know of it.
     """
 
     name: str
@@ -58,6 +64,9 @@ class LoggedRun:
     created: str = ""
     repeated: str = ""
     pinned: bool = False
+    changes: Mapping[str, Any] | None = None
+    damaged: tuple[Mapping[str, str], ...] = ()
+    unrecorded: str | None = None
 
     @property
     def id(self) -> str:
@@ -75,7 +84,7 @@ class LoggedRun:
     def from_json(cls, known: Mapping[str, Any]) -> LoggedRun:
         """From `to_json`."""
         stages = {label: ArtifactRef.from_json(ref) for label, ref in known["stages"].items()}
-        return cls(**{**known, "stages": stages})
+        return cls(**{**known, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
 
 
 class RunLog:
@@ -88,17 +97,25 @@ class RunLog:
     """
 
     def __init__(self, root: Path) -> None:
+        self.store_root = Path(root)
         self._folder = Path(root) / "runs"
         self._locks = Path(root) / "locks"
 
     def add(self, run: LoggedRun) -> LoggedRun:
-        """Keep a run; one that was seen before keeps its first date, its pin and where it was tracked."""
+        """Keep a run; one that was seen before keeps its first date, its pin and what happened in it."""
         with hold_lock(self._lock(run.id)):
             known = self._read(self._file(run.id))
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
             if known:
-                kept = replace(kept, pinned=known.pinned, tracked=run.tracked or known.tracked)
+                kept = replace(
+                    kept,
+                    pinned=known.pinned,
+                    tracked=run.tracked or known.tracked,
+                    changes=run.changes or known.changes,
+                    damaged=(*known.damaged, *run.damaged),
+                    unrecorded=run.unrecorded or known.unrecorded,
+                )
             self._write(kept)
         return kept
 
@@ -118,6 +135,29 @@ class RunLog:
         """Forget a run; its artefacts stay."""
         with hold_lock(self._lock(run.id)), disk.store_errors(self._folder):
             self._file(run.id).unlink(missing_ok=True)
+
+    def sweep(self) -> list[Path]:
+        """Remove what killed processes left half-written; gives what was removed."""
+        removed = []
+        for path in sorted(self._folder.glob(f"*.json{disk.TEMPORARY}")):
+            with try_lock(self._lock(path.name.partition(".")[0])) as mine, disk.store_errors(path):
+                if mine:
+                    path.unlink(missing_ok=True)
+                    removed.append(path)
+        return removed
+
+    def verify(self) -> Iterator[tuple[str, str]]:
+        """Records that are damaged, and why; each is set aside."""
+        for file in sorted(self._folder.glob("*.json")):
+            raw = disk.read_if_there(file)
+            try:
+                LoggedRun.from_json(disk.unseal(raw or b""))
+            except (ValueError, KeyError, TypeError) as error:
+                with hold_lock(self._lock(file.stem)), disk.store_errors(file):
+                    aside = self._folder.parent / "damaged" / "runs"
+                    disk.make_folder(aside)
+                    file.replace(aside / file.name)
+                yield f"runs/{file.stem}", f"its record cannot be trusted: {error}"
 
     def entries(self) -> list[LoggedRun]:
         """Every run that can be read, newest first."""

@@ -65,6 +65,8 @@ def _describe(
         # Short entries again, so that a plan can be made without opening the data.
         "metadata": {name: text for name, text in artifact.metadata.items() if len(text) <= _SHORT},
         "links": [f"{link.stage}/{link.key}" for link in artifact.links],
+        "link_digests": [link.digest for link in artifact.links],
+        "history": dict(artifact.history),
         "recipe": recipe.ingredients(),
         "seconds": round(time.perf_counter() - begun, 6),
         "created": datetime.now(UTC).isoformat(),
@@ -128,6 +130,26 @@ class Store:
     def details(self, ref: ArtifactRef) -> dict[str, Any]:
         """The manifest: kind, rows, digest, bytes, recipe, seconds, created, versions."""
         return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]
+
+    def links_hold(self, manifest: Mapping[str, Any], verify: bool = False) -> bool:
+        """Whether all that an artefact links to is there as it was then; `verify` as in `find`.
+
+        Parameters
+        ----------
+        manifest : mapping
+            Of the artefact, from `details`.
+        verify : bool
+        """
+        links = manifest["links"]
+        # Earlier versions kept no digests of links: then they have only to be there.
+        for link, digest in zip(links, manifest.get("link_digests", [None] * len(links)), strict=True):
+            place = self._layout.place(*link.split("/"))
+            look = self._look(place, full=verify)
+            if look.problem and verify:
+                self._set_aside(place, look)
+            if look.content is None or digest not in (None, look.content["digest"]):
+                return False
+        return True
 
     def entries(self) -> Iterator[dict[str, Any]]:
         """Manifests of all artefacts that `find` would give, by stage and key."""

@@ -1,33 +1,63 @@
 """What happened to the items of a source between two readings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import StoreError
+from storage.keys import ArtifactRef
+from storage.schemas import Manifest, unpack_manifest
+from storage.sources import Collection
+from storage.store import Store
 
 _SHOWN = 3
+# A manifest is read by every `status`; beyond so many names of a kind it keeps their number alone.
+_KEPT = 1000
 
 
 @dataclass(frozen=True)
 class ItemChanges:
-    """Ids of items that came, went, changed their content, or only their name."""
+    """Ids of items that came, went, changed their content, their labels, or only their name.
 
-    added: list[str]
-    changed: list[str]
-    removed: list[str]
-    renamed: list[str]
+    `renamed` gives the old name by the new one.
+    """
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    relabelled: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """For instance `1 item changed (a.jpg), 2 added (b.jpg, c.jpg)`; empty where nothing happened."""
+        """For instance `1 changed (a.jpg), 2 added (b.jpg, c.jpg)`; empty where nothing happened."""
+        renamed = [f"{old} → {new}" for new, old in self.renamed.items()]
         parts = [
             f"{len(names)} {verb} ({', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''})"
             for verb, names in (
                 ("changed", self.changed),
                 ("added", self.added),
                 ("removed", self.removed),
-                ("renamed", self.renamed),
+                ("renamed", renamed),
+                ("relabelled", self.relabelled),
             )
             if names
         ]
         return ", ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest keeps it: how many of each kind, and their names, or the first of them."""
+        names: dict[str, Sequence[Any]] = {
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "renamed": [[old, new] for new, old in self.renamed.items()],
+            "relabelled": self.relabelled,
+        }
+        counts = {kind: len(found) for kind, found in names.items() if found}
+        return {"counts": counts, **{kind: found[:_KEPT] for kind, found in names.items() if found}}
 
 
 def compare_items(
@@ -35,14 +65,59 @@ def compare_items(
 ) -> ItemChanges:
     """Compare two readings, each given as ids and content digests in the same order."""
     old, new = dict(zip(*before, strict=True)), dict(zip(*now, strict=True))
-    gone = {name for name in old if name not in new}
-    gone_digests = {old[name] for name in gone}
+    gone: dict[str, list[str]] = {}
+    for name, digest in old.items():
+        if name not in new:
+            gone.setdefault(digest, []).append(name)
     came = [name for name in new if name not in old]
-    renamed = [name for name in came if new[name] in gone_digests]
-    kept_digests = {new[name] for name in renamed}
+    renamed = {name: gone[new[name]].pop(0) for name in came if gone.get(new[name])}
     return ItemChanges(
-        added=[name for name in came if name not in set(renamed)],
+        added=[name for name in came if name not in renamed],
         changed=[name for name in new if name in old and old[name] != new[name]],
-        removed=[name for name in old if name in gone and old[name] not in kept_digests],
+        removed=sorted(name for names in gone.values() for name in names),
         renamed=renamed,
     )
+
+
+def compare_readings(before: Manifest, now: Manifest | Collection) -> ItemChanges:
+    """Compare items and labels of two readings."""
+    items = compare_items((before.ids, before.digests), (now.ids, now.digests))
+    return replace(items, relabelled=_relabelled(before, now))
+
+
+def changes_since(store: Store, last: Mapping[str, Any] | None, now: Manifest) -> dict[str, Any]:
+    """What happened to the items since an earlier manifest, as plain data; empty where it is not there.
+
+    Parameters
+    ----------
+    store : Store
+    last : mapping or None
+        Reference of the earlier manifest, as a run remembers it.
+    now : Manifest
+    """
+    if last is None:
+        return {}
+    ref = ArtifactRef.from_json(last)
+    try:
+        known = unpack_manifest(store.read(ref))
+    except StoreError:
+        return {}
+    return {"since": ref.digest, **compare_readings(known, now).to_json()}
+
+
+def _relabelled(before: Manifest, now: Manifest | Collection) -> list[str]:
+    """Items of both readings that carry other labels than before."""
+    rows = {name: row for row, name in enumerate(before.ids)}
+    both = [(name, rows[name], row) for row, name in enumerate(now.ids) if name in rows]
+    label_names = sorted({*before.label_names, *now.label_names})
+    old = _by_name(before, label_names)[[row for _, row, _ in both]]
+    new = _by_name(now, label_names)[[row for _, _, row in both]]
+    return [both[place][0] for place in np.flatnonzero((old != new).any(axis=1))]
+
+
+def _by_name(items: Manifest | Collection, label_names: list[str]) -> NDArray[np.int8]:
+    """Labels with a column for each name; rows of -1 where an item is unlabelled."""
+    found = np.zeros((len(items.ids), len(label_names)), np.int8)
+    found[:, [label_names.index(name) for name in items.label_names]] = items.labels
+    found[(items.labels < 0).all(axis=1)] = -1
+    return found

@@ -62,7 +62,6 @@ def stage(
         },
         inputs=data.inputs(takes_graph(name, params, data), workspace.store),
         produce=lambda: _embed(made, params, annotation, data, workspace),
-        holds=lambda ref: load_model_payload(ref, workspace.store) is not None,
     )
     return made
 

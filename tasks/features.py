@@ -1,9 +1,11 @@
 """Features: one row an item, kept in portions so that a changed item rewrites one of them."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +63,6 @@ def stage(
         inputs={"items": items},
         produce=lambda: _extract(recipe, place, source, items, workspace),
         anew=lambda: _extract(recipe, place, source, items, workspace, anew=True),
-        holds=lambda ref: _has_all_parts(workspace.store, ref),
     )
 
 
@@ -83,44 +84,70 @@ def feature_code() -> str:
     return combine_digests(fingerprint(("embedding_core.features.color_moments",)).values())
 
 
-def count_missing(
-    settings: FeatureSettings, place: SourceSettings, collection: Collection, store: Store
-) -> int | None:
-    """How many items a run would extract anew; None where nothing was extracted before."""
-    recipe = feature_recipe(settings, collection.paths is not None)
-    known = _known_rows(store, place, recipe)
-    return sum(digest not in known for digest in collection.digests) if known else None
-
-
 def load_skipped(store: Store, ref: ArtifactRef) -> dict[str, str]:
     """Items that could not be read, with the reason."""
     metadata = store.read(ref).schema.metadata or {}
     return dict(json.loads(metadata.get(_SKIPPED.encode(), b"{}")))
 
 
-def _has_all_parts(store: Store, ref: ArtifactRef) -> bool:
-    try:
-        return bool(part_refs(store, ref))
-    except StoreError:
-        return False
+class KnownRows:
+    """Where the last run of a source left the features of each content digest.
+
+    Attributes
+    ----------
+    positions : dict
+        Row by digest, counted over all portions.
+    """
+
+    def __init__(self, store: Store, refs: Sequence[ArtifactRef], positions: dict[str, int]) -> None:
+        self.positions = positions
+        self._store = store
+        self._refs = refs
+        self._ends = list(accumulate(ref.rows for ref in refs))
+
+    def __contains__(self, digest: str) -> bool:
+        return digest in self.positions
+
+    @property
+    def seconds(self) -> float:
+        """What making all portions took, each the last time."""
+        return float(sum(self._store.details(ref)["seconds"] for ref in self._refs))
+
+    def row(self, digest: str) -> _Row:
+        """Features of an item that is known."""
+        position = self.positions[digest]
+        number = bisect_right(self._ends, position)
+        part = _read_part(self._store, self._refs[number])
+        row = position - (self._ends[number] - self._refs[number].rows)
+        error = part.errors[row] if part.errors else None
+        return (None if error else part.X[row], error)
 
 
-def _known_rows(
-    store: Store, place: SourceSettings, recipe: Mapping[str, Any]
-) -> dict[str, tuple[ArtifactRef, int]]:
-    """Where the last run of the source left the features of each content digest, if by the same recipe."""
-    last = load_last_run(store, place).get("features")
-    if last is None:
-        return {}
-    known: dict[str, tuple[ArtifactRef, int]] = {}
+def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, Any]) -> KnownRows:
+    """What the last run of a source extracted by this recipe; nothing where it used another one."""
+    last = load_last_run(store, place)
     try:
-        for ref in part_refs(store, ArtifactRef.from_json(last)):
-            digests, made_by = unpack_feature_digests(store.read(ref, ["digest"]))
-            if made_by == recipe:
-                known |= {digest: (ref, row) for row, digest in enumerate(digests)}
-    except StoreError:
-        return {}
-    return known
+        features = ArtifactRef.from_json(last["features"])
+        made = store.details(features)["recipe"]
+        if {**recipe, "strict": made["params"]["strict"]} != made["params"]:
+            return KnownRows(store, [], {})
+        refs = part_refs(store, features)
+        digests = _listed_digests(store, last, made) or _stored_digests(store, refs)
+    except (KeyError, StoreError):
+        return KnownRows(store, [], {})
+    return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)})
+
+
+def _listed_digests(store: Store, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+    """Digests of the items in order by their manifest alone; none where it is that of other items."""
+    manifest = ArtifactRef.from_json(last["ingest"])
+    if made["inputs"]["items"] != part_digest(manifest, "items", store):
+        return []  # a run that ended before its features left a newer manifest
+    return columns.strings(store.read(manifest, ["digest"]), "digest")
+
+
+def _stored_digests(store: Store, refs: Sequence[ArtifactRef]) -> list[str]:
+    return [digest for ref in refs for digest in unpack_feature_digests(store.read(ref, ["digest"]))[0]]
 
 
 def _extract(
@@ -134,7 +161,9 @@ def _extract(
     collection = source.read(workspace.cache_dir)
     if digest_collection(collection) != items:
         raise SourceError(f"{place.path} changed while it was being read; run again.")
-    known = {} if anew else _known_rows(workspace.store, place, recipe)
+    known = KnownRows(workspace.store, [], {})
+    if not anew:
+        known = load_known_rows(workspace.store, place, recipe)
     extraction = _Extraction(collection, recipe, _code(source), known, workspace, anew)
     refs = extraction.run()
     _check_errors(extraction.errors, len(collection.ids), place, workspace)
@@ -158,7 +187,7 @@ class _Extraction:
         collection: Collection,
         recipe: Mapping[str, Any],
         code: tuple[str, ...],
-        known: Mapping[str, tuple[ArtifactRef, int]],
+        known: KnownRows,
         workspace: Workspace,
         anew: bool,
     ) -> None:
@@ -207,7 +236,7 @@ class _Extraction:
             return Features(ids, digests, X, None, self._recipe, self._collection.feature_names)
         missing = [row for row in rows if self._collection.digests[row] not in self._known]
         made = self._extract_images(missing, advance)
-        made |= {row: self._reuse(self._collection.digests[row]) for row in rows if row not in made}
+        made |= {row: self._known.row(self._collection.digests[row]) for row in rows if row not in made}
         width = self._moments().n_features
         blank = np.full(width, np.nan, dtype=np.float32)
         X = np.stack([vector if (vector := made[row][0]) is not None else blank for row in rows])
@@ -224,12 +253,6 @@ class _Extraction:
         digests = [self._collection.digests[row] for row in rows]
         found = extract_many(paths, self._moments(), self._workspace.n_threads, advance, digests)
         return {rows[index]: (vector, error) for index, vector, error in found}
-
-    def _reuse(self, digest: str) -> _Row:
-        ref, row = self._known[digest]
-        part = _read_part(self._workspace.store, ref)
-        error = part.errors[row] if part.errors else None
-        return (None if error else part.X[row], error)
 
     def _moments(self) -> "ColorMoments":
         return make_moments(self._recipe)

@@ -1,8 +1,10 @@
 """Ingest: from a source to a manifest of items, their digests and their labels."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
@@ -11,6 +13,8 @@ from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
 from storage.sources.listing import forget_digests
 from storage.store import Artifact, Store
+from tasks.changes import changes_since
+from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace
 
@@ -36,7 +40,7 @@ def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Sta
         code=(type(source).__module__,),
         params=settings.model_dump(mode="json", exclude=_PATHS),
         inputs={"source": source.digest(workspace.cache_dir)},
-        produce=lambda: _read(source, workspace),
+        produce=lambda: _read(settings, source, workspace),
     )
 
 
@@ -53,7 +57,13 @@ def digest_columns(found: Collection) -> str:
 
 def digest_collection(found: Collection) -> str:
     """What the features of a collection depend on: its items, and the columns of given features."""
-    return combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
+    if found not in _digests:
+        _digests[found] = combine_digests([digest_items(found.ids, found.digests), digest_columns(found)])
+    return _digests[found]
+
+
+# Ingest and features both ask; a weak key keeps no table in memory.
+_digests: WeakKeyDictionary[Collection, str] = WeakKeyDictionary()
 
 
 def digest_labels(manifest: Manifest) -> str:
@@ -64,15 +74,29 @@ def digest_labels(manifest: Manifest) -> str:
 
 def part_digest(manifest: ArtifactRef | None, part: str, store: Store) -> str | None:
     """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
-    return store.details(manifest)["metadata"][part] if manifest else None
+    return _facts(manifest, store)[part] if manifest else None
 
 
 def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None:
     """Whether every item carries exactly one label; None where the collection has not been read yet."""
-    return json.loads(store.details(manifest)["metadata"]["single_label"]) if manifest else None
+    return json.loads(_facts(manifest, store)["single_label"]) if manifest else None
 
 
-def _read(source: Source, workspace: Workspace) -> Artifact:
+@lru_cache(maxsize=2)
+def _facts(manifest: ArtifactRef, store: Store) -> dict[str, str]:
+    """What a manifest says in short; nearly every stage asks, and one digest has one answer."""
+    return _foreseen.get(manifest) or dict(store.details(manifest)["metadata"])
+
+
+def foresee(ref: ArtifactRef, facts: Mapping[str, str]) -> None:
+    """Say what a manifest will be that is not in the store yet, so that `status` can look past it."""
+    _foreseen[ref] = dict(facts)
+
+
+_foreseen: dict[ArtifactRef, dict[str, str]] = {}
+
+
+def _read(settings: SourceSettings, source: Source, workspace: Workspace) -> Artifact:
     found = source.read(workspace.cache_dir)
     manifest = Manifest(
         ids=found.ids,
@@ -86,4 +110,6 @@ def _read(source: Source, workspace: Workspace) -> Artifact:
     )
     packed = pack_manifest(manifest)
     parts = {"items": digest_collection(found), "labels": digest_labels(manifest)}
-    return replace(packed, metadata={**packed.metadata, **parts})
+    last = load_last_run(workspace.store, settings).get("ingest")
+    history = changes_since(workspace.store, last, manifest)
+    return replace(packed, metadata={**packed.metadata, **parts}, history=history)

@@ -1,7 +1,8 @@
 """Lineage: from a result back to the bytes it came from."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from storage.errors import StoreError
@@ -11,6 +12,8 @@ from storage.sources.base import combine_digests
 from storage.store import Store
 
 _LEAST_PREFIX = 4
+# No settings: what the registry says of a method, and the code that features name beside their settings.
+_FACTS = ("method.facts.", "code")
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,11 @@ class Node:
         """Its settings by dotted name."""
         return dict(_flatten(self._recipe()["params"]))
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """The same for a reader, without what the registry says of a method."""
+        return {key: _text(value) for key, value in self.params.items() if not key.startswith(_FACTS)}
+
     def _recipe(self) -> Mapping[str, Any]:
         return self.manifest["recipe"] if self.manifest else {"code": {}, "params": {}}
 
@@ -57,6 +65,71 @@ class Node:
             record |= {name: known[name] for name in ("key", "seconds", "created", "versions")}
             record |= {"params": known["recipe"]["params"], "code": known["recipe"]["code"]}
         return {**record, "inputs": [one.to_json() for one in self.inputs]}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One artefact of a family, or bytes from outside, by itself.
+
+    Attributes
+    ----------
+    name : str
+        Tells it apart within the family.
+    label, digest : str
+    inputs : tuple of str
+        Names of those it was made of.
+    code, created : str
+        One digest of its code, and when it was made; empty for bytes from outside.
+    settings, versions : mapping of str to str
+    seconds : float or None
+        What it took; None for bytes from outside.
+    """
+
+    name: str
+    label: str
+    digest: str
+    inputs: tuple[str, ...] = ()
+    code: str = ""
+    created: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+
+
+def list_family(nodes: Iterable[Node]) -> list[Member]:
+    """Every artefact of some trees once, each after those it was made of."""
+    found: dict[str, Member] = {}
+
+    def visit(node: Node) -> str:
+        name = str(node.manifest["key"]) if node.manifest else node.digest
+        if name not in found:
+            inputs = tuple(dict.fromkeys(visit(one) for one in node.inputs))
+            found[name] = _member(name, node, inputs)
+        return name
+
+    for node in nodes:
+        visit(node)
+    return list(found.values())
+
+
+def _member(name: str, node: Node, inputs: tuple[str, ...]) -> Member:
+    if node.manifest is None:
+        return Member(name, node.label, node.digest)
+    return Member(
+        name=name,
+        label=node.label,
+        digest=str(node.manifest["digest"]),
+        inputs=inputs,
+        code=node.code,
+        created=str(node.manifest["created"])[:19].replace("T", " "),
+        settings=node.settings,
+        versions=node.manifest["versions"],
+        seconds=float(node.manifest["seconds"]),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 class Genealogy:
@@ -80,6 +153,11 @@ class Genealogy:
         """The results of a run: its evaluations, or what its last stages gave."""
         ends = {label: ref for label, ref in run.stages.items() if label.startswith("evaluation")}
         return [self.trace(ref.digest, label) for label, ref in (ends or run.stages).items()]
+
+    def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
+        """All artefacts of a run but its report and its record, which are made of them."""
+        results = {label: ref for label, ref in stages.items() if ref.stage not in ("report", "tracking")}
+        return [self.trace(ref.digest, label) for label, ref in results.items()]
 
     def of_artifact(self, name: str) -> Node:
         """The artefact whose key or digest begins with `name`."""

@@ -39,6 +39,13 @@ def section(anchor: str, title: str, body: str) -> str:
     return f'<section id="{anchor}">\n<h2>{esc(title)}</h2>\n{body}\n</section>'
 
 
+def append_section(page: str, anchor: str, title: str, body: str) -> str:
+    """A finished page with one section more, which the contents point to."""
+    link = f'<a href="#{anchor}">{esc(title)}</a></nav>'
+    grown = page.replace("</nav>", link, 1)
+    return grown.replace("\n</main>", f"\n{section(anchor, title, body)}\n</main>", 1)
+
+
 def tiles(values: Mapping[str, str]) -> str:
     """Large numbers with a word below each."""
     items = "".join(f"<li><b>{esc(value)}</b><span>{esc(word)}</span></li>" for word, value in values.items())

@@ -3,6 +3,7 @@
 import io
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from embedding_core.registry import get_method
 from storage.disk import store_errors, temporary_path
-from storage.keys import ArtifactRef
+from storage.keys import ArtifactRef, canonical_json
 from storage.locks import hold_lock
 from storage.schemas import (
     StoredFile,
@@ -21,7 +22,7 @@ from storage.schemas import (
     unpack_matrix,
 )
 from storage.sources import Source
-from storage.store import Artifact
+from storage.store import Artifact, Store
 from storage.tracking_models import check_file_name
 from tasks.dataset import Dataset, load_dataset
 from tasks.embedding import Data
@@ -31,6 +32,9 @@ from tasks.settings import EvaluationSettings, ReportSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _THUMB_PIXELS = 200
+_PAGE = "index.html"
+# What a laid-out page shows beside the results.
+_AROUND = "lineage.json"
 
 
 def stage(
@@ -57,26 +61,69 @@ def stage(
     )
 
 
-def write_report(ref: ArtifactRef, workspace: Workspace) -> Path:
+@dataclass(frozen=True)
+class Circumstances:
+    """How a run came to its results; the report shows it, though the same results may come about otherwise.
+
+    Attributes
+    ----------
+    stages : mapping of str to ArtifactRef
+        The artefact of each stage by its label.
+    damaged : sequence of mappings
+        Artefacts found damaged and computed anew: `artifact`, `reason`.
+    """
+
+    stages: Mapping[str, ArtifactRef] = field(default_factory=dict)
+    damaged: Sequence[Mapping[str, str]] = ()
+
+    def to_json(self) -> str:
+        """One text for the same circumstances."""
+        keys = {label: ref.key for label, ref in self.stages.items()}
+        return canonical_json({"stages": keys, "damaged": [dict(one) for one in self.damaged]})
+
+
+def compose_report(ref: ArtifactRef, store: Store, around: Circumstances) -> dict[str, bytes]:
+    """The files of a report by name, its page with the lineage of what it shows."""
+    from tasks.lineage import Genealogy, list_family
+    from tasks.lineage_figure import lineage_part
+    from tasks.page_parts import append_section, word_table
+
+    files = {file.name: file.data for file in unpack_files(store.read(ref))}
+    page = files[_PAGE].decode()
+    if around.damaged:
+        rows = [(one["artifact"], one["reason"]) for one in around.damaged]
+        table = word_table(("artefact", "what was wrong"), rows)
+        text = "<p>These were found damaged, set aside and computed anew.</p>"
+        page = append_section(page, "damage", "Damage repaired", text + table)
+    if around.stages:
+        family = list_family(Genealogy(store, around.stages.values()).of_results(around.stages))
+        page = append_section(page, "lineage", "Lineage", lineage_part(family))
+    return {**files, _PAGE: page.encode()}
+
+
+def write_report(ref: ArtifactRef, workspace: Workspace, around: Circumstances | None = None) -> Path:
     """Lay a report's files out for people to open; returns its page."""
+    around = around or Circumstances()
     folder = workspace.home / "reports" / ref.digest[:12]
-    page = folder / "index.html"
-    if page.exists():
-        return page
-    with store_errors(folder), hold_lock(folder.parent / f".{folder.name}.lock"):
-        place = temporary_path(folder)
-        for leftover in (place, folder):
-            shutil.rmtree(leftover, ignore_errors=True)
-        _write_files(ref, place, workspace)
-        place.rename(folder)
+    page, shown = folder / _PAGE, folder / _AROUND
+    with store_errors(folder):
+        if page.exists() and shown.exists() and shown.read_text(encoding="utf-8") == around.to_json():
+            return page
+        with hold_lock(folder.parent / f".{folder.name}.lock"):
+            place = temporary_path(folder)
+            shutil.rmtree(place, ignore_errors=True)
+            files = compose_report(ref, workspace.store, around)
+            _write_files({**files, _AROUND: around.to_json().encode()}, place)
+            shutil.rmtree(folder, ignore_errors=True)
+            place.rename(folder)
     return page
 
 
-def _write_files(ref: ArtifactRef, place: Path, workspace: Workspace) -> None:
-    for file in unpack_files(workspace.store.read(ref)):
-        target = place / check_file_name(file.name)
+def _write_files(files: Mapping[str, bytes], place: Path) -> None:
+    for name, data in files.items():
+        target = place / check_file_name(name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(file.data)
+        target.write_bytes(data)
 
 
 def _draw(

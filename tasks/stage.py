@@ -59,7 +59,7 @@ class Stage:
     anew : callable, optional
         Computes it without the parts that are there, for stages that keep some; else `produce` does.
     holds : callable, optional
-        Whether a found artefact is still whole, for stages that point at further artefacts.
+        Whether a found artefact still stands, for stages that point at something outside the store.
     """
 
     name: str
@@ -121,7 +121,8 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
     begun = time.perf_counter()
     found = None if force else workspace.store.find(recipe, verify=True)
     if found is not None:
-        if stage.holds(found):
+        known = workspace.store.details(found)
+        if workspace.store.links_hold(known, verify=True) and stage.holds(found):
             return Outcome(found, True, time.perf_counter() - begun)
         force = True
     try:

@@ -14,7 +14,9 @@ from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker, defau
 from storage.tracking_engine import redact
 from tasks.embedding import Data, load_model_payload
 from tasks.evaluation import load_scores
+from tasks.lineage import Genealogy, list_family
 from tasks.ranking import Entry, rank_entries
+from tasks.report import Circumstances, compose_report
 from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 
@@ -90,6 +92,11 @@ def _track(
     rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
     primary = _first_classifier(ranked, rows)
+    damaged = [one.to_json() for one in store.set_aside]
+    around = Circumstances(
+        {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}, damaged
+    )
+    report = compose_report(known["report"], store, around)
     record = RunRecord(
         experiment=facts.experiment,
         name=facts.name,
@@ -98,17 +105,33 @@ def _track(
             **facts.tags,
             SETTINGS_TAG: facts.settings,
             **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
+            **_lineage_tags(around, store),
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
         files={
             "config.json": _json(facts.config),
-            **{f"report/{file.name}": file.data for file in unpack_files(store.read(known["report"]))},
+            **{f"report/{name}": data for name, data in report.items()},
         },
         fold_rows=rows,
         primary=next((name for name in primary if _fitted(name, known)), None),
     )
     tracked = tracker.log(record, trusted=SKOPS_TRUSTED_TYPES)
     return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
+
+
+def _lineage_tags(around: Circumstances, store: Store) -> dict[str, str]:
+    """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it."""
+    tags: dict[str, str] = {}
+    for one in list_family(Genealogy(store, around.stages.values()).of_results(around.stages)):
+        tags[f"labelscape.digest.{one.label}"] = one.digest
+        if one.seconds is None:
+            continue
+        tags[f"labelscape.key.{one.label}"] = one.name
+        tags[f"labelscape.code.{one.label}"] = one.code
+        tags[f"labelscape.seconds.{one.label}"] = f"{one.seconds:.3f}"
+        tags[f"labelscape.settings.{one.label}"] = " ".join(f"{k}={v}" for k, v in one.settings.items())
+        tags |= {f"labelscape.version.{name}": number for name, number in one.versions.items()}
+    return {name: value for name, value in tags.items() if value}
 
 
 def _first_classifier(ranked: list[Entry], rows: list[Score]) -> dict[str, Entry]:

@@ -1,10 +1,12 @@
 """Looking after a store: what it holds, whether it is whole, and what no run needs any more."""
 
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from storage.disk import TEMPORARY
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Store
@@ -65,7 +67,7 @@ def measure_usage(store: Store) -> list[Usage]:
 def verify_store(
     store: Store, log: RunLog, on_done: Callable[[int], None] = lambda done: None
 ) -> list[Damage]:
-    """Read and hash everything; damaged artefacts are set aside, to be computed anew when next needed."""
+    """Read and hash everything, records of runs too; what is damaged is set aside, to be made anew."""
     manifests = load_manifests(store)
     needed = {run.id: reach(run.stages.values(), manifests) for run in log.entries()}
     damages = []
@@ -74,7 +76,8 @@ def verify_store(
             affected = tuple(run for run, names in needed.items() if name in names)
             damages.append(Damage(name, problem, affected))
         on_done(done)
-    return damages
+    records = [Damage(name, problem, (name.removeprefix("runs/"),)) for name, problem in log.verify()]
+    return [*damages, *records]
 
 
 def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str] = ()) -> Waste:
@@ -102,12 +105,30 @@ def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str]
     return Waste(tuple(old), waste)
 
 
-def remove_waste(store: Store, log: RunLog, waste: Waste) -> tuple[int, list[Path]]:
-    """Remove it; gives the bytes freed and the leftovers of killed processes that went too."""
+def remove_waste(store: Store, log: RunLog, waste: Waste, home: Path | None = None) -> tuple[int, list[Path]]:
+    """Remove it; gives the bytes freed and the leftovers of killed processes that went too.
+
+    With `home` what they left beside the store goes as well.
+    """
     for run in waste.runs:
         log.remove(run)
     freed = sum(int(one["bytes"]) for one in waste.artifacts if store.discard(one["stage"], one["key"]))
-    return freed, store.sweep()
+    return freed, [*store.sweep(), *log.sweep(), *(sweep_home(home) if home else [])]
+
+
+def sweep_home(home: Path) -> list[Path]:
+    """Remove half-written listings, notes and reports; no run may be under way.
+
+    What a `status` at the same moment loses by that it makes again.
+    """
+    patterns = ("cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}", "reports/.*.lock")
+    found = [path for pattern in (*patterns, f"reports/*{TEMPORARY}") for path in sorted(home.glob(pattern))]
+    for path in found:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    return found
 
 
 def reach(roots: Iterable[ArtifactRef], manifests: Manifests) -> set[str]:

@@ -68,10 +68,10 @@ class TestChanges:
         now = (["a", "b", "e", "f"], ["1", "9", "3", "5"])
         found = compare_items(before, now)
         assert found.changed == ["b"]
-        assert found.renamed == ["e"]
+        assert found.renamed == {"e": "c"}
         assert found.added == ["f"]
         assert found.removed == ["d"]
-        assert found.describe() == "1 changed (b), 1 added (f), 1 removed (d), 1 renamed (e)"
+        assert found.describe() == "1 changed (b), 1 added (f), 1 removed (d), 1 renamed (c → e)"
 
     def test_a_long_list_is_cut(self) -> None:
         found = compare_items(([], []), (["a", "b", "c", "d"], ["1", "2", "3", "4"]))
@@ -79,7 +79,7 @@ class TestChanges:
 
     def test_a_copy_is_added_not_renamed(self) -> None:
         found = compare_items((["a"], ["1"]), (["a", "b"], ["1", "1"]))
-        assert (found.added, found.renamed) == (["b"], [])
+        assert (found.added, found.renamed) == (["b"], {})
 
     @given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123")))
     def test_nothing_happened(self, items: dict[str, str]) -> None:

@@ -362,6 +362,31 @@ def test_describing_features_does_not_import_numba():
     assert run_python(code) == "False"
 
 
+@pytest.mark.parametrize("size", [(1, 1), (3, 200), (97, 64), (131, 17)])
+@pytest.mark.parametrize("grid", [(1, 1), (8, 8), (5, 11)])
+@pytest.mark.parametrize("low", [0, 250])
+def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
+    pixels = np.random.default_rng(7).integers(low, 256, (*size, 3), dtype=np.uint8)
+    compiled = ColorMoments(grid, ("mean", "std")).extract(pixels)
+    plain = ColorMoments(grid, ("mean", "std"), compiled=False).extract(pixels)
+    assert plain.tobytes() == compiled.tobytes()
+
+
+@pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
+def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
+    for number in range(count):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number:02d}.png")
+    code = (
+        "import sys; from pathlib import Path; "
+        "from embedding_core.features.color_moments import ColorMoments; "
+        "from embedding_core.features.extraction import extract_many; "
+        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)), 2)); "
+        "assert [row[1][0] for row in found] == list(range(len(found))); "
+        "sys.stdout.write(str('numba' in sys.modules))"
+    )
+    assert run_python(code) == loaded
+
+
 def count_values(rgb, out):
     out[0, 0, 0, 0] = rgb.size
 

@@ -87,6 +87,41 @@ def test_a_run_needs_no_prefect(tmp_path: Path, undisturbed: dict[str, str]) -> 
     assert {one["state"] for one in summary["stages"]} == {"fresh"}
     assert summary["prefect"]["problem"].startswith("no Prefect server answers")
     assert digests(summary) == undisturbed
+    assert_lineage_is_tagged(summary)
+
+
+def assert_lineage_is_tagged(summary: dict[str, Any]) -> None:
+    """The tree of `labelscape lineage` in the tags of the tracked run, and in the page it keeps."""
+    run = client(summary["tracking"]["uri"]).get_run(summary["tracking"]["run_id"])
+    tags = run.data.tags
+    for one in summary["stages"]:
+        if one["stage"] not in ("report", "tracking"):
+            assert tags[f"labelscape.digest.{one['stage']}"] == one["digest"]
+            assert tags[f"labelscape.key.{one['stage']}"] == one["key"]
+            assert len(tags[f"labelscape.code.{one['stage']}"]) == 32
+            assert float(tags[f"labelscape.seconds.{one['stage']}"]) >= 0
+    assert "n_neighbors=10" in tags["labelscape.settings.affinity"]
+    assert tags["labelscape.digest.source"]
+    assert tags["labelscape.version.numpy"]
+    page = client(summary["tracking"]["uri"]).download_artifacts(run.info.run_id, "report/index.html")
+    assert '<svg class="lineage"' in Path(page).read_text(encoding="utf-8")
+
+
+def test_what_prefect_did_not_see_is_recorded_later(tmp_path: Path, prefect_url: str) -> None:
+    home = tmp_path / "home"
+    given = ("run", "wine", "--json", *QUICK, "--set", "tracking.enabled=false", "--until", "affinity")
+    summary = json.loads(labelscape(home, *given, PREFECT_API_URL=f"{nobody()}/api").stdout)
+    assert summary["prefect"]["problem"]
+    later = labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url)
+    assert later.returncode == 0, later.stdout + later.stderr
+    [recorded] = json.loads(later.stdout)["prefect"]
+    address = f"{prefect_url}/flow_runs/{recorded['tracked_as']}"
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        known = json.load(answer)
+    assert known["state_type"] == "COMPLETED"
+    assert summary["run"] in known["state"]["message"]
+    assert known["parameters"]["config"]["source"]["path"] == "wine"
+    assert "Nothing to do" in labelscape(home, "sync", PREFECT_API_URL=prefect_url).stdout
 
 
 def test_prefect_dies_while_a_run_goes_on(tmp_path: Path, undisturbed: dict[str, str]) -> None:
@@ -126,13 +161,15 @@ def test_what_was_not_tracked_is_tracked_later(tmp_path: Path, undisturbed: dict
     assert "no tracking server answers" in too_early.stdout
     with server("mlflow", tmp_path / "mlflow", port):
         later = labelscape(home, "sync", "--json", **quiet)
-        assert later.returncode == 0, later.stdout + later.stderr
         [synced] = json.loads(later.stdout)["runs"]
         assert synced["run"] == summary["run"]
+        assert synced["problem"] is None
         tracked = finished_runs(uri, "wine")
         assert [run.info.run_id for run in tracked] == [synced["tracked_as"]]
         assert {"mlda", "1nn"} <= {run.data.params["method"] for run in children(uri, tracked[0])}
-        assert "Nothing to do" in labelscape(home, "sync", **quiet).stdout
+        again = json.loads(labelscape(home, "sync", "--json", **quiet).stdout)
+        assert again["runs"] == [], "tracked already"
+        assert "no Prefect server answers" in again["prefect"][0]["problem"]
         again = json.loads(labelscape(home, "run", "wine", "--json", *QUICK, *address, **quiet).stdout)
         assert again["tracking"]["run_id"] == synced["tracked_as"]
         assert len(finished_runs(uri, "wine")) == 1
@@ -212,8 +249,8 @@ def test_mlflow_dies_while_a_run_is_tracked(tmp_path: Path, undisturbed: dict[st
             assert summary["tracking"]["problem"]
             assert digests(summary) == undisturbed
             later = labelscape(home, "sync", "--json", "--uri", uri, **quiet)
-            assert later.returncode == 0, later.stdout + later.stderr
             [synced] = json.loads(later.stdout)["runs"]
+            assert synced["problem"] is None
             [tracked] = finished_runs(uri, f"after{requests}")
             assert tracked.info.run_id == synced["tracked_as"]
             assert Tracker(uri, None).exists(synced["tracked_as"])

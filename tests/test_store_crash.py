@@ -250,7 +250,7 @@ def on_own_disk(script: str, *arguments: object) -> dict[str, Any]:
     if trial.returncode:
         pytest.skip("may not mount a small disk here")
     command = [*space, script, *map(str, arguments)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

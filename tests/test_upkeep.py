@@ -97,6 +97,39 @@ def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
     assert verify_store(store, log) == []
 
 
+def test_verify_sets_a_damaged_record_of_a_run_aside(store):
+    log = RunLog(store.root)
+    first, second = run_of(store, log, 1), run_of(store, log, 2)
+    record = store.root / "runs" / f"{first.id}.json"
+    record.write_bytes(record.read_bytes().replace(b"photos", b"photon", 1))
+    (found,) = verify_store(store, log)
+    assert (found.name, found.runs) == (f"runs/{first.id}", (first.id,))
+    assert (store.root / "damaged" / "runs" / record.name).exists()
+    assert [run.id for run in log.entries()] == [second.id]
+    assert verify_store(store, log) == []
+
+
+def test_what_killed_processes_left_beside_the_store_goes_too(store):
+    home, log = store.root.parent, RunLog(store.root)
+    run = run_of(store, log, 1)
+    left = [
+        store.root / "runs" / f"{run.id}.json.tmp",
+        home / "cache" / "listing" / ".index-abc",
+        home / "cache" / "code.json.7.tmp",
+        home / "cache" / ".demo-xyz" / "a.jpg",
+        home / "reports" / "0123.tmp" / "index.html",
+        home / "reports" / ".0123.lock",
+    ]
+    kept = [home / "cache" / "listing" / "a.json", home / "reports" / "0123" / "index.html"]
+    for path in (*left, *kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    remove_waste(store, log, find_waste(store, log, keep=5), home)
+    assert [path for path in left if path.exists()] == []
+    assert all(path.exists() for path in kept)
+    assert log.find(run.id) == run
+
+
 def test_usage_counts_by_stage_the_largest_first(store):
     run_of(store, RunLog(store.root), 1)
     found = measure_usage(store)

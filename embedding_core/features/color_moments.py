@@ -1,12 +1,13 @@
 """Block colour moments: the classical global description of a photograph's layout of colours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import numpy as np
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features.images import PixelBuffer, decode_image
+from embedding_core.features.plain_sums import plain_moments
 
 ColorSpace = Literal["rgb", "ycbcr", "hsv", "luv"]
 Moment = Literal["mean", "variance", "std", "skewness"]
@@ -18,6 +19,8 @@ BANDS: dict[str, tuple[str, str, str]] = {
     "luv": ("l", "u", "v"),
 }
 _MAX_GRID = 256
+# Larger images are worth the time that the compiled kernel takes to load.
+_PLAIN_BYTES = 3 * 2**21
 _BUFFER = PixelBuffer()
 
 
@@ -34,6 +37,9 @@ class ColorMoments:
         (divided by the number of pixels n), std its root; skewness is m3 / m2^1.5, and 0 where m2 = 0.
     color_space : {"rgb", "ycbcr", "hsv", "luv"}, default "rgb"
         Where moments are taken; `embedding_core.features.color_spaces` defines the last three.
+    compiled : bool, default True
+        False takes sums without the compiled kernel, where there are such, for a few images in a process
+        that has not loaded it; the features are the same bit for bit.
 
     Notes
     -----
@@ -56,6 +62,7 @@ class ColorMoments:
     grid: tuple[int, int] = (8, 8)
     moments: tuple[Moment, ...] = ("mean", "variance")
     color_space: ColorSpace = "rgb"
+    compiled: bool = field(default=True, compare=False)
 
     def __post_init__(self) -> None:
         # A configuration read from JSON brings lists.
@@ -113,6 +120,8 @@ class ColorMoments:
         """Mean, variance and, unless the exact kernel served, third central moment."""
         # The kernels import numba, which costs more than describing features should.
         if self.color_space == "rgb" and "skewness" not in self.moments:
+            if not self.compiled and pixels.size <= _PLAIN_BYTES:
+                return plain_moments(pixels, self.grid)
             from embedding_core.features.block_sums import rgb_moments
 
             central = np.empty((*self.grid, 3, 2))

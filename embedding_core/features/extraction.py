@@ -4,6 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 
@@ -18,6 +19,8 @@ Extracted = tuple[int, np.ndarray | None, str | None]
 MAX_FILE_BYTES = 512 * 2**20
 # Files handed to a thread at once, so that small images do not wait for the hand-over.
 _CHUNK = 8
+# Up to so many files the compiled kernel takes longer to load than it saves.
+_FEW = 8
 
 
 class FileChanged(InvalidInput):
@@ -85,7 +88,10 @@ def extract_many(
     """
     if workers < 1:
         raise InvalidInput(f"workers={workers} is not positive; give 1 or more threads.")
-    moments.warm_up()
+    if len(paths) <= _FEW:
+        moments, workers = replace(moments, compiled=False), 1
+    else:
+        moments.warm_up()
     files = list(zip(paths, [None] * len(paths) if digests is None else digests, strict=True))
     for index, (features, error) in enumerate(_results(files, moments, workers)):
         if on_done is not None:

@@ -3,7 +3,6 @@
 import argparse
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
@@ -14,8 +13,6 @@ from storage.store import Store
 from tasks.lineage import Genealogy, Node
 
 _SHORT = 12
-# What the registry says of a method; a reader knows it by its name.
-_FACTS = "method.facts."
 
 
 def lineage(options: argparse.Namespace) -> int:
@@ -74,8 +71,7 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
     took = f"{node.manifest['seconds']:.1f} s, {node.manifest['created'][:19].replace('T', ' ')}"
     yield f"{lead}{name}  {digest}  {took}, code {node.code[:_SHORT]}"
     bar = "│  " if node.inputs else "   "
-    shown = {key: value for key, value in node.params.items() if not key.startswith(_FACTS)}
-    settings = " ".join(f"{key}={_text(value)}" for key, value in shown.items())
+    settings = " ".join(f"{key}={value}" for key, value in node.settings.items())
     if settings:
         yield f"{below}{bar}{settings}"
     for number, one in enumerate(node.inputs, start=1):
@@ -83,10 +79,6 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
         yield from _tree(
             one, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}", seen
         )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _versions(nodes: list[Node]) -> str:

@@ -12,6 +12,7 @@ from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from flows.training import RunResult, run_training
 from storage.errors import ServiceDown
 from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,6 +41,9 @@ def _execute(
     reporter = TerminalReporter(quiet=options.json)
     REPORTER.set(reporter)
     result = _train(config, span, options.verbose)
+    if result.unrecorded:
+        log = RunLog(result.home / "store")
+        log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
     from flows.summary import summarise_run, summary_text
 
     summary = summarise_run(config, result, earlier)
@@ -54,6 +58,8 @@ def _execute(
 def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
     """In a Prefect flow, or without one where its server does not answer."""
     reporter = current_reporter()
+    with Store(find_home(config) / "store").in_use():
+        pass  # refused here and now where the store cannot be written, not after a server has started
     try:
         prepare_engine(find_home(config), verbose)
     except ServiceDown as error:

@@ -17,13 +17,33 @@ def status(options: argparse.Namespace) -> int:
         return 0
     for one in found:
         show(_line(one))
-    stale = [one for one in found if one.state != "fresh"]
-    known = sum(one.seconds for one in stale if one.seconds is not None)
-    cost = f", about {known:.0f} s by the last run's timings" if known else ""
-    show(f"{len(stale)} of {len(found)} stages would run{cost}." if stale else "Nothing would run.")
+    show(_outlook(found))
     return 0
 
 
+def _outlook(found: list[StageStatus]) -> str:
+    """How many stages would run, and about how long that takes."""
+    sure = [one for one in found if one.would_run == "yes"]
+    perhaps = [one for one in found if one.would_run == "perhaps"]
+    if not sure:
+        return "Nothing would run."
+    text = f"{len(sure)} of {len(found)} stages would run{_cost(sure)}"
+    if perhaps:
+        text += f"; {len(perhaps)} more if what they wait for comes out differently{_cost(perhaps)}"
+    known = any(one.seconds is not None for one in (*sure, *perhaps))
+    return f"{text}{' (by the timings of the last run)' if known else ''}."
+
+
+def _cost(stages: list[StageStatus]) -> str:
+    known = [one.seconds for one in stages if one.seconds is not None]
+    if not known:
+        return ""
+    unknown = f" and {len(stages) - len(known)} that never ran" if len(known) < len(stages) else ""
+    seconds = sum(known)
+    return f", about {seconds:.{0 if seconds >= 10 else 1}f} s{unknown}"
+
+
 def _line(one: StageStatus) -> str:
-    reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    return f"{one.label:<38} {one.state}{reason}"
+    reason = f" because {'; '.join(one.reasons)}" if one.reasons else ""
+    cost = f" ({one.seconds:.1f} s)" if one.seconds is not None and one.would_run != "no" else ""
+    return f"{one.label:<38} {one.state}{reason}{cost}"

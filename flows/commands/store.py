@@ -126,7 +126,9 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
     with held.alone():
         waste = upkeep.find_waste(held, log, options.keep, _registered(options))
-        freed, leftovers = (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste)
+        freed, leftovers = (
+            (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste, held.root.parent)
+        )
     if options.json:
         return _show_json(
             {

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
@@ -9,30 +10,36 @@ from flows.engine import prepare_libraries
 from flows.terminal import TerminalReporter, show
 from storage.run_log import RunLog
 
+if TYPE_CHECKING:
+    from flows.sync import Synced
+
 
 def sync(options: argparse.Namespace) -> int:
-    """Track the runs that were not; 1 where one still is not."""
-    from flows.sync import sync_run, untracked_runs
+    """Record the runs that were not; 1 where one still is not."""
+    from flows.sync import record_run, sync_run, unrecorded_runs, untracked_runs
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
     home = find_home(config)
-    uri = options.uri or config.tracking.uri
-    done = [
-        sync_run(run, str(home), uri, TerminalReporter(quiet=options.json))
-        for run in untracked_runs(RunLog(home / "store"))
-    ]
-    failed = [one for one in done if one.problem]
+    uri, log = options.uri or config.tracking.uri, RunLog(home / "store")
+    reporter = TerminalReporter(quiet=options.json)
+    tracked = [sync_run(run, str(home), uri, reporter) for run in untracked_runs(log)]
+    recorded = [record_run(run, log, options.verbose) for run in unrecorded_runs(log)]
     if options.json:
-        record = [
-            {"run": one.run.id, "tracked_as": one.tracker_id, "uri": one.uri, "problem": one.problem}
-            for one in done
-        ]
-        show(json.dumps({"runs": record}, indent=2, ensure_ascii=False))
-        return 1 if failed else 0
-    for one in done:
-        outcome = f"tracked as {one.tracker_id[:8]} at {one.uri}" if one.tracker_id else one.problem
-        show(f"run {one.run.id} ({one.run.name}, {one.run.created[:10]})  {outcome}")
-    if not done:
-        show("Nothing to do: every run of this store is tracked, or was not to be.")
-    return 1 if failed else 0
+        record = {"runs": [_record(one) for one in tracked], "prefect": [_record(one) for one in recorded]}
+        show(json.dumps(record, indent=2, ensure_ascii=False))
+    else:
+        for one in (*tracked, *recorded):
+            show(_line(one))
+        if not (tracked or recorded):
+            show("Nothing to do: every run of this store is recorded, or was not to be.")
+    return 1 if any(one.problem for one in (*tracked, *recorded)) else 0
+
+
+def _record(one: "Synced") -> dict[str, str | None]:
+    return {"run": one.run.id, "tracked_as": one.tracker_id, "uri": one.uri, "problem": one.problem}
+
+
+def _line(one: "Synced") -> str:
+    outcome = f"recorded as {one.tracker_id[:8]} at {one.uri}" if one.tracker_id else one.problem
+    return f"run {one.run.id} ({one.run.name}, {one.run.created[:10]})  {outcome}"

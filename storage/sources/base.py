@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -124,12 +126,11 @@ class Source(Protocol):
 
 def combine_digests(parts: Iterable[str]) -> str:
     """One digest of a sequence of texts; lengths are hashed too, so that no two sequences collide."""
-    state = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogateescape")
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return state.hexdigest()
+    encoded = [part.encode("utf-8", "surrogateescape") for part in parts]
+    sizes = struct.pack(f"<{len(encoded)}q", *map(len, encoded))
+    lengths = (sizes[at : at + 8] for at in range(0, len(sizes), 8))
+    pieces = chain.from_iterable(zip(lengths, encoded, strict=True))
+    return hashlib.blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
 def digest_rows(X: np.ndarray) -> list[str]:

@@ -29,7 +29,9 @@ _COMPANION_SUFFIXES = frozenset((
 # fmt: on
 
 
+_MACOS = "__MACOSX"
 _NAME = attrgetter("name")
+_STATE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_mode")
 
 
 def is_image_name(name: str) -> bool:
@@ -88,7 +90,8 @@ def holds_images(folder: Path, skip: Path | None = None) -> bool:
 def scan_folders(folder: Path, skip: Path | None = None) -> Iterator[tuple[str, Iterator[os.DirEntry[str]]]]:
     """Each visible folder once, from the top down: its relative path with a final /, and its files.
 
-    The files must be looked at before the next folder is asked for.
+    The files must be looked at before the next folder is asked for. They come one by one: a list of many
+    thousand entries would set the garbage collector to work, which costs as much as the listing.
     """
     skipped = {str(place) for place in own_folders(skip)}
     seen: set[tuple[int, int]] = set()
@@ -119,11 +122,11 @@ def _files_among(
 ) -> Iterator[os.DirEntry[str]]:
     """The visible files; visible folders are put into `folders`."""
     for entry in entries:
-        if _is_visible(entry.name):
-            if entry.is_dir():
+        if entry.is_dir():
+            if _is_visible(entry.name):
                 folders.append(entry)
-            else:
-                yield entry
+        elif entry.name[0] != "." and entry.name != _MACOS:  # `_is_visible`, without the call
+            yield entry
 
 
 def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
@@ -133,27 +136,21 @@ def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
     """
     names: list[str] = []
     numbers = array("q")
-    newest = 0
     for prefix, files in scan_folders(folder, skip):
         names.append(prefix)
         for entry in files:
             names.append(entry.name)
             try:
-                status = entry.stat()
-            except OSError:  # a link that leads nowhere
-                numbers.append(0)
-                continue
-            changed = status.st_mtime_ns
-            if changed > newest:
-                newest = changed
-            numbers.extend((status.st_size, changed, status.st_ctime_ns, status.st_mode))
+                numbers.extend(_STATE(entry.stat()))
+            except OSError:  # a link that leads nowhere: it counts itself
+                numbers.extend(_STATE(entry.stat(follow_symlinks=False)))
     hasher = hashlib.blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
     hasher.update(numbers.tobytes())
-    return FolderStamp(hasher.hexdigest(), newest)
+    return FolderStamp(hasher.hexdigest(), newest=max(numbers[::4], default=0))
 
 
 def _is_visible(name: str) -> bool:
-    return name[0] != "." and name != "__MACOSX"
+    return name[0] != "." and name != _MACOS
 
 
 def _name_problem(entry: os.DirEntry[str], name: str) -> str | None:

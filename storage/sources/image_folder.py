@@ -19,7 +19,13 @@ from storage.sources.base import (
     refuse_if_strict,
 )
 from storage.sources.image_files import IMAGE_SUFFIXES, ImageListing, list_images, stamp_files
-from storage.sources.label_files import LabelEntry, LabelFile, is_label_file_name, read_label_file
+from storage.sources.label_files import (
+    LABEL_FILE_NAMES,
+    LabelEntry,
+    LabelFile,
+    is_label_file_name,
+    read_label_file,
+)
 from storage.sources.labelling import Labelling, label_classes, label_sets, settle_labels
 from storage.sources.listing import digest_files, index_path, recall_digest, remember_digest
 
@@ -31,14 +37,15 @@ SPLITS = ("train", "test", "val", "valid", "validation")
 
 
 def find_label_file(folder: Path) -> Path | None:
-    """The label file of a folder of images, in it or in its `images/`; several are refused."""
+    """The label file of a folder of images, in it or in its `images/`; several are refused.
+
+    Other spellings (`Labels.CSV`) count where there is none in small letters.
+    """
     for place in (folder, folder / IMAGES):
         if not place.is_dir():
             continue
-        # By name first: a folder of images holds many files, and looking at each takes long.
-        names = os.listdir(place)  # noqa: PTH208
-        named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
-        found = [place / name for name in named if (place / name).is_file()]
+        found = [path for name in LABEL_FILE_NAMES if (path := place / name).is_file()]
+        found = found or _other_spellings(place)
         if len(found) > 1:
             listed = ", ".join(path.name for path in found)
             raise SourceError(
@@ -47,6 +54,13 @@ def find_label_file(folder: Path) -> Path | None:
         if found:
             return found[0]
     return None
+
+
+def _other_spellings(place: Path) -> list[Path]:
+    # By name first: a folder of images holds many files, and looking at each takes long.
+    names = os.listdir(place)  # noqa: PTH208
+    named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
+    return [place / name for name in named if (place / name).is_file()]
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class ImageFolder:
     def digest(self, cache_dir: Path) -> str:
         """Digest of images and labels; while no file's size or time changes, the remembered one."""
         stamp = stamp_files(self.folder, skip=cache_dir)
+        _seen[self, cache_dir] = stamp.text
         memo = index_path(cache_dir, self.folder).with_suffix(".stamp")
         images = recall_digest(memo, stamp)
         if images is None:
@@ -84,8 +99,13 @@ class ImageFolder:
         return combine_digests(parts)
 
     def read(self, cache_dir: Path) -> Collection:
-        """List the images and read their labels; no image is decoded."""
-        stamps = [stamp_files(self.folder, skip=cache_dir).text]
+        """List the images and read their labels; no image is decoded.
+
+        What the last `digest` of this process saw is not listed again: who reads an image later compares its
+        content with the digest that is given here.
+        """
+        known = _seen.get((self, cache_dir))
+        stamps = [known or stamp_files(self.folder, skip=cache_dir).text]
         if self.label_file is not None:
             stamps += digest_files([self.label_file], index_path(cache_dir, self.label_file))
         return _read_once(self, cache_dir, tuple(stamps))
@@ -154,6 +174,10 @@ class ImageFolder:
         split = [chosen[name].split if name in chosen else "" for name in ids] if labels.has_split else None
         labelling = label_sets(rows, single_label=labels.single_label)
         return labelling, split, [*limit_notes(notes), *limit_notes(bare)]
+
+
+# State of each folder when its digest was last asked for.
+_seen: dict[tuple[ImageFolder, Path], str] = {}
 
 
 @lru_cache(maxsize=1)

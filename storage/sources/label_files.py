@@ -20,7 +20,9 @@ from storage.sources.columns import (
 )
 from storage.sources.image_files import is_image_name
 
-LABEL_FILE_SUFFIXES = (*CSV_SUFFIXES, ".jsonl", ".parquet")
+LABEL_FILE_NAMES = tuple(
+    f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in (*CSV_SUFFIXES, ".jsonl", ".parquet")
+)
 NAME_COLUMNS = ("filename", "file_name")
 LABEL_COLUMNS = ("labels", "label")
 _EXPECTED = (
@@ -50,8 +52,7 @@ class LabelFile:
 
 def is_label_file_name(name: str) -> bool:
     """Whether a file beside images is their label file by its name."""
-    stem, dot, suffix = name.lower().rpartition(".")
-    return stem in ("labels", "metadata") and dot + suffix in LABEL_FILE_SUFFIXES
+    return name.lower() in LABEL_FILE_NAMES
 
 
 def read_label_file(path: Path, separator: str) -> LabelFile:
@@ -71,7 +72,7 @@ def read_label_file(path: Path, separator: str) -> LabelFile:
         return _read_jsonl(path, separator)
     if suffix == ".parquet":
         return _read_parquet(path, separator)
-    raise SourceError(f"{path} is no label file: {', '.join(LABEL_FILE_SUFFIXES)} are understood.")
+    raise SourceError(f"{path} is no label file: {', '.join(LABEL_FILE_NAMES)} are understood.")
 
 
 def _read_csv(path: Path, separator: str) -> LabelFile:

@@ -43,7 +43,11 @@ def open_source(options: SourceOptions, cache_dir: Path) -> Source:
     path = Path(options.path).expanduser()
     if not path.exists():
         raise _missing(path)
-    kind, path = (options.kind, path) if options.kind != "auto" else _recognise(path, options, cache_dir)
+    if options.kind != "auto":
+        return _OPENERS[options.kind](path, options)
+    if path.is_dir() and (source := _open_labelled_images(path, options, cache_dir)):
+        return source
+    kind, path = _recognise(path, cache_dir)
     return _OPENERS[kind](path, options)
 
 
@@ -70,9 +74,17 @@ def _missing(path: Path) -> SourceError:
     return SourceError(f"there is no file or folder {path}{place}.{hint} Expected is {UNDERSTOOD}.")
 
 
-def _recognise(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[str, Path]:
+def _open_labelled_images(folder: Path, options: SourceOptions, cache_dir: Path) -> Source | None:
+    """A folder of images with a label file; the file is looked for once, since many may lie beside it."""
+    if not holds_images(folder, skip=cache_dir):
+        return None
+    label_file = _given_file(options, folder) or find_label_file(folder)
+    return ImageFolder(folder, label_file, options) if label_file else None
+
+
+def _recognise(path: Path, cache_dir: Path) -> tuple[str, Path]:
     if path.is_dir():
-        return _recognise_folder(path, options, cache_dir)
+        return _recognise_folder(path, cache_dir)
     if not path.is_file():
         raise SourceError(f"{path} is neither a file nor a folder. Expected is {UNDERSTOOD}.")
     kind = _file_kind(path)
@@ -118,9 +130,9 @@ def _not_understood(path: Path) -> SourceError:
     return SourceError(f"{path} {advice}. Understood is {UNDERSTOOD}.")
 
 
-def _recognise_folder(folder: Path, options: SourceOptions, cache_dir: Path) -> tuple[str, Path]:
+def _recognise_folder(folder: Path, cache_dir: Path) -> tuple[str, Path]:
     images = holds_images(folder, skip=cache_dir)
-    if images and (options.labels or find_label_file(folder) or _images_below(folder, cache_dir)):
+    if images and _images_below(folder, cache_dir):
         return "images", folder
     sets = _data_sets(folder)
     if len(sets) == 1:
