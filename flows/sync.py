@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flows.config import RunConfig
+from flows.config import RunConfig, repeat_config
 from flows.method_choice import method_params
 from flows.pipeline import changed_settings, open_workspace, resolved_config
 from storage.errors import LabelscapeError
@@ -33,12 +33,12 @@ def untracked_runs(log: RunLog) -> list[LoggedRun]:
     return [run for run in reversed(log.entries()) if run.problem and not run.tracked]
 
 
-def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> Synced:
-    """Track one run from the store alone; neither its source nor Prefect is needed.
+def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporter) -> Synced:
+    """Track one run from the store that is used `here`; neither its source nor Prefect is needed.
 
     `uri` replaces the address of its configuration, which is kept without passwords.
     """
-    config = RunConfig.model_validate({**run.config, "home": home})
+    config = repeat_config(run, here)
     if uri:
         config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
     workspace = open_workspace(config, reporter)
@@ -49,7 +49,7 @@ def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> 
     except LabelscapeError as error:
         return Synced(run, problem=str(error))
     place = redact(tracked.uri)
-    RunLog(workspace.store.root).update(
+    RunLog.of(workspace.store).update(
         replace(
             run,
             stages={**run.stages, "tracking": ref},

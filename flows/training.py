@@ -11,10 +11,10 @@ from flows.pipeline import Products, open_workspace, resolved_config, walk
 from flows.stages import Span
 from flows.terminal import current_reporter
 from storage.artifacts import SetAside
-from storage.errors import ArtifactDamaged, StoreError, TrackingError
+from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable, TrackingError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
-from storage.store import Outcome
+from storage.store import Outcome, Store
 from storage.tracking_engine import redact
 from tasks.report import write_report
 from tasks.runs import load_last_run, remember_run
@@ -54,6 +54,7 @@ class RunResult:
     stages: list[StageRecord]
     report: Path | None
     home: Path
+    store: Store
     untracked: str | None
     run_id: str
     damaged: tuple[SetAside, ...] = ()
@@ -120,7 +121,7 @@ def run_training(
             products = _walk_repairing(config, workspace, runner, dict(tags or {}))
         except BaseException:
             # Of two errors the first is the one to show.
-            with suppress(StoreError):
+            with suppress(StoreError, StoreUnreachable):
                 _remember(config, workspace, runner)
             raise
         _remember(config, workspace, runner)
@@ -131,6 +132,7 @@ def run_training(
         list(runner.records.values()),
         page,
         workspace.home,
+        workspace.store,
         runner.untracked,
         run.id,
         tuple(workspace.store.set_aside),
@@ -154,7 +156,7 @@ def _log(
     config: RunConfig, workspace: Workspace, runner: StageRunner, products: Products, seconds: float
 ) -> LoggedRun:
     tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return RunLog(workspace.store.root).add(
+    return RunLog.of(workspace.store).add(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
@@ -173,7 +175,16 @@ def _walk_repairing(
 ) -> Products:
     for _ in range(_MAX_REPAIRS):
         try:
-            return walk(config, workspace, runner, tags)
+            products = walk(config, workspace, runner, tags)
+            _fetch_results(workspace, products)
+            return products
         except ArtifactDamaged as damage:
             workspace.reporter.say(f"{damage} Computing it again.")
     return walk(config, workspace, runner, tags)
+
+
+def _fetch_results(workspace: Workspace, products: Products) -> None:
+    """Have at hand, verified, what is shown at the end: stages taken as they are may not have read it."""
+    for ref in (products.manifest, products.features, *products.scores.values(), products.report):
+        if ref is not None:
+            workspace.store.fetch(ref)

@@ -5,9 +5,10 @@ import json
 from dataclasses import replace
 
 from flows.commands.options import read_config, read_default_config
-from flows.config import RunConfig, find_home
+from flows.config import RunConfig, find_home, repeat_config
 from flows.engine import prepare_engine, starts_server
 from flows.stages import Span, check_stages
+from flows.stores import open_store
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from flows.training import RunResult, run_training
 from storage.errors import ServiceDown
@@ -18,10 +19,11 @@ def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
     if options.as_run is None:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
-    home = find_home(read_default_config(options))
-    earlier = RunLog(home / "store").find(options.as_run)
-    config = RunConfig.model_validate({**earlier.config, "home": str(home)})
-    return _execute(config, options, Span(options.refresh, options.since, options.until), earlier)
+    here = read_default_config(options)
+    earlier = RunLog.of(open_store(here)).find(options.as_run)
+    return _execute(
+        repeat_config(earlier, here), options, Span(options.refresh, options.since, options.until), earlier
+    )
 
 
 def stage(options: argparse.Namespace) -> int:

@@ -4,8 +4,8 @@ import argparse
 import json
 
 from flows.commands.options import read_default_config
-from flows.config import find_home
 from flows.engine import prepare_libraries
+from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
 from storage.run_log import RunLog
 
@@ -16,11 +16,10 @@ def sync(options: argparse.Namespace) -> int:
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
-    home = find_home(config)
     uri = options.uri or config.tracking.uri
     done = [
-        sync_run(run, str(home), uri, TerminalReporter(quiet=options.json))
-        for run in untracked_runs(RunLog(home / "store"))
+        sync_run(run, config, uri, TerminalReporter(quiet=options.json))
+        for run in untracked_runs(RunLog.of(open_store(config)))
     ]
     failed = [one for one in done if one.problem]
     if options.json:
