@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -37,7 +38,9 @@ from storage.store import Store, as_ref
 GRACE = timedelta(hours=1)
 _POINTERS = "pointers"
 _DATA = ".parquet"
-_MANIFEST = ".json"
+_MANIFEST = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/(?P<key>[0-9a-f]{64})\.json")
+_OBJECT = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/[0-9a-f]{64}-[0-9a-f]{64}\.parquet")
+_BEING_PUT = re.compile(rf"\w+/.+\.[0-9a-f]{{32}}\{TEMPORARY}")
 _FLIPPED = "its data do not match the digest in its manifest"
 
 
@@ -65,6 +68,8 @@ class SharedStore(Store):
         self._remote = remote
         self._grace = grace
         self._lease: leases.Lease | None = None
+        # Manifests by name and digest: that of given data is always the same.
+        self._seen: dict[tuple[str, str], tuple[bytes, dict[str, Any]]] = {}
 
     @property
     def place(self) -> str:
@@ -158,14 +163,13 @@ class SharedStore(Store):
         return {place.name for place in self._places(stored) if self._name(place.manifest) in young}
 
     def discard(self, stage: str, key: str) -> bool:
-        """Remove an artefact, here and at the address; True."""
+        """Remove an artefact; True. `sweep` drops the local copy."""
         self._check_alone()
         place = self._layout.place(stage, key)
         content = read_manifest(place.name, self._remote.read(self._name(place.manifest))).content
         self._remote.remove(self._name(place.manifest))  # never a manifest whose data are gone
         if content:
             self._remote.remove(self._data_name(place, content["digest"]))
-        self._cache.discard(stage, key)
         return True
 
     @contextmanager
@@ -231,16 +235,20 @@ class SharedStore(Store):
     def _places(self, stored: Mapping[str, Stored]) -> Iterator[Place]:
         """Artefacts that have a manifest, among the objects of a listing."""
         for name in sorted(stored):
-            stage, _, rest = name.partition("/")
-            if stage not in RESERVED_FOLDERS and rest.count("/") == 1 and name.endswith(_MANIFEST):
-                yield self._layout.place(stage, PurePosixPath(name).stem)
+            if (found := _MANIFEST.fullmatch(name)) and found["stage"] not in RESERVED_FOLDERS:
+                yield self._layout.place(found["stage"], found["key"])
 
     def _look(self, place: Place, full: bool) -> Look:
         """What the address says of an artefact; `full` reads all of its data there."""
         look = read_manifest(place.name, self._remote.read(self._name(place.manifest)))
-        if look.content is None or (not full and self._cache.has(as_ref(look.content))):
-            return look
-        name, digest = self._data_name(place, look.content["digest"]), look.content["digest"]
+        if look.content and (full or not self._cache.has(as_ref(look.content))):
+            look = self._look_at_data(place, look, look.content["digest"], full)
+        if look.raw and look.content:
+            self._seen[place.name, look.content["digest"]] = look.raw, look.content
+        return look
+
+    def _look_at_data(self, place: Place, look: Look, digest: str, full: bool) -> Look:
+        name = self._data_name(place, digest)
         found = self._remote.look(name)
         look = check_size(look, found.size if found else None)
         if full and look.content and self._remote.digest(name) != digest:
@@ -248,11 +256,7 @@ class SharedStore(Store):
         return look
 
     def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
-        if digest is not None:
-            local = read_manifest(place.name, disk.read_if_there(place.manifest))
-            if local.raw and local.content and local.content["digest"] == digest:
-                return local.raw, local.content
-        return super()._manifest(place, digest)
+        return self._seen.get((place.name, digest or "")) or super()._manifest(place, digest)
 
     @contextmanager
     def _opened(self, ref: ArtifactRef) -> Iterator[tuple[Any, dict[str, str]]]:
@@ -294,6 +298,7 @@ class SharedStore(Store):
             self._remote.write(self._name(place.manifest), raw)
 
     def _set_aside(self, place: Place, look: Look) -> bool:
+        self._seen = {known: found for known, found in self._seen.items() if known[0] != place.name}
         manifest = self._name(place.manifest)
         if self._remote.read(manifest) != look.raw:
             return False  # somebody has put a good one in its place since
@@ -322,6 +327,7 @@ def _payload(raw: bytes | None) -> dict[str, Any] | None:
 
 
 def _is_leftover(name: str, named: Container[str]) -> bool:
-    """Whether an object is one that was being put, or data that no manifest names."""
-    orphan = name.endswith(_DATA) and name not in named and name.partition("/")[0] not in RESERVED_FOLDERS
-    return orphan or name.endswith(TEMPORARY)
+    """Whether an object is one that was being put, or data that no manifest names; never a foreign one."""
+    found = _OBJECT.fullmatch(name)
+    orphan = found and found["stage"] not in RESERVED_FOLDERS and name not in named
+    return bool(orphan or _BEING_PUT.fullmatch(name))
