@@ -157,7 +157,7 @@ def test_damage_is_found_set_aside_and_computed_anew(
     store = machine("b")
     found = store.find(recipe(), verify=True)
     if found is not None:
-        with pytest.raises(ArtifactDamaged, match="does not match|do not match"):
+        with pytest.raises(ArtifactDamaged, match="do not match"):
             store.read(found)
     assert store.find(recipe()) is None
     gone = ending == ".json" and how == "remove"
@@ -330,9 +330,9 @@ class TestUpkeep:
 
 class TestLeases:
     def test_nothing_is_removed_while_another_machine_runs(self, machine: Open) -> None:
-        with machine("a").in_use(), machine("b").in_use():
-            with pytest.raises(StoreError, match=r"2 run\(s\) are using"), machine("c").alone():
-                raise AssertionError("let in")
+        refused = pytest.raises(StoreError, match=r"2 run\(s\) are using")
+        with machine("a").in_use(), machine("b").in_use(), refused, machine("c").alone():
+            raise AssertionError("let in")
         with machine("c").alone():
             pass
 
