@@ -185,6 +185,12 @@ def _walk_repairing(
 
 def _fetch_results(workspace: Workspace, products: Products) -> None:
     """Have at hand, verified, what is shown at the end: stages taken as they are may not have read it."""
+    damage = None
     for ref in (products.manifest, products.features, *products.scores.values(), products.report):
-        if ref is not None:
-            workspace.store.fetch(ref)
+        try:
+            if ref is not None:
+                workspace.store.fetch(ref)
+        except ArtifactDamaged as error:
+            damage = error  # all are looked at, so that one more walk mends them together
+    if damage is not None:
+        raise damage

@@ -28,6 +28,7 @@ RENEW_SECONDS = 60.0
 WAIT_SECONDS = 60.0
 _LOOK_SECONDS = 1.0
 _JOIN_SECONDS = 10.0
+_LOST = "lost touch with the store, so that others may use it otherwise; nothing more is removed. Try again."
 
 
 class Lease:
@@ -79,6 +80,8 @@ class Lease:
     def _ages(self) -> list[tuple[str, timedelta]]:
         self.renew()
         known = self._remote.listing(FOLDER)
+        if self._name not in known:
+            raise StoreError(_LOST)
         now = known[self._name].modified
         return [(name, now - one.modified) for name, one in known.items() if name != self._name]
 
@@ -86,9 +89,7 @@ class Lease:
         """StoreError where it may have lapsed unseen, as after a computer slept."""
         # Wall-clock time, which goes on while a computer sleeps.
         if time.time() - self._renewed > LIFETIME.total_seconds() / 2:
-            raise StoreError(
-                "lost touch with the store while tidying it up; nothing more is removed. Try again."
-            )
+            raise StoreError(_LOST)
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):

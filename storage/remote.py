@@ -119,7 +119,8 @@ class Remote:
             return {
                 path.removeprefix(f"{self._root}/"): _stored(info)
                 for path, info in found.items()
-                if path.startswith(f"{self._root}/")
+                # An empty folder that is being filled may be listed as itself.
+                if path.startswith(f"{self._root}/") and info["type"] == "file"
             }
 
         return self._ask_for(find, folder) or {}

@@ -135,7 +135,10 @@ class SharedStore(Store):
         begun = time.perf_counter()
         if not force and (ref := self.find(recipe, verify=True)):
             return Outcome(ref, True, time.perf_counter() - begun)
-        outcome = self._cache.compute(recipe, produce, force, on_wait)
+        # A copy that never arrived is put as it is; one with links is put together again, which puts those.
+        copy = None if force else self._cache.find(recipe)
+        linked = copy is not None and bool(self._cache.details(copy)["links"])
+        outcome = self._cache.compute(recipe, produce, force or linked, on_wait)
         if not (outcome.cached and self.has(outcome.ref)):
             self._publish(outcome.ref)
         return outcome

@@ -79,11 +79,12 @@ class S3Server:
 
 @contextmanager
 def s3_server(folder: Path, **settings: str) -> Iterator[S3Server]:
-    """A running server with one empty bucket."""
+    """A running server with one empty bucket, or with settings of its own and none."""
     server = S3Server(folder, settings=settings)
     server.start()
     try:
-        server.files().mkdir(BUCKET)
+        if not settings:
+            server.files().mkdir(BUCKET)
         yield server
     finally:
         server.stop()

@@ -156,7 +156,8 @@ class TestFromAnotherMachine:
         traced = ask("lineage", first["run"])
         assert traced["run"]["id"] == first["run"]
         assert traced["results"][0]["inputs"]
-        assert not list(home.rglob("*.parquet"))
+        fetched = {path.parent.parent.name for path in home.rglob("*.parquet")}
+        assert fetched & {"affinity", "features_part", "embedding", "evaluation"} == set()
         repeated = ask("run", "--as", first["run"])
         assert repeated["repeats"] == {"run": first["run"], "differ": []}
         assert set(states(repeated).values()) == {"fresh"}
@@ -269,9 +270,9 @@ class TestDamage:
         aside = {Path(name).name for name in objects(server) if "/damaged/" in name}
         assert {f"{one['artifact'].partition('/')[2]}.json" for one in second["damaged"]} <= aside
         checked = labelscape(tmp_path / "third", server.port, "store", "verify", "--json")
-        left = json.loads(checked.stdout)["damaged"]
-        # What no stage had to read is found by `store verify` alone.
-        assert len(left) + len(second["damaged"]) == len(damaged)
+        left = {one["name"].partition("/")[0] for one in json.loads(checked.stdout)["damaged"]}
+        # A flipped bit in what no stage had to read is found by `store verify` alone.
+        assert (left >= {"affinity", "correlation"}) == (how == "flipped")
         assert checked.returncode == (1 if left else 0)
         third = succeed(tmp_path / "third", server.port, "run", "wine", *QUICK)
         assert digests(third) == undisturbed
@@ -329,7 +330,7 @@ class TestOutages:
         with s3_server(tmp_path) as server:
             again = succeed(home, server.port, "run", "wine", *QUICK)
             assert digests(again) == undisturbed
-            assert {states(again)[stage] for stage in ("ingest", "features")} == {"fresh"}
+            assert states(again)["ingest"] == "fresh"
             assert_whole(server)
 
     def test_the_line_is_cut_in_the_middle_of_an_object(
@@ -355,7 +356,7 @@ class TestOutages:
             assert "Make the bucket or folder, or correct store.uri" in done.stderr
 
     def test_no_credentials_and_wrong_ones(self, tmp_path: Path) -> None:
-        with s3_server(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="1") as server:
+        with s3_server(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="0") as server:
             wrong = labelscape(tmp_path / "home", server.port, "run", "wine", *SHORT)
             self.resumes(wrong, "refuses these credentials", "AWS_ACCESS_KEY_ID or a profile")
             none = labelscape(
