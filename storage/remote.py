@@ -173,8 +173,8 @@ class Remote:
             what = f"the store {place} is not there ({text}). Make the bucket or folder, or correct store.uri"
         elif isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
             what = (
-                f"the store {place} refuses these credentials ({text}). Give ones that may read, write and "
-                "list there, in the way of that store (S3: AWS_ACCESS_KEY_ID or a profile)"
+                f"the store {place} gives no permission ({text}). Use credentials that may read, write and "
+                "list there, given in the way of that store (S3: AWS_ACCESS_KEY_ID or a profile)"
             )
         else:
             what = (

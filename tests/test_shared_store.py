@@ -432,5 +432,5 @@ def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     place = tmp_path / "closed"
     place.mkdir(mode=0o500)
     store = SharedStore(tmp_path / "a", Remote(f"file://{place}/store"))
-    with pytest.raises(StoreUnreachable, match="refuses these credentials"):
+    with pytest.raises(StoreUnreachable, match="gives no permission"):
         store.compute(recipe(), artifact)

@@ -358,7 +358,7 @@ class TestOutages:
     def test_no_credentials_and_wrong_ones(self, tmp_path: Path) -> None:
         with s3_server(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="0") as server:
             wrong = labelscape(tmp_path / "home", server.port, "run", "wine", *SHORT)
-            self.resumes(wrong, "refuses these credentials", "AWS_ACCESS_KEY_ID or a profile")
+            self.resumes(wrong, "gives no permission", "AWS_ACCESS_KEY_ID or a profile")
             none = labelscape(
                 tmp_path / "home",
                 server.port,
@@ -366,7 +366,7 @@ class TestOutages:
                 AWS_ACCESS_KEY_ID="",
                 AWS_SECRET_ACCESS_KEY="",
             )
-            self.resumes(none, "refuses these credentials", "Unable to locate credentials")
+            self.resumes(none, "gives no permission", "Unable to locate credentials")
 
 
 def test_credentials_are_kept_nowhere(server: S3Server, tmp_path: Path) -> None:
