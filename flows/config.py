@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator
 
 from storage.errors import ConfigError
+from storage.run_log import LoggedRun
 from tasks.settings import (
     AffinitySettings,
     AnnotationSettings,
@@ -19,6 +20,7 @@ from tasks.settings import (
     ReportSettings,
     Settings,
     SourceSettings,
+    StoreSettings,
     TrackingSettings,
 )
 
@@ -29,6 +31,7 @@ class RunConfig(Settings):
     name: str | None = Field(None, description="name of the run; default: the source's name")
     home: str | None = Field(None, description="folder of store, database and reports")
     workers: int = Field(0, ge=0, description="threads inside a stage; 0: one a core")
+    store: StoreSettings = StoreSettings()
     source: SourceSettings = SourceSettings()
     features: FeatureSettings = FeatureSettings()
     affinity: AffinitySettings = AffinitySettings()
@@ -52,6 +55,11 @@ class RunConfig(Settings):
 def find_home(config: RunConfig) -> Path:
     """Folder that keeps everything: the configuration's, else LABELSCAPE_HOME, else `.labelscape`."""
     return Path(config.home or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+
+
+def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
+    """The configuration of an earlier run, with home and store as they are here."""
+    return RunConfig.model_validate({**run.config, "home": str(find_home(here)), "store": here.store})
 
 
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:

@@ -7,10 +7,10 @@ from pathlib import Path
 from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
 from flows.method_choice import check_methods, chosen_methods, compared_methods, method_params
+from flows.stores import open_store
 from storage.errors import ConfigError, TrackingError
 from storage.fingerprint import keep_notes
 from storage.keys import ArtifactRef
-from storage.store import Store
 from storage.tracking_engine import redact
 from storage.tracking_models import flatten_params
 from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
@@ -42,7 +42,7 @@ def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The home folder of a configuration, made if it is not there."""
     home = find_home(config)
     keep_notes(home / "cache" / "code.json")
-    return Workspace(home=home, store=Store(home / "store"), workers=config.workers, reporter=reporter)
+    return Workspace(home=home, store=open_store(config), workers=config.workers, reporter=reporter)
 
 
 def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
@@ -96,6 +96,7 @@ def check_config(config: RunConfig) -> None:
     check_places(config)
     for name, params in config.embedding.params.items():
         get_method(name).build(**params)
+    open_store(config).check()
 
 
 def check_places(config: RunConfig) -> None:
@@ -121,7 +122,7 @@ def run_name(config: RunConfig, source_name: str) -> str:
 def resolved_config(config: RunConfig) -> dict[str, object]:
     """The configuration without passwords and without what differs between machines and changes no result."""
     known = config.model_dump(
-        mode="json", exclude={"home": True, "workers": True, "source": {"paranoid": True}}
+        mode="json", exclude={"home": True, "workers": True, "store": True, "source": {"paranoid": True}}
     )
     if config.tracking.uri:
         known["tracking"]["uri"] = redact(config.tracking.uri)

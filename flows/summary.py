@@ -7,7 +7,6 @@ from flows.config import RunConfig
 from flows.training import RunResult
 from storage.run_log import LoggedRun
 from storage.schemas import Score, unpack_manifest
-from storage.store import Store
 from tasks.evaluation import load_scores
 from tasks.features import load_skipped
 from tasks.ranking import group_scores, judge
@@ -18,13 +17,12 @@ from tasks.tracking import load_tracked
 
 def load_all_scores(result: RunResult) -> list[Score]:
     """Every score of a run."""
-    store = Store(result.home / "store")
-    return [row for ref in result.products.scores.values() if ref for row in load_scores(store, ref)]
+    return [row for ref in result.products.scores.values() if ref for row in load_scores(result.store, ref)]
 
 
 def load_oddities(result: RunResult) -> tuple[list[NoteRow], dict[str, str]]:
     """What ingest noted, and which items could not be read, with the reason."""
-    store, products = Store(result.home / "store"), result.products
+    store, products = result.store, result.products
     notes = unpack_manifest(store.read(products.manifest)).notes if products.manifest else []
     return list(notes), load_skipped(store, products.features) if products.features else {}
 
@@ -36,7 +34,7 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
     """
     tracked = None
     if result.products.tracked is not None:
-        tracked = load_tracked(Store(result.home / "store"), result.products.tracked)
+        tracked = load_tracked(result.store, result.products.tracked)
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,

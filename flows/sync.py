@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flows.config import RunConfig
+from flows.config import RunConfig, find_home, repeat_config
 from flows.engine import prepare_engine
 from flows.method_choice import method_params
 from flows.pipeline import changed_settings, open_workspace, resolved_config
@@ -39,10 +39,10 @@ def unrecorded_runs(log: RunLog) -> list[LoggedRun]:
     return [run for run in reversed(log.entries()) if run.unrecorded]
 
 
-def record_run(run: LoggedRun, log: RunLog, verbose: bool = False) -> Synced:
+def record_run(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = False) -> Synced:
     """Tell Prefect of one run."""
     try:
-        prepare_engine(log.store_root.parent, verbose)
+        prepare_engine(find_home(here), verbose)
         from flows.train import record_later
 
         flow_run = record_later(run)
@@ -54,12 +54,12 @@ def record_run(run: LoggedRun, log: RunLog, verbose: bool = False) -> Synced:
     return Synced(run, flow_run, "Prefect")
 
 
-def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> Synced:
-    """Track one run from the store alone; neither its source nor Prefect is needed.
+def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporter) -> Synced:
+    """Track one run from the store that is used `here`; neither its source nor Prefect is needed.
 
     `uri` replaces the address of its configuration, which is kept without passwords.
     """
-    config = RunConfig.model_validate({**run.config, "home": home})
+    config = repeat_config(run, here)
     if uri:
         config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
     workspace = open_workspace(config, reporter)
@@ -70,7 +70,7 @@ def sync_run(run: LoggedRun, home: str, uri: str | None, reporter: Reporter) -> 
     except LabelscapeError as error:
         return Synced(run, problem=str(error))
     place = redact(tracked.uri)
-    RunLog(workspace.store.root).update(
+    RunLog.of(workspace.store).update(
         replace(
             run,
             stages={**run.stages, "tracking": ref},

@@ -12,11 +12,11 @@ from flows.pipeline import Products, open_workspace, resolved_config, walk
 from flows.stages import Span
 from flows.terminal import current_reporter
 from storage.artifacts import SetAside
-from storage.errors import ArtifactDamaged, StoreError, TrackingError
+from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable, TrackingError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.schemas import unpack_manifest
-from storage.store import Outcome
+from storage.store import Outcome, Store
 from storage.tracking_engine import redact
 from tasks.changes import changes_since
 from tasks.report import Circumstances, write_report
@@ -59,6 +59,7 @@ class RunResult:
     stages: list[StageRecord]
     report: Path | None
     home: Path
+    store: Store
     untracked: str | None
     run_id: str
     damaged: tuple[SetAside, ...] = ()
@@ -127,7 +128,7 @@ def run_training(
             products = _walk_repairing(config, workspace, runner, dict(tags or {}))
         except BaseException:
             # Of two errors the first is the one to show.
-            with suppress(StoreError):
+            with suppress(StoreError, StoreUnreachable):
                 _remember(config, workspace, runner)
             raise
         _remember(config, workspace, runner)
@@ -140,6 +141,7 @@ def run_training(
         list(runner.records.values()),
         page,
         workspace.home,
+        workspace.store,
         runner.untracked,
         run.id,
         tuple(workspace.store.set_aside),
@@ -178,7 +180,7 @@ def _log(
     seconds: float,
 ) -> LoggedRun:
     tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return RunLog(workspace.store.root).add(
+    return RunLog.of(workspace.store).add(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
@@ -199,7 +201,22 @@ def _walk_repairing(
 ) -> Products:
     for _ in range(_MAX_REPAIRS):
         try:
-            return walk(config, workspace, runner, tags)
+            products = walk(config, workspace, runner, tags)
+            _fetch_results(workspace, products)
+            return products
         except ArtifactDamaged as damage:
             workspace.reporter.say(f"{damage} Computing it again.")
     return walk(config, workspace, runner, tags)
+
+
+def _fetch_results(workspace: Workspace, products: Products) -> None:
+    """Have at hand, verified, what is shown at the end: stages taken as they are may not have read it."""
+    damage = None
+    for ref in (products.manifest, products.features, *products.scores.values(), products.report):
+        try:
+            if ref is not None:
+                workspace.store.fetch(ref)
+        except ArtifactDamaged as error:
+            damage = error  # all are looked at, so that one more walk mends them together
+    if damage is not None:
+        raise damage

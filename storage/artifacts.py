@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata as distributions
 from typing import TYPE_CHECKING, Any
 
-from storage.keys import ArtifactRef
+from storage.keys import ArtifactRef, Recipe
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_SHORT = 1000
+_NAMED_VERSIONS = ("labelscape", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -69,3 +78,28 @@ class SetAside:
     def to_json(self) -> dict[str, str]:
         """As a plain dictionary, as runs keep it."""
         return {"artifact": self.name, "reason": self.reason}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in _NAMED_VERSIONS:
+        with suppress(distributions.PackageNotFoundError):
+            found[name] = distributions.version(name)
+    return found
+
+
+def describe(recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact: Artifact) -> dict[str, Any]:
+    """What the manifest of an artefact says."""
+    return ref.to_json() | {
+        "bytes": size,
+        # Short entries again, so that a plan can be made without opening the data.
+        "metadata": {name: text for name, text in artifact.metadata.items() if len(text) <= _SHORT},
+        "links": [f"{link.stage}/{link.key}" for link in artifact.links],
+        "link_digests": [link.digest for link in artifact.links],
+        "history": dict(artifact.history),
+        "recipe": recipe.ingredients(),
+        "seconds": round(time.perf_counter() - begun, 6),
+        "created": datetime.now(UTC).isoformat(),
+        "versions": _versions(),
+    }

@@ -25,6 +25,10 @@ class ArtifactDamaged(StoreError):
     """An artefact whose bytes do not match its digest; it has been set aside."""
 
 
+class StoreUnreachable(LabelscapeError):
+    """A shared store that does not answer or refuses; whether an artefact is there cannot be said."""
+
+
 class TrackingError(LabelscapeError):
     """The tracking server or database cannot be reached or refuses."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from storage.errors import StoreError
 
-RESERVED_FOLDERS = frozenset({"locks", "damaged", "pointers", "runs"})
+RESERVED_FOLDERS = frozenset({"locks", "leases", "damaged", "pointers", "runs"})
 _STAGE = re.compile(r"[a-z][a-z0-9_]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

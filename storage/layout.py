@@ -37,31 +37,45 @@ class Look:
     problem: str | None = None
 
 
-def _complaint(place: Place, content: dict[str, Any]) -> str | None:
+def _complaint(name: str, content: dict[str, Any]) -> str | None:
     if missing := _FIELDS - set(content):
         return f"its manifest lacks {', '.join(sorted(missing))}"
-    if f"{content['stage']}/{content['key']}" != place.name:
+    if f"{content['stage']}/{content['key']}" != name:
         return f"its manifest is that of {content['stage']}/{content['key']}"
-    with store_errors(place.data):
-        try:
-            size = place.data.stat().st_size
-        except FileNotFoundError:
-            return "its data file is gone"
-    return None if size == content["bytes"] else f"its data file has {size} bytes, not {content['bytes']}"
+    return None
 
 
-def look_at(place: Place) -> Look:
-    """Read an artefact's manifest and check it, and the size of the data, without reading the data."""
-    raw = read_if_there(place.manifest)
+def read_manifest(name: str, raw: bytes | None) -> Look:
+    """What the manifest of an artefact says, before a look at its data."""
     if raw is None:
         return Look()
     try:
         content = unseal(raw)
     except ValueError as error:
         return Look(raw, problem=f"its manifest cannot be trusted: {error}")
-    if problem := _complaint(place, content):
-        return Look(raw, problem=problem)
-    return Look(raw, content)
+    problem = _complaint(name, content)
+    return Look(raw, problem=problem) if problem else Look(raw, content)
+
+
+def check_size(look: Look, size: int | None) -> Look:
+    """The same, or the problem that the data are gone (None) or of another size."""
+    if look.content is None or size == look.content["bytes"]:
+        return look
+    if size is None:
+        return Look(look.raw, problem="its data file is gone")
+    return Look(look.raw, problem=f"its data file has {size} bytes, not {look.content['bytes']}")
+
+
+def look_at(place: Place) -> Look:
+    """Read an artefact's manifest and check it, and the size of the data, without reading the data."""
+    look = read_manifest(place.name, read_if_there(place.manifest))
+    if look.content is None:
+        return look
+    with store_errors(place.data):
+        try:
+            return check_size(look, place.data.stat().st_size)
+        except FileNotFoundError:
+            return check_size(look, None)
 
 
 @dataclass(frozen=True, slots=True)

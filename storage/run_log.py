@@ -7,17 +7,21 @@ one, so that a schedule does not crowd out the history.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
 
 from storage import disk
 from storage.errors import StoreError
 from storage.keys import ArtifactRef, canonical_json
-from storage.locks import hold_lock, try_lock
+from storage.shelves import FolderShelf, Shelf
 
+if TYPE_CHECKING:
+    from storage.store import Store
+
+FOLDER = "runs"
 _ID_LENGTH = 12
 _LEAST_PREFIX = 4
 _TRACKING = "tracking"
@@ -88,23 +92,26 @@ class LoggedRun:
 
 
 class RunLog:
-    """The runs under the folder of a store, one sealed JSON file each.
+    """The runs of a store, one sealed JSON file each.
 
     Parameters
     ----------
-    root : Path
-        The folder of the store.
+    place : Path or Shelf
+        The folder of a local store, or a shelf of any store, see `of`.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.store_root = Path(root)
-        self._folder = Path(root) / "runs"
-        self._locks = Path(root) / "locks"
+    def __init__(self, place: Path | Shelf) -> None:
+        self._shelf = FolderShelf(place, FOLDER) if isinstance(place, Path) else place
+
+    @classmethod
+    def of(cls, store: Store) -> RunLog:
+        """The runs of a store, wherever it lies."""
+        return cls(store.shelf(FOLDER))
 
     def add(self, run: LoggedRun) -> LoggedRun:
         """Keep a run; one that was seen before keeps its first date, its pin and what happened in it."""
-        with hold_lock(self._lock(run.id)):
-            known = self._read(self._file(run.id))
+        with self._shelf.hold(run.id):
+            known = self._read(run.id)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
             if known:
@@ -121,47 +128,38 @@ class RunLog:
 
     def update(self, run: LoggedRun) -> None:
         """Replace what is known of a run; its dates and its pin stay as they are."""
-        with hold_lock(self._lock(run.id)):
-            known = self._read(self._file(run.id)) or run
+        with self._shelf.hold(run.id):
+            known = self._read(run.id) or run
             kept = replace(run, created=known.created, repeated=known.repeated, pinned=known.pinned)
             self._write(kept)
 
     def pin(self, run: LoggedRun, pinned: bool = True) -> None:
         """Keep a run whatever its age, or no longer."""
-        with hold_lock(self._lock(run.id)):
-            self._write(replace(self._read(self._file(run.id)) or run, pinned=pinned))
+        with self._shelf.hold(run.id):
+            self._write(replace(self._read(run.id) or run, pinned=pinned))
 
     def remove(self, run: LoggedRun) -> None:
         """Forget a run; its artefacts stay."""
-        with hold_lock(self._lock(run.id)), disk.store_errors(self._folder):
-            self._file(run.id).unlink(missing_ok=True)
+        with self._shelf.hold(run.id):
+            self._shelf.remove(run.id)
 
-    def sweep(self) -> list[Path]:
+    def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left half-written; gives what was removed."""
-        removed = []
-        for path in sorted(self._folder.glob(f"*.json{disk.TEMPORARY}")):
-            with try_lock(self._lock(path.name.partition(".")[0])) as mine, disk.store_errors(path):
-                if mine:
-                    path.unlink(missing_ok=True)
-                    removed.append(path)
-        return removed
+        return self._shelf.sweep()
 
     def verify(self) -> Iterator[tuple[str, str]]:
         """Records that are damaged, and why; each is set aside."""
-        for file in sorted(self._folder.glob("*.json")):
-            raw = disk.read_if_there(file)
+        for name, raw in self._shelf.read_all().items():
             try:
-                LoggedRun.from_json(disk.unseal(raw or b""))
+                LoggedRun.from_json(disk.unseal(raw))
             except (ValueError, KeyError, TypeError) as error:
-                with hold_lock(self._lock(file.stem)), disk.store_errors(file):
-                    aside = self._folder.parent / "damaged" / "runs"
-                    disk.make_folder(aside)
-                    file.replace(aside / file.name)
-                yield f"runs/{file.stem}", f"its record cannot be trusted: {error}"
+                with self._shelf.hold(name):
+                    self._shelf.set_aside(name)
+                yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
 
     def entries(self) -> list[LoggedRun]:
         """Every run that can be read, newest first."""
-        found = [run for file in sorted(self._folder.glob("*.json")) if (run := self._read(file))]
+        found = [run for raw in self._shelf.read_all().values() if (run := _parse(raw))]
         return sorted(found, key=lambda run: (run.repeated, run.id), reverse=True)
 
     def find(self, name: str) -> LoggedRun:
@@ -171,7 +169,7 @@ class RunLog:
         if len(name) < _LEAST_PREFIX or not near:
             known = ", ".join(run.id for run in runs[:5]) or "none yet"
             raise StoreError(
-                f"no run {name!r} in {self._folder}; give {_LEAST_PREFIX} or more of its first letters. "
+                f"no run {name!r} in {self._shelf.place}; give {_LEAST_PREFIX} or more of its first letters. "
                 f"Newest runs: {known}."
             )
         if len(near) > 1:
@@ -180,23 +178,18 @@ class RunLog:
             )
         return near[0]
 
-    def _read(self, file: Path) -> LoggedRun | None:
-        raw = disk.read_if_there(file)
-        try:
-            return LoggedRun.from_json(disk.unseal(raw)) if raw else None
-        except (ValueError, KeyError, TypeError):
-            return None
+    def _read(self, run_id: str) -> LoggedRun | None:
+        return _parse(self._shelf.read(run_id))
 
     def _write(self, run: LoggedRun) -> None:
-        file = self._file(run.id)
-        with disk.store_errors(file):
-            disk.replace_durably(file, disk.seal(run.to_json()))
+        self._shelf.write(run.id, disk.seal(run.to_json()))
 
-    def _file(self, run_id: str) -> Path:
-        return self._folder / f"{run_id}.json"
 
-    def _lock(self, run_id: str) -> Path:
-        return self._locks / f"run-{run_id}.lock"
+def _parse(raw: bytes | None) -> LoggedRun | None:
+    try:
+        return LoggedRun.from_json(disk.unseal(raw)) if raw else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _ids(run: LoggedRun) -> Iterator[str]:

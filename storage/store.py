@@ -15,63 +15,33 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from functools import cache
-from importlib import metadata as distributions
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from storage import disk
-from storage.artifacts import Artifact, Outcome, SetAside
+from storage.artifacts import Artifact, Outcome, SetAside, describe
 from storage.errors import ArtifactDamaged, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, look_at
 from storage.locks import hold_lock, share_lock, try_lock
+from storage.shelves import FolderShelf, Shelf
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _RECENT_NS = 2 * 10**9
-_SHORT = 1000
-_NAMED_VERSIONS = ("labelscape", "numpy", "scipy", "scikit-learn", "pyarrow")
 
 
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _NAMED_VERSIONS:
-        with suppress(distributions.PackageNotFoundError):
-            found[name] = distributions.version(name)
-    return found
-
-
-def _as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
+def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
+    """The reference of the artefact that a manifest describes."""
     return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})
 
 
 def _flipped(look: Look) -> Look:
     return Look(look.raw, problem="its data do not match the digest in its manifest")
-
-
-def _describe(
-    recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact: Artifact
-) -> dict[str, Any]:
-    return ref.to_json() | {
-        "bytes": size,
-        # Short entries again, so that a plan can be made without opening the data.
-        "metadata": {name: text for name, text in artifact.metadata.items() if len(text) <= _SHORT},
-        "links": [f"{link.stage}/{link.key}" for link in artifact.links],
-        "link_digests": [link.digest for link in artifact.links],
-        "history": dict(artifact.history),
-        "recipe": recipe.ingredients(),
-        "seconds": round(time.perf_counter() - begun, 6),
-        "created": datetime.now(UTC).isoformat(),
-        "versions": _versions(),
-    }
 
 
 def _waiting(stage: str, on_wait: Callable[[str], None] | None) -> Callable[[int | None], None]:
@@ -102,6 +72,18 @@ class Store:
         self.set_aside: list[SetAside] = []
         self._verified: dict[Path, tuple[object, ...]] = {}
 
+    @property
+    def place(self) -> str:
+        """Where it lies, for messages."""
+        return str(self.root)
+
+    def check(self) -> None:
+        """Refuse a place that cannot be used, before any work; a local one is found out when written to."""
+
+    def shelf(self, folder: str) -> Shelf:
+        """A folder of the store for small notes."""
+        return FolderShelf(self.root, folder)
+
     def find(self, recipe: Recipe, verify: bool = False) -> ArtifactRef | None:
         """The artefact of a recipe, or None when it must be computed.
 
@@ -113,18 +95,16 @@ class Store:
             (once a process while the file stays as it is) and sets a damaged artefact aside.
         """
         place = self._layout.place(recipe.stage, recipe.key)
-        look = self._look(place, full=verify)
-        if look.problem and verify:
-            self._set_aside(place, look)
-        return _as_ref(look.content) if look.content else None
+        look = self._checked(place, verify)
+        return as_ref(look.content) if look.content else None
 
     def ref(self, stage: str, key: str) -> ArtifactRef:
         """The reference of an artefact that is there; StoreError when it is not."""
-        return _as_ref(self._manifest(self._layout.place(stage, key))[1])
+        return as_ref(self._manifest(self._layout.place(stage, key))[1])
 
     def has(self, ref: ArtifactRef) -> bool:
         """Whether exactly this artefact is there; its data are not read."""
-        content = look_at(self._layout.place(ref.stage, ref.key)).content
+        content = self._look(self._layout.place(ref.stage, ref.key), full=False).content
         return content is not None and content["digest"] == ref.digest
 
     def details(self, ref: ArtifactRef) -> dict[str, Any]:
@@ -144,9 +124,7 @@ class Store:
         # Earlier versions kept no digests of links: then they have only to be there.
         for link, digest in zip(links, manifest.get("link_digests", [None] * len(links)), strict=True):
             place = self._layout.place(*link.split("/"))
-            look = self._look(place, full=verify)
-            if look.problem and verify:
-                self._set_aside(place, look)
+            look = self._checked(place, verify)
             if look.content is None or digest not in (None, look.content["digest"]):
                 return False
         return True
@@ -178,6 +156,34 @@ class Store:
             for batch in parquet.iter_batches(batch_size=rows):
                 yield batch.replace_schema_metadata(metadata)
 
+    def fetch(self, ref: ArtifactRef) -> None:
+        """Have the data at hand, verified, before they are read; of a local store they are."""
+
+    def adopt(self, raw: bytes, fill: Callable[[Path], None]) -> None:
+        """Take over an artefact that was made elsewhere.
+
+        Parameters
+        ----------
+        raw : bytes
+            Its manifest.
+        fill : callable
+            Writes the data that the manifest describes to a file; what it raises is passed on, and nothing is
+            kept.
+        """
+        ref = as_ref(disk.unseal(raw))
+        place = self._layout.place(ref.stage, ref.key)
+
+        def prepare(data: Path) -> tuple[ArtifactRef, bytes]:
+            fill(data)
+            return ref, raw
+
+        with hold_lock(place.lock):
+            look = look_at(place)
+            if look.problem:
+                self._move_aside(place, look.problem)
+            if look.content is None or look.content["digest"] != ref.digest:
+                self._install(place, prepare, look.content)
+
     def compute(
         self,
         recipe: Recipe,
@@ -208,7 +214,7 @@ class Store:
             if look.problem:
                 self._move_aside(place, look.problem)
             if look.content and not force:
-                return Outcome(_as_ref(look.content), True, time.perf_counter() - started)
+                return Outcome(as_ref(look.content), True, time.perf_counter() - started)
             ref = self._write(recipe, place, produce, look.content)
         return Outcome(ref, False, time.perf_counter() - started)
 
@@ -238,11 +244,15 @@ class Store:
     def verify(self) -> Iterator[tuple[str, str | None]]:
         """Read and hash every artefact: its name, and None or what is wrong; a damaged one is set aside."""
         self._verified.clear()
-        for place in self._layout.artifacts():
+        for place in self._artifacts():
             look = self._look(place, full=True)
             if look.problem:
                 self._set_aside(place, look)
             yield place.name, look.problem
+
+    def recent(self) -> set[str]:
+        """Names of artefacts that must not be removed yet, whoever needs them: here none."""
+        return set()
 
     def discard(self, stage: str, key: str) -> bool:
         """Remove an artefact; False where another process is working on it."""
@@ -268,7 +278,7 @@ class Store:
                 raise StoreError(f"a run is using {self.root}; try again when it has ended.")
             yield
 
-    def sweep(self) -> list[Path]:
+    def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left: temporary files, data without manifest, free lock files.
 
         What a running process works on stays. Returns what was removed.
@@ -281,6 +291,15 @@ class Store:
                     path.unlink(missing_ok=True)
                     removed.append(path)
         return removed
+
+    def _artifacts(self) -> Iterator[Place]:
+        return self._layout.artifacts()
+
+    def _checked(self, place: Place, verify: bool) -> Look:
+        look = self._look(place, full=verify)
+        if look.problem and verify:
+            self._set_aside(place, look)
+        return look
 
     def _look(self, place: Place, full: bool) -> Look:
         look = look_at(place)
@@ -302,14 +321,14 @@ class Store:
         return intact
 
     def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
-        look = look_at(place)
+        look = self._look(place, full=False)
         if look.problem:
             raise self._damaged(place, look)
         if look.content is None or look.raw is None:
-            raise StoreError(f"{place.name} is not in the store {self.root}; run again to compute it.")
+            raise StoreError(f"{place.name} is not in the store {self.place}; run again to compute it.")
         if digest and look.content["digest"] != digest:
             raise StoreError(
-                f"{place.name} in {self.root} was computed again and is now {look.content['digest'][:12]}…, "
+                f"{place.name} in {self.place} was computed again and is now {look.content['digest'][:12]}…, "
                 f"not {digest[:12]}…; run again to use the new one."
             )
         return look.raw, look.content
@@ -334,7 +353,7 @@ class Store:
         if not moved:
             return StoreError(f"{place.name} was replaced while it was read; run again to use the new one.")
         return ArtifactDamaged(
-            f"{place.name} is damaged: {look.problem}. It was moved to {self.root / 'damaged'}; "
+            f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged; "
             "run again to compute it anew."
         )
 
@@ -357,14 +376,28 @@ class Store:
 
         begun = time.perf_counter()
         artifact = produce()
+
+        def prepare(data: Path) -> tuple[ArtifactRef, bytes]:
+            written = tables.write_table(data, artifact)
+            ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
+            return ref, disk.seal(describe(recipe, ref, written.bytes, begun, artifact))
+
+        return self._install(place, prepare, old)
+
+    def _install(
+        self,
+        place: Place,
+        prepare: Callable[[Path], tuple[ArtifactRef, bytes]],
+        old: dict[str, Any] | None,
+    ) -> ArtifactRef:
+        """Put the data that `prepare` writes, and the manifest it gives, where `old` is; under the lock."""
         data, manifest = disk.temporary_path(place.data), disk.temporary_path(place.manifest)
         try:
             with disk.store_errors(place.data):
                 disk.make_folder(place.data.parent)
-            written = tables.write_table(data, artifact)
-            ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
+            ref, raw = prepare(data)
             with disk.store_errors(place.manifest):
-                disk.write_synced(manifest, disk.seal(_describe(recipe, ref, written.bytes, begun, artifact)))
+                disk.write_synced(manifest, raw)
                 # From here on only names change, for which a full disk has room.
                 if old and old["digest"] != ref.digest:
                     place.manifest.unlink()  # never an old manifest beside new data

@@ -12,6 +12,18 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
+class StoreSettings(Settings):
+    """Where artefacts are kept; nothing here changes a result."""
+
+    uri: str | None = Field(
+        None,
+        description="s3://bucket/folder or any fsspec address that others share; default: the home folder",
+    )
+    grace_minutes: float = Field(
+        60.0, ge=0, description="`store gc` leaves what was stored at a shared address more recently"
+    )
+
+
 class SourceSettings(Settings):
     """Where the collection lies and how its labels are read."""
 

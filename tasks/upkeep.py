@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from storage.disk import TEMPORARY
@@ -100,12 +100,14 @@ def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str]
         safe = run.pinned or (run.tracked is not None and run.tracked["run_id"] in named)
         (kept if safe or seen[run.experiment] <= keep else old).append(run)
     roots = [ref for run in kept for ref in run.stages.values()]
-    needed = reach([*roots, *_last_results(store)], manifests)
+    needed = reach([*roots, *_last_results(store)], manifests, store.recent())
     waste = tuple(one for name, one in manifests.items() if name not in needed)
     return Waste(tuple(old), waste)
 
 
-def remove_waste(store: Store, log: RunLog, waste: Waste, home: Path | None = None) -> tuple[int, list[Path]]:
+def remove_waste(
+    store: Store, log: RunLog, waste: Waste, home: Path | None = None
+) -> tuple[int, Sequence[PurePath]]:
     """Remove it; gives the bytes freed and the leftovers of killed processes that went too.
 
     With `home` what they left beside the store goes as well.
@@ -131,10 +133,10 @@ def sweep_home(home: Path) -> list[Path]:
     return found
 
 
-def reach(roots: Iterable[ArtifactRef], manifests: Manifests) -> set[str]:
-    """Names of artefacts and of all that they link to."""
+def reach(roots: Iterable[ArtifactRef], manifests: Manifests, names: Iterable[str] = ()) -> set[str]:
+    """Names of artefacts, given as references or by name, and of all that they link to."""
     found: set[str] = set()
-    pending: Sequence[str] = [f"{ref.stage}/{ref.key}" for ref in roots]
+    pending: Sequence[str] = [*names, *(f"{ref.stage}/{ref.key}" for ref in roots)]
     while pending:
         found.update(pending)
         links = [link for name in pending if name in manifests for link in manifests[name]["links"]]

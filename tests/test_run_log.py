@@ -6,7 +6,9 @@ import pytest
 
 from storage.errors import StoreError
 from storage.keys import ArtifactRef
+from storage.remote import Remote
 from storage.run_log import LoggedRun, RunLog
+from storage.shelves import RemoteShelf
 
 
 def reference(stage, letter):
@@ -24,9 +26,11 @@ def logged(**changes):
     return replace(run, **changes)
 
 
-@pytest.fixture
-def log(tmp_path):
-    return RunLog(tmp_path / "store")
+@pytest.fixture(params=["local", "shared"])
+def log(request, tmp_path):
+    if request.param == "local":
+        return RunLog(tmp_path / "store")
+    return RunLog(RemoteShelf(Remote(f"file://{tmp_path}/store"), "runs"))
 
 
 def test_a_run_comes_back_as_it_was(log):

@@ -5,11 +5,10 @@ import json
 from collections.abc import Iterator
 
 from flows.commands.options import read_default_config
-from flows.config import find_home
+from flows.stores import open_store
 from flows.terminal import show
 from storage.errors import ConfigError, StoreError
 from storage.run_log import LoggedRun, RunLog
-from storage.store import Store
 from tasks.lineage import Genealogy, Node
 
 _SHORT = 12
@@ -17,9 +16,9 @@ _SHORT = 12
 
 def lineage(options: argparse.Namespace) -> int:
     """The tree of a run (default: the newest) or of one artefact."""
-    place = find_home(read_default_config(options)) / "store"
-    run = _find_run(RunLog(place), options.name)
-    family = Genealogy(Store(place), run.stages.values() if run else ())
+    store = open_store(read_default_config(options))
+    run = _find_run(RunLog.of(store), options.name)
+    family = Genealogy(store, run.stages.values() if run else ())
     nodes = family.of_run(run) if run else [family.of_artifact(options.name)]
     if options.json:
         record = {"run": {"id": run.id, **run.to_json()} if run else None}

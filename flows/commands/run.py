@@ -5,24 +5,25 @@ import json
 from dataclasses import replace
 
 from flows.commands.options import read_config, read_default_config
-from flows.config import RunConfig, find_home
+from flows.config import RunConfig, find_home, repeat_config
 from flows.engine import prepare_engine, starts_server
 from flows.stages import Span, check_stages
+from flows.stores import open_store
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from flows.training import RunResult, run_training
 from storage.errors import ServiceDown
 from storage.run_log import LoggedRun, RunLog
-from storage.store import Store
 
 
 def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
     if options.as_run is None:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
-    home = find_home(read_default_config(options))
-    earlier = RunLog(home / "store").find(options.as_run)
-    config = RunConfig.model_validate({**earlier.config, "home": str(home)})
-    return _execute(config, options, Span(options.refresh, options.since, options.until), earlier)
+    here = read_default_config(options)
+    earlier = RunLog.of(open_store(here)).find(options.as_run)
+    return _execute(
+        repeat_config(earlier, here), options, Span(options.refresh, options.since, options.until), earlier
+    )
 
 
 def stage(options: argparse.Namespace) -> int:
@@ -42,7 +43,7 @@ def _execute(
     REPORTER.set(reporter)
     result = _train(config, span, options.verbose)
     if result.unrecorded:
-        log = RunLog(result.home / "store")
+        log = RunLog.of(result.store)
         log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
     from flows.summary import summarise_run, summary_text
 
@@ -58,7 +59,7 @@ def _execute(
 def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
     """In a Prefect flow, or without one where its server does not answer."""
     reporter = current_reporter()
-    with Store(find_home(config) / "store").in_use():
+    with open_store(config).in_use():
         pass  # refused here and now where the store cannot be written, not after a server has started
     try:
         prepare_engine(find_home(config), verbose)

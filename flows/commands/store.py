@@ -8,6 +8,7 @@ from typing import Any
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
+from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
 from storage.errors import ConfigError
 from storage.run_log import LoggedRun, RunLog
@@ -20,10 +21,8 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 def store(options: argparse.Namespace) -> int:
     """Do what was asked with the store of this folder."""
-    place = find_home(read_default_config(options)) / "store"
-    if not place.is_dir():
-        raise ConfigError(f"{place} is not there yet; `labelscape run` makes it, --home names another one.")
-    return _ACTIONS[options.action](options, Store(place), RunLog(place))
+    held = open_store(read_default_config(options), must_exist=True)
+    return _ACTIONS[options.action](options, held, RunLog.of(held))
 
 
 def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
@@ -115,7 +114,7 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         affected = f"; runs that rest on it: {', '.join(one.runs)}" if one.runs else "; no run needs it"
         show(f"damaged  {one.name}: {one.reason}{affected}")
     if damages:
-        show(f"{len(damages)} set aside under {held.root / 'damaged'}; `labelscape run` computes them anew.")
+        show(f"{len(damages)} set aside under {held.place}/damaged; `labelscape run` computes them anew.")
         return 1
     show(f"{total} artefacts read, all whole.")
     return 0
@@ -124,10 +123,11 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
 def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     if options.keep < 0:
         raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
+    home = find_home(read_default_config(options))
     with held.alone():
         waste = upkeep.find_waste(held, log, options.keep, _registered(options))
         freed, leftovers = (
-            (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste, held.root.parent)
+            (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste, home)
         )
     if options.json:
         return _show_json(

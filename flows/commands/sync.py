@@ -5,8 +5,8 @@ import json
 from typing import TYPE_CHECKING
 
 from flows.commands.options import read_default_config
-from flows.config import find_home
 from flows.engine import prepare_libraries
+from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
 from storage.run_log import RunLog
 
@@ -20,11 +20,10 @@ def sync(options: argparse.Namespace) -> int:
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
-    home = find_home(config)
-    uri, log = options.uri or config.tracking.uri, RunLog(home / "store")
+    uri, log = options.uri or config.tracking.uri, RunLog.of(open_store(config))
     reporter = TerminalReporter(quiet=options.json)
-    tracked = [sync_run(run, str(home), uri, reporter) for run in untracked_runs(log)]
-    recorded = [record_run(run, log, options.verbose) for run in unrecorded_runs(log)]
+    tracked = [sync_run(run, config, uri, reporter) for run in untracked_runs(log)]
+    recorded = [record_run(run, config, log, options.verbose) for run in unrecorded_runs(log)]
     if options.json:
         record = {"runs": [_record(one) for one in tracked], "prefect": [_record(one) for one in recorded]}
         show(json.dumps(record, indent=2, ensure_ascii=False))
