@@ -13,7 +13,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.affinity import check_given_graph
-from embedding_core.checks import check_choice, check_count, check_not_negative, check_positive, validate_items
+from embedding_core.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    validate_items,
+)
 from embedding_core.eigen import EPS, fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
@@ -62,8 +68,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Dimensions, at most the rank of the labels. None takes all.
     few_labels : bool or "auto", default="auto"
         Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
-        weighted by how much the scores depend on them) and four graph weights. "auto" does below ten
-        labelled items a label on average.
+        weighted by how much the scores depend on them) and four graph weights. "auto" does up to
+        ten labelled items a label on average.
     random_state : int, RandomState or None, default=0
         Draws landmarks, and the items between which medians are taken where there are more than 2,000.
 
@@ -101,9 +107,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     With T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labelled items,
     A = Phi^T L Phi of all, M = S_t + lambda tau (I + mu A) and M^(-1/2) H = U Sigma R^T, the solution
     V = M^(-1/2) U Sigma gives V^T phi(x) = R^T (f(x) - mean): a rotation of the scores
-    f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T, ridge regression of the labels with the deformed kernel
-    K (I + mu L K)^(-1), centred. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten nearest
-    neighbours, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
+    f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T, ridge regression of the labels with the deformed
+    kernel K (I + mu L K)^(-1), centred. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten
+    nearest neighbours, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
 
     The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i), with h_i its leverage: exact,
     for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are.
@@ -284,7 +290,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Y = target.Y[target.labelled]
         if len(Y) < 2:
             raise InvalidInput(
-                f"{type(self).__name__} got n_samples={len(Y)} labelled item and needs two or more; label more."
+                f"{type(self).__name__} got n_samples={len(Y)} labelled item and needs two or more; label "
+                "more."
             )
         if (Y.min(axis=0) == Y.max(axis=0)).all():
             found = "no label on which they differ" if self.multi_label_ else f"one class, {self.classes_[0]}"

@@ -21,13 +21,13 @@ from embedding_core.kernel_dle.solution import (
 )
 
 FEW = 10
-"""Labelled rows a label below which `few_labels="auto"` takes this form."""
+"""Labelled rows a label up to which `few_labels="auto"` takes this form."""
 
 
 def labels_are_few(Y: NDArray[np.int8]) -> bool:
-    """Whether the labels that occur have fewer than `FEW` rows on average; Y (l, K) of labelled rows."""
+    """Whether the labels that occur have `FEW` rows or fewer on average; Y (l, K) of labelled rows."""
     positives = Y.sum(axis=0, dtype=np.int64)
-    return bool(positives[positives > 0].mean() < FEW) if positives.any() else True
+    return bool(positives[positives > 0].mean() <= FEW) if positives.any() else True
 
 
 def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[float]) -> list[Fit]:
@@ -39,7 +39,11 @@ def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[flo
     found = solve(problem, GRAPH_WEIGHTS, regularisations)
     for metric in _other_metrics(problem, found[0]):
         kernel = fit_kernel(
-            "mixture", problem.X, problem.random_state, metric, problem.kernel.scaler  # type: ignore[attr-defined]
+            "mixture",
+            problem.X,
+            problem.random_state,
+            metric,
+            problem.kernel.scaler,  # type: ignore[attr-defined]
         )
         W = problem.W if graph_given else local_graph(kernel.views(problem.X)["z"])
         found += solve(replace(problem, kernel=kernel, W=W), GRAPH_WEIGHTS, regularisations)
@@ -82,6 +86,6 @@ def _slopes(
     found = []
     for part, median in zip(kernel.parts, kernel.medians, strict=True):
         ratio = part_distances(part, rows, items) / median
-        total = sum(-s * np.exp(-s * ratio) for s in WIDTHS)
-        found.append(total / (len(WIDTHS) * len(kernel.parts) * median))
+        slopes = np.mean([-s * np.exp(-s * ratio) for s in WIDTHS], axis=0)
+        found.append(slopes / (len(kernel.parts) * median))
     return found[0], found[1]

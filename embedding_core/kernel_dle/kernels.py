@@ -95,7 +95,7 @@ class MixedKernel:
                 result[rows] += part_values(part, A[rows], B, median)
             result[rows] /= len(self.parts)
 
-        for_row_blocks(*result.shape, work)
+        for_row_blocks(X.shape[0], items.shape[0], work)
         return result
 
     def features(self, X: Any) -> Any:

@@ -36,7 +36,8 @@ def l1_gradients(
 ) -> NDArray[np.float64]:
     """Sums over items b of weights[a, b] sign(rows[a] - items[b]), of the shape (n, p) of `rows`."""
     result = np.zeros(rows.shape)
-    _signed_sums(*(np.ascontiguousarray(given) for given in (rows, items, weights)), result)
+    rows, items, weights = (np.ascontiguousarray(given) for given in (rows, items, weights))
+    _signed_sums(rows, items, weights, result)
     return result
 
 

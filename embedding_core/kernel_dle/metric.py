@@ -44,7 +44,7 @@ def whitening_metric(Z: NDArray[np.float64], Y: NDArray[np.int8]) -> Metric | No
     Notes
     -----
     S_w is never formed: with its eigenpairs s, V from the thin SVD of the deviations, the root is
-    c I + V ((1 - a) s + a m)^(-1/2) V^T - c V V^T with c = (a m)^(-1/2), a the shrinkage, m the mean variance.
+    c I + V ((1 - a) s + a m)^(-1/2) V^T - c V V^T, c = (a m)^(-1/2), a the shrinkage, m the mean variance.
     """
     shares = np.column_stack([Y, Y.sum(axis=1) == 0]).astype(np.float64)
     shares /= shares.sum(axis=1, keepdims=True)
