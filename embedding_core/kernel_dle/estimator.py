@@ -135,8 +135,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> model = KernelDLE().fit(X[:60], y[:60])
     >>> model.transform(X[60:]).shape
     (30, 1)
-    >>> round(float(np.corrcoef(model.transform(X[60:])[:, 0], y[60:])[0, 1]) ** 2, 1)
-    0.5
+    >>> side = model.transform(X[60:])[:, 0] > 0
+    >>> bool(abs((side == y[60:]).mean() - 0.5) > 0.25)
+    True
     """
 
     def __init__(
