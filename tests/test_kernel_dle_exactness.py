@@ -139,9 +139,7 @@ def test_a_kernel_function_gives_what_its_matrix_gives():
 def test_all_rows_as_landmarks_are_the_exact_form(mu):
     X, _, given, _ = partly()
     n = len(given)
-    exact, landmarks = (
-        KernelDLE(landmarks=m, graph_weight=mu, **MANY).fit(X[:n], given) for m in (None, n)
-    )
+    exact, landmarks = (KernelDLE(landmarks=m, graph_weight=mu, **MANY).fit(X[:n], given) for m in (None, n))
     np.testing.assert_allclose(landmarks.transform(X), exact.transform(X), **EXACT)
     np.testing.assert_allclose(landmarks.loo_scores_, exact.loo_scores_, **EXACT)
     fewer = KernelDLE(landmarks=10, graph_weight=mu, **MANY).fit(X[:n], given)
@@ -165,13 +163,11 @@ def test_loo_chooses_what_its_criterion_says():
     y[::7] = (y[::7] + 1) % 4
     chosen = KernelDLE(graph_weight="loo", **MANY).fit(X, y)
     best = max(
-        (
-            (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
-            .mean()
-            .item()
-            for mu in (0.0, 0.1, 1.0, 10.0)
-            for lam in REGULARISATIONS
-        )
+        (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
+        .mean()
+        .item()
+        for mu in (0.0, 0.1, 1.0, 10.0)
+        for lam in REGULARISATIONS
     )
     assert (chosen.loo_scores_.argmax(axis=1) == y).mean() == best
 
