@@ -24,6 +24,7 @@ from embedding_core.catalog import (
     baselines,
     classifiers,
     eigenmaps,
+    kernel_dle,
     margin,
     papers,
     projections,
@@ -32,7 +33,7 @@ from embedding_core.catalog import (
 from embedding_core.errors import InvalidInput
 from embedding_core.method import Method, did_you_mean
 
-_FAMILIES = (papers, projections, eigenmaps, classifiers, transduction, margin, baselines)
+_FAMILIES = (papers, kernel_dle, projections, eigenmaps, classifiers, transduction, margin, baselines)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {method.name: method for family in _FAMILIES for method in family.ENTRIES}
