@@ -19,6 +19,7 @@ _SOURCE_HELP = (
 # Command: (module, function, one line of help)
 _COMMANDS = {
     "run": ("run", "run", "run every stage, print the results, track them"),
+    "auto": ("auto", "auto", "score a menu of candidates, keep the best as the collection's champion"),
     "status": ("status", "status", "say which stages are fresh and which would run, and why"),
     "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
@@ -35,7 +36,7 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "stage")
+_RESUMABLE = ("run", "auto", "stage")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -56,15 +57,29 @@ def build_parser() -> argparse.ArgumentParser:
             "--verbose", action="store_true", help="show the engine's own log and tracebacks"
         )
     made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
-    for name in ("run", "status", "stage", "config", "serve", "deploy"):
+    for name in ("run", "auto", "status", "stage", "config", "serve", "deploy"):
         _add_configuration(made[name])
-    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
+    for name in ("run", "status", "stage", "config", "serve", "deploy"):
+        made[name].add_argument("--methods", help="comma-separated, see `labelscape methods`")
+    for name in (
+        "run",
+        "auto",
+        "status",
+        "stage",
+        "compare",
+        "annotate",
+        "methods",
+        "lineage",
+        "sync",
+        "config",
+    ):
         made[name].add_argument("--json", action="store_true", help="print JSON for a script")
-    for name in ("run", "status", "stage"):
+    for name in ("run", "auto", "status", "stage"):
         made[name].add_argument(
             "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
         )
     _add_run(made["run"], made["stage"])
+    _add_auto(made["auto"])
     _add_compare(made["compare"])
     _add_annotate(made["annotate"])
     made["lineage"].add_argument(
@@ -84,7 +99,6 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_configuration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", nargs="?", metavar="CONFIG|SOURCE", help=_SOURCE_HELP)
-    parser.add_argument("--methods", help="comma-separated, see `labelscape methods`")
     parser.add_argument(
         "--set",
         action="append",
@@ -106,6 +120,11 @@ def _add_run(run: argparse.ArgumentParser, stage: argparse.ArgumentParser) -> No
         "--as", dest="as_run", metavar="RUN", help="with the configuration of an earlier run, and compare"
     )
     stage.add_argument("--force", action="store_true", help="compute it again even if it is fresh")
+
+
+def _add_auto(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", help="time for scoring candidates, as 90s, 10m, 1h30m (default: 10m)")
+    parser.add_argument("--candidates", metavar="NAMES", help="comma-separated (default: the whole menu)")
 
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,7 @@ from storage.errors import ConfigError
 from tasks.settings import (
     AffinitySettings,
     AnnotationSettings,
+    AutoSettings,
     EmbeddingSettings,
     EvaluationSettings,
     FeatureSettings,
@@ -35,6 +36,7 @@ class RunConfig(Settings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     annotation: AnnotationSettings = AnnotationSettings()
+    auto: AutoSettings = AutoSettings()
     report: ReportSettings = ReportSettings()
     tracking: TrackingSettings = TrackingSettings()
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from flows.config import RunConfig
 from flows.pipeline import Products, open_workspace, resolved_config, walk
@@ -23,6 +24,7 @@ from tasks.tracking import load_tracked
 
 # How a stage is run: as itself, or as a task of an engine.
 Submit = Callable[[Stage, Workspace, bool], Outcome]
+Walked = TypeVar("Walked")
 
 # A damaged artefact is set aside when it is read; the next walk computes it again.
 _MAX_REPAIRS = 5
@@ -68,7 +70,7 @@ class StageRunner:
     ) -> None:
         self.records: dict[str, StageRecord] = {}
         self.untracked: str | None = None
-        self._workspace = workspace
+        self.workspace = workspace
         self._span = span
         self._before = before
         self._submit = submit
@@ -82,7 +84,7 @@ class StageRunner:
             return left
         force = self._span.refreshes(stage.name) and stage.label not in self.records
         try:
-            outcome = self._submit(stage, self._workspace, force)
+            outcome = self._submit(stage, self.workspace, force)
         except TrackingError as error:
             self.untracked = str(error)
             return None
@@ -92,7 +94,7 @@ class StageRunner:
     def _record(self, stage: Stage, outcome: Outcome) -> None:
         self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
         state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self._workspace.reporter.say(f"  {stage.label:<38} {state}")
+        self.workspace.reporter.say(f"  {stage.label:<38} {state}")
 
 
 def run_training(
@@ -116,15 +118,11 @@ def run_training(
     before = _last_results(config, workspace) if span.since else {}
     runner = StageRunner(workspace, span, before, submit)
     with workspace.store.in_use():
-        try:
-            products = _walk_repairing(config, workspace, runner, dict(tags or {}))
-        except BaseException:
-            # Of two errors the first is the one to show.
-            with suppress(StoreError):
-                _remember(config, workspace, runner)
-            raise
-        _remember(config, workspace, runner)
-        run = _log(config, workspace, runner, products, time.perf_counter() - started)
+        products = walk_remembering(
+            config, workspace, runner, lambda: walk(config, workspace, runner, dict(tags or {}))
+        )
+        seconds = time.perf_counter() - started
+        run = log_run(config, resolved_config(config), runner, products, runner.untracked, seconds)
         page = write_report(products.report, workspace) if products.report else None
     return RunResult(
         products,
@@ -150,30 +148,66 @@ def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> N
         remember_run(workspace.store, config.source, done)
 
 
-def _log(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, products: Products, seconds: float
+class Loggable(Protocol):
+    """What a record of a run says of its products."""
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+
+    @property
+    def experiment(self) -> str:
+        """Where it belongs."""
+
+    @property
+    def tracked(self) -> ArtifactRef | None:
+        """The record of the tracked run."""
+
+
+def log_run(
+    config: RunConfig,
+    known: Mapping[str, Any],
+    runner: StageRunner,
+    products: Loggable,
+    problem: str | None,
+    seconds: float,
 ) -> LoggedRun:
-    tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return RunLog(workspace.store.root).add(
+    """Keep a record of a run, with the configuration as `known` and why it is to be tracked later, if so."""
+    store = runner.workspace.store
+    tracked = load_tracked(store, products.tracked) if products.tracked else None
+    return RunLog(store.root).add(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
             source=config.source.path,
-            config=resolved_config(config),
+            config=known,
             stages={record.label: record.ref for record in runner.records.values()},
             seconds=round(seconds, 3),
             tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
-            problem=runner.untracked,
+            problem=problem,
         )
     )
 
 
-def _walk_repairing(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]
-) -> Products:
+def walk_remembering(
+    config: RunConfig, workspace: Workspace, runner: StageRunner, walk_stages: Callable[[], Walked]
+) -> Walked:
+    """Go through stages and remember what they gave, also where they break off."""
+    try:
+        products = _walk_repairing(workspace, walk_stages)
+    except BaseException:
+        # Of two errors the first is the one to show.
+        with suppress(StoreError):
+            _remember(config, workspace, runner)
+        raise
+    _remember(config, workspace, runner)
+    return products
+
+
+def _walk_repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
     for _ in range(_MAX_REPAIRS):
         try:
-            return walk(config, workspace, runner, tags)
+            return walk_stages()
         except ArtifactDamaged as damage:
             workspace.reporter.say(f"{damage} Computing it again.")
-    return walk(config, workspace, runner, tags)
+    return walk_stages()

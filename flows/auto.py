@@ -1,0 +1,67 @@
+"""The auto flow: score the candidates, choose, fit and register the winner."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.config import RunConfig
+from flows.contest import Contested, known_settings, walk_contest
+from flows.pipeline import open_workspace
+from flows.stages import Span
+from flows.terminal import current_reporter
+from flows.training import StageRecord, StageRunner, Submit, log_run, walk_remembering
+from storage.artifacts import SetAside
+from tasks.budget import Budget, parse_duration
+from tasks.fold_pool import FoldPool
+from tasks.stage import run_stage
+
+
+@dataclass(frozen=True)
+class AutoResult:
+    """What a run of `auto` made; see `flows.training.RunResult`."""
+
+    contested: Contested
+    stages: list[StageRecord]
+    home: Path
+    untracked: str | None
+    run_id: str
+    damaged: tuple[SetAside, ...] = ()
+    unrecorded: str | None = None
+
+
+def run_auto(
+    config: RunConfig, submit: Submit = run_stage, tags: Mapping[str, str] | None = None
+) -> AutoResult:
+    """Choose a model for the configured collection within the configured budget; needs no engine.
+
+    Parameters
+    ----------
+    config : RunConfig
+    submit : callable, optional
+        Runs one stage; default: here and now.
+    tags : mapping, optional
+        Facts of the engine, for the tracker.
+    """
+    started = time.perf_counter()
+    workspace = open_workspace(config, current_reporter())
+    runner = StageRunner(workspace, Span(), {}, submit)
+    budget = Budget(parse_duration(config.auto.budget))
+    workers = min(workspace.n_threads, config.evaluation.folds)
+    with workspace.store.in_use(), FoldPool(workers, budget) as pool:
+        done = walk_remembering(
+            config,
+            workspace,
+            runner,
+            lambda: walk_contest(config, workspace, runner, tags or {}, pool, budget),
+        )
+        # What the tracker does not know yet the same command adds, not `sync`: a title has to be decided.
+        run = log_run(config, known_settings(config), runner, done, None, time.perf_counter() - started)
+    return AutoResult(
+        done,
+        list(runner.records.values()),
+        workspace.home,
+        runner.untracked,
+        run.id,
+        tuple(workspace.store.set_aside),
+    )

@@ -1,0 +1,24 @@
+"""The auto flow as Prefect sees it."""
+
+from prefect import flow
+
+from flows.auto import AutoResult, run_auto
+from flows.config import RunConfig
+from flows.train import run_anyhow, run_in_flow
+
+
+@flow(name="labelscape-auto", validate_parameters=True, persist_result=False)
+def auto(config: RunConfig) -> AutoResult:
+    """Score the candidates on the configured collection, fit the winner and register it.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The typed configuration; a server checks it against its schema.
+    """
+    return run_in_flow(lambda stages, tags: run_auto(config, stages, tags))
+
+
+def auto_anyhow(config: RunConfig) -> AutoResult:
+    """Run the flow, and without Prefect where that fails."""
+    return run_anyhow(lambda: auto(config), lambda: run_auto(config))
