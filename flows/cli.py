@@ -23,7 +23,7 @@ _COMMANDS = {
     "status": ("status", "status", "say which stages are fresh and which would run, and why"),
     "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
-    "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
+    "annotate": ("annotate", "annotate", "label new items with the champion, or a tracked run's model"),
     "methods": ("listing", "methods", "list the methods that can be named"),
     "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
@@ -136,8 +136,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 def _add_annotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", help="new images, or a table with the columns the model was trained on")
-    parser.add_argument("--run", help="run id (default: the newest tracked run)")
+    parser.add_argument("--run", help="run id (default: the champion of `auto`, else the newest tracked run)")
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
+    parser.add_argument("--experiment", help="whose champion or run (default: the experiment used last)")
     parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
 
