@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from embedding_core.eigenmaps.sle import SLE
     from embedding_core.eigenmaps.sle_ml import SLEML
     from embedding_core.errors import InvalidInput
+    from embedding_core.kernel_dle.classifier import KernelDLEClassifier
+    from embedding_core.kernel_dle.estimator import KernelDLE
     from embedding_core.margin.laprls import LapRLS
     from embedding_core.margin.lapsvm import LapSVM
     from embedding_core.margin.lpp_svm import LPPSVM
@@ -53,6 +55,8 @@ _EXPORTS = {
     "HarmonicFunctions": "embedding_core.transduction.harmonic",
     "InvalidInput": "embedding_core.errors",
     "KMeansLaplacian": "embedding_core.transduction.kmeans_laplacian",
+    "KernelDLE": "embedding_core.kernel_dle.estimator",
+    "KernelDLEClassifier": "embedding_core.kernel_dle.classifier",
     "LDA": "embedding_core.subspace.lda",
     "LDAC1": "embedding_core.classifiers.ldac1",
     "LPP": "embedding_core.subspace.lpp",
@@ -106,6 +110,8 @@ __all__ = [
     "HarmonicFunctions",
     "InvalidInput",
     "KMeansLaplacian",
+    "KernelDLE",
+    "KernelDLEClassifier",
     "LapRLS",
     "LapSVM",
     "LaplacianEigenmaps",

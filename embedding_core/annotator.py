@@ -21,6 +21,13 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.annotator.Annotator",
             "embedding_core.neighbors.NeighborLabels",
             "embedding_core.scaling.Scaler",
+            # What a fitted kernel DLE is made of.
+            "embedding_core.kernel_dle.calibration.Calibration",
+            "embedding_core.kernel_dle.estimator.KernelDLE",
+            "embedding_core.kernel_dle.kernels.MixedKernel",
+            "embedding_core.kernel_dle.metric.Metric",
+            "embedding_core.kernel_dle.neighbor_votes.NeighborVotes",
+            "embedding_core.kernel_dle.solution.Machine",
             *(method.type_name for method in METHODS.values()),
         }
     )

@@ -115,7 +115,7 @@ class ScoreMean(BaseEstimator):
 
     def __init__(
         self,
-        members: Sequence[str] = ("svm", "random_forest"),
+        members: Sequence[str] = ("kernel_dle", "random_forest"),
         params: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.members = members

@@ -112,19 +112,24 @@ def _one_error(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> floa
     return _mean(wrong[relevant.any(axis=1)])
 
 
+def row_precisions(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average precision (n,) of the ranking of each row's labels, whose mean is `lrap`."""
+    relevant = Y.astype(bool)
+    trivial = relevant.all(axis=1) | ~relevant.any(axis=1)
+    return np.where(trivial, 1.0, _average_precision(scores, relevant))
+
+
 def _ranking_metrics(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> dict[str, float]:
     """Metrics of the ranking of the labels of a row, and (map_macro) of the rows of a label."""
     relevant = Y.astype(bool)
     rank, rank_among_relevant = _ranks(scores, relevant)
     n_relevant = relevant.sum(axis=1, dtype=float)
     n_irrelevant = Y.shape[1] - n_relevant
-    trivial = (n_relevant == 0) | (n_irrelevant == 0)
-    row_precision = np.where(trivial, 1.0, _average_precision(scores, relevant))
     misordered = np.where(relevant, rank - rank_among_relevant, 0).sum(axis=1, dtype=float)
     last_true = np.where(relevant, rank - 1, 0).max(axis=1)
     class_precision = _average_precision(np.ascontiguousarray(scores.T), relevant.T)
     return {
-        "lrap": _mean(row_precision),
+        "lrap": _mean(row_precisions(Y, scores)),
         "map_macro": _mean(class_precision[relevant.any(axis=0)]),
         "one_error": _one_error(scores, relevant),
         "coverage0": _mean(last_true),

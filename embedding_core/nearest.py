@@ -34,7 +34,7 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
     order = np.argsort(squared, axis=1, kind="stable")
     found, squared = (np.take_along_axis(values, order, axis=1) for values in (found, squared))
     if found.shape[1] > k:
-        norms = _squared_norms(moved)
+        norms = squared_norms(moved)
         # what the search makes of a distance may be off by some eps of both lengths
         doubt = 64 * _EPS * (norms + norms[found[:, k]])
         unclear = np.flatnonzero(squared[:, k] - squared[:, k - 1] <= doubt)
@@ -80,7 +80,8 @@ def _centered(X: Any) -> Any:
     return X.astype(np.float64) if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
 
 
-def _squared_norms(X: Any) -> NDArray[np.float64]:
+def squared_norms(X: Any) -> NDArray[np.float64]:
+    """|x|² of every row, dense or sparse."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X)
@@ -90,7 +91,7 @@ def _first_of_equals(
     X: Any, moved: Any, rows: NDArray[np.intp], reach: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
     """The k nearest of some rows by (distance, index), all items within `reach` of each weighed anew."""
-    nearest, norms = np.empty((len(rows), k), dtype=np.intp), _squared_norms(moved)
+    nearest, norms = np.empty((len(rows), k), dtype=np.intp), squared_norms(moved)
     step = max(1, _CHUNK_VALUES // len(norms))
     for start in range(0, len(rows), step):
         block = slice(start, start + step)

@@ -26,6 +26,7 @@ from embedding_core.catalog import (
     classifiers,
     composed,
     eigenmaps,
+    kernel_dle,
     margin,
     papers,
     projections,
@@ -34,7 +35,17 @@ from embedding_core.catalog import (
 from embedding_core.errors import InvalidInput
 from embedding_core.method import Method, did_you_mean
 
-_FAMILIES = (papers, projections, eigenmaps, classifiers, transduction, margin, composed, baselines)
+_FAMILIES = (
+    papers,
+    kernel_dle,
+    projections,
+    eigenmaps,
+    classifiers,
+    transduction,
+    margin,
+    composed,
+    baselines,
+)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {method.name: method for family in _FAMILIES for method in family.ENTRIES}

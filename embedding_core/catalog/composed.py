@@ -37,11 +37,11 @@ ENTRIES = (
         projection="discriminative_projections",
     ),
     _composed(
-        "svm_forest",
-        "Mean of scaled SVM and forest",
+        "kernel_dle_forest",
+        "Mean of Kernel DLE and random forest",
         "ScoreMean",
         "both",
-        False,
-        members=("svm", "random_forest"),
+        True,
+        members=("kernel_dle", "random_forest"),
     ),
 )

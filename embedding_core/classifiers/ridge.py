@@ -52,6 +52,16 @@ class RidgePath:
         """Mean variance of the components along which the items vary; 1 where they are all the same."""
         return float(self._values.mean()) / len(self._Y) if len(self._values) else 1.0
 
+    @property
+    def total_variance(self) -> float:
+        """Sum of the variances of the items' components."""
+        return float(self._values.sum()) / len(self._Y)
+
+    def explain(self, ridge: Ridge) -> NDArray[np.float64]:
+        """Y_c^T F (K, K) with F the answers for the items: symmetric, positive semidefinite."""
+        product = self._moments.T @ ridge.coef
+        return (product + product.T) / 2
+
     def fit(self, penalties: Iterable[float]) -> dict[float, Ridge]:
         """Fit all penalties in one pass over the items."""
         n = len(self._Y)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from embedding_core.eigen import RowSpace, positive_part
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import squared_distances
-from embedding_core.margin.nystrom import Kernel, choose_landmarks, kernel_coordinates
+from embedding_core.margin.nystrom import Kernel, KernelMap, choose_landmarks, kernel_coordinates
 from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
 MEMORY_BUDGET_BYTES = 4e9
@@ -107,7 +107,7 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
 
 
 def place_by_kernel(
-    kernel: Kernel, X: Any, support: Any, coefficients: NDArray[np.float64]
+    kernel: KernelMap, X: Any, support: Any, coefficients: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """f^T phi(x) of the rows of X, a block of kernel values at a time; `support` comes from `Kernel.take`."""
     Q = np.empty((X.shape[0], coefficients.shape[1]))

@@ -7,7 +7,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.margin.nystrom import Kernel, KernelCoordinates, choose_landmarks, kernel_coordinates
+from embedding_core.margin.nystrom import (
+    Kernel,
+    KernelCoordinates,
+    KernelMap,
+    choose_landmarks,
+    kernel_coordinates,
+)
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,7 @@ class Span:
     """
 
     rows: Any
-    kernel: Kernel
+    kernel: KernelMap
     coordinates: KernelCoordinates | None
 
     def take(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -41,8 +41,16 @@ def deform_kernel(
     span: Span, labelled: NDArray[np.bool_], L: GraphLaplacian
 ) -> Callable[[float], Deformation]:
     """R^T L R once; the deformation for any c afterwards, at the cost of a factor of its size."""
-    smoothness = L.quadratic(span.rows)
-    rows = span.take(labelled)
+    return deform_rows(span.take(labelled), L.quadratic(span.rows), "gamma_I / gamma_A", "gamma_I")
+
+
+def deform_rows(
+    rows: NDArray[np.float64], smoothness: NDArray[np.float64], ratio: str, weight: str
+) -> Callable[[float], Deformation]:
+    """The deformation of some rows for any c; `smoothness` is R^T L R.
+
+    `ratio` and `weight` are what a user calls c and what to lower where it is too large.
+    """
 
     def deform(c: float) -> Deformation:
         B = c * smoothness
@@ -51,8 +59,8 @@ def deform_kernel(
             U = scipy.linalg.cholesky(B, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             raise InvalidInput(
-                f"gamma_I / gamma_A weighs the graph {c:.0e} times the kernel, of which double precision "
-                "keeps nothing; lower gamma_I."
+                f"{ratio} weighs the graph {c:.0e} times the kernel, of which double precision "
+                f"keeps nothing; lower {weight}."
             ) from error
         deformed = scipy.linalg.solve_triangular(U, rows.T, trans=1, check_finite=False).T
         return Deformation(

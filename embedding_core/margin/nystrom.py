@@ -8,7 +8,7 @@ Nyström form with m = n.
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -30,6 +30,23 @@ AUTO_EXACT, AUTO_LANDMARKS = 2000, 500
 
 MEMORY_BUDGET_BYTES = 4e9
 _MATRICES = 5  # K, its factor, coordinates, and what the eigenproblem needs beside
+
+
+class KernelMap(Protocol):
+    """What a kernel must give to be turned into coordinates."""
+
+    @property
+    def name(self) -> str:
+        """What kind it is."""
+        ...
+
+    def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
+        """What must be kept of fitted items to evaluate the kernel with them."""
+        ...
+
+    def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
+        """k between every row of X and kept items."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,7 @@ class KernelCoordinates:
         return scipy.linalg.solve_triangular(self._factor, A, lower=True, trans=1, check_finite=False)
 
 
-def kernel_coordinates(kernel: Kernel, X: Any, landmarks: NDArray[np.intp]) -> KernelCoordinates:
+def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -> KernelCoordinates:
     """Span the landmarks (row numbers), leaving out those that add nothing to the others."""
     _check_memory(X.shape[0], len(landmarks))
     K_nm = kernel.columns(X, kernel.take(X, landmarks))

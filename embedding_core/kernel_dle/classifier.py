@@ -1,0 +1,177 @@
+"""Kernel DLE as a classifier: scores, logistic functions and neighbours, trained on leave-one-out rows."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from embedding_core.checks import check_choice
+from embedding_core.classifiers.thresholds import shift_scores
+from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
+from embedding_core.kernel_dle.decisions import TARGETS, tune_thresholds
+from embedding_core.kernel_dle.estimator import KernelDLE
+from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
+from embedding_core.labels import as_indicator
+from embedding_core.neighbors import decide_labels
+
+
+class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
+    """Classify in the embedding of `KernelDLE`, by what its leave-one-out rows teach.
+
+    The score of a label is the mean of three: the label score f of the embedding; a logistic function of it
+    (Platt); the votes of nearest neighbours in the embedding. All are trained on the leave-one-out rows,
+    never on the fitted ones, which lie too near to their labels.
+
+    Parameters
+    ----------
+    kernel, graph_weight, regularisation, landmarks, n_components, few_labels, random_state
+        As for `KernelDLE`. `n_components` limits the coordinates in which neighbours are looked for. With few
+        labels the averaged label scores are the answer, without logistic functions and neighbours.
+    tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
+        What label columns are decided for: a threshold of one half; one threshold, or one for each label, of
+        the best F1 on leave-one-out scores. Classes are decided by the best score.
+
+    Attributes
+    ----------
+    embedding_model_ : KernelDLE
+    calibration_ : Calibration or None
+        None with few labels, as is `votes_`.
+    votes_ : NeighborVotes or None
+    thresholds_ : ndarray of shape (K,)
+        What a score has to pass; infinite where nobody has the label, minus infinite where everybody has it.
+    loo_scores_ : ndarray of shape (l, K)
+        Scores in [0, 1] of the labelled items, each as if its labels had not been known.
+    classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Label scores f enter the mean cut to [0, 1]. The logistic functions have two parameters a label, fitted to
+    leave-one-out scores; their own leave-one-out answers are taken to be their answers. Neighbours are
+    weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out. Of more than
+    10,000 rows a sample of so many is asked.
+
+    `predict_scores` gives scores in [0, 1] that pass one half for yes: the scores themselves for "hamming",
+    else moved by their thresholds. `predict_proba` gives the scores; for classes divided by their sum.
+
+    Measured on the official splits with defaults (Hamming loss, LRAP): emotions .185, .819; scene .073, .897;
+    yeast .186, .771.
+
+    References
+    ----------
+    .. [1] H. Wang, H. Huang, C. Ding, "Discriminant Laplacian Embedding", AAAI 2010.
+    .. [2] J. Platt, "Probabilistic Outputs for Support Vector Machines", 1999.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from embedding_core import KernelDLEClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 4))
+    >>> Y = np.column_stack([X[:, 0] * X[:, 1] > 0, X[:, 2] > 0.5]).astype(int)
+    >>> model = KernelDLEClassifier().fit(X[:200], Y[:200])
+    >>> round(float((model.predict(X[200:]) == Y[200:]).mean()), 1)
+    0.9
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "auto",
+        graph_weight: float | str = 0.0,
+        regularisation: float | str = "loo",
+        landmarks: int | str | None = "auto",
+        n_components: int | None = None,
+        few_labels: bool | str = "auto",
+        tune_for: str = "hamming",
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.graph_weight = graph_weight
+        self.regularisation = regularisation
+        self.landmarks = landmarks
+        self.n_components = n_components
+        self.few_labels = few_labels
+        self.tune_for = tune_for
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+        """Learn from the labelled items; parameters as for `KernelDLE.fit`."""
+        check_choice("tune_for", self.tune_for, TARGETS)
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "tune_for"}
+        model = KernelDLE(**settings).fit(X, y, affinity)
+        target = as_indicator(y)
+        self.embedding_model_ = model
+        self.classes_, self.multi_label_ = model.classes_, model.multi_label_
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        self._learn(target.Y[target.labelled], model.loo_embedding_[target.labelled])
+        return self
+
+    def _learn(self, Y: NDArray[np.int8], Z: NDArray[np.float64]) -> None:
+        """Train on the leave-one-out rows Z (l, r) and scores of the labelled items."""
+        scores = self.embedding_model_.loo_scores_
+        self.calibration_: Calibration | None = None
+        self.votes_: NeighborVotes | None = None
+        self.loo_scores_ = np.clip(scores, 0.0, 1.0)
+        if not self.embedding_model_.few_labels_:
+            single_label = bool((Y.sum(axis=1) == 1).all())
+            self.calibration_ = fit_calibration(scores, Y)
+            self.votes_, votes = fit_votes(Z, Y, single_label, self.random_state)
+            self.loo_scores_ = (self.loo_scores_ + self.calibration_.apply(scores) + votes) / 3
+        self.thresholds_ = tune_thresholds(self.loo_scores_, Y, self.tune_for)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Scores (m, K) in [0, 1]; for classes divided by their sum."""
+        scores = self._scores(X)
+        if self.multi_label_:
+            return scores
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Label scores above their thresholds (m, K); of classes the scores, (m,) of the second against the
+        first where there are two.
+        """
+        scores = self._scores(X)
+        if self.multi_label_:
+            return shift_scores(scores, self.thresholds_) - 0.5
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores (m, K) in [0, 1], above one half for yes, see Notes."""
+        scores = self._scores(X)
+        if self.tune_for == "hamming":
+            return scores
+        return shift_scores(scores, self.thresholds_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
+        if not self.multi_label_:
+            return self.classes_[self._scores(X).argmax(axis=1)]
+        return decide_labels(self.predict_scores(X)).astype(np.int64)
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores (m, K) in [0, 1] before thresholds."""
+        check_is_fitted(self)
+        model = self.embedding_model_
+        scores = model.label_scores(X)
+        total = np.clip(scores, 0.0, 1.0)
+        if self.calibration_ is None or self.votes_ is None:
+            return total
+        Z = (scores - model.label_means_) @ model.rotation_
+        return (total + self.calibration_.apply(scores) + self.votes_.scores(Z)) / 3
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags

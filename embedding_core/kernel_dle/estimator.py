@@ -1,0 +1,318 @@
+"""Kernel DLE as an embedding: a rotation of label scores."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from embedding_core.affinity import check_given_graph
+from embedding_core.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    validate_items,
+)
+from embedding_core.eigen import EPS, fix_signs
+from embedding_core.errors import InvalidInput
+from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
+from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
+from embedding_core.kernel_dle.kernels import (
+    KERNELS,
+    SPARSE_SHARE,
+    CallableKernel,
+    MixedKernel,
+    fit_kernel,
+    resolve_kernel,
+)
+from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
+from embedding_core.labels import Indicator
+from embedding_core.margin.nystrom import Kernel, KernelMap, check_precomputed
+from embedding_core.neighbors import as_labelled_features
+
+FEW_LABELS = ("auto",)
+
+
+class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Discriminant Laplacian embedding in the feature space of a kernel without a bandwidth to choose.
+
+    Places items so that those of similar labels lie together: the directions V of the kernel's feature space
+    that maximise tr[(V^T M V)^(-1) V^T S_b V], with S_b between the labels and M the total scatter with a
+    penalty of size and, where the graph weighs, of roughness along a graph of all items. Places new items.
+
+    Parameters
+    ----------
+    kernel : {"auto", "mixture", "linear", "precomputed"} or callable, default="auto"
+        "mixture" is the mean of Gaussian and Laplacian kernels of five widths around the median distance, on
+        z-scored features. "auto" is "mixture", but where more than half of the entries are zero the mean of
+        these two and of Gaussian and linear kernels on rows of unit length; for text (more than nine tenths
+        zero, none negative) the latter two alone. "linear" is x^T z of z-scored features. For "precomputed"
+        X is the kernel matrix (n, n) of all items of the fit, and kernel values (m, n) with them afterwards.
+        A function of rows (m, p) and (h, p) returns kernel values (m, h).
+    graph_weight : float or "loo", default=0.0
+        mu >= 0: how much roughness along the graph costs. "loo" chooses among 0, 0.1, 1, 10 by the
+        leave-one-out answers. With few labels all four are averaged, see `few_labels`.
+    regularisation : float or "loo", default="loo"
+        lambda > 0 in units of the mean squared length of the items. "loo" chooses among 10^-4, 10^-3.5, ...,
+        10^1.5 by the leave-one-out answers: LRAP, or accuracy where each item has one label.
+    landmarks : int, "auto" or None, default="auto"
+        Items that span the feature space (Nyström). None takes all, "auto" all up to 4,000 and 2,000 beyond.
+    n_components : int or None, default=None
+        Dimensions, at most the rank of the labels. None takes all.
+    few_labels : bool or "auto", default="auto"
+        Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
+        weighted by how much the scores depend on them) and four graph weights. "auto" does up to
+        ten labelled items a label on average.
+    random_state : int, RandomState or None, default=0
+        Draws landmarks, and the items between which medians are taken where there are more than 2,000.
+
+    Attributes
+    ----------
+    embedding_ : ndarray of shape (n, r)
+        All items of the fit as `transform` places them. Labelled items lie nearer to their labels here than
+        new ones would: never train a classifier on these rows.
+    loo_embedding_ : ndarray of shape (n, r)
+        The same, each labelled item placed as if its label had not been known; exact, see Notes.
+    loo_scores_ : ndarray of shape (l, K)
+        Scores of the labelled items, each as if its labels had not been known.
+    rotation_ : ndarray of shape (K, r)
+        R, with orthonormal columns.
+    eigenvalues_ : ndarray of shape (r,)
+        What each direction adds to the objective; the squared lengths of the columns of V.
+    label_means_ : ndarray of shape (K,)
+        Share of the labelled items that carry each label.
+    machines_ : list of Machine
+        Kernel expansions whose mean are the label scores: one, or those of the form for few labels.
+    regularisation_, graph_weight_ : float or list of float
+        lambda and mu of the machines, a list for few labels.
+    kernel_ : str
+        What kind of kernel was used: "mixture", "sparse", "text", "linear", "precomputed" or "callable".
+    few_labels_ : bool
+    sparse_ : bool
+        Items are kept and compared as sparse rows.
+    classes_ : ndarray of shape (K,)
+    multi_label_ : bool
+        `fit` was given label columns.
+    n_features_in_ : int
+
+    Notes
+    -----
+    With T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labelled items,
+    A = Phi^T L Phi of all, M = S_t + lambda tau (I + mu A) and M^(-1/2) H = U Sigma R^T, the solution
+    V = M^(-1/2) U Sigma gives V^T phi(x) = R^T (f(x) - mean): a rotation of the scores
+    f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T, ridge regression of the labels with the deformed
+    kernel K (I + mu L K)^(-1), centred. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten
+    nearest neighbours, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
+
+    The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i), with h_i its leverage: exact,
+    for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are.
+
+    Unlabelled items take part through the graph alone. Where it has no weight (graph_weight=0 and labels that
+    are not few) they change nothing, scaling and medians included.
+
+    With few labels the metrics are those of "mixture" kernels on dense X; other kernels have their own alone.
+
+    References
+    ----------
+    .. [1] H. Wang, H. Huang, C. Ding, "Discriminant Laplacian Embedding", AAAI 2010.
+    .. [2] V. Sindhwani, P. Niyogi, M. Belkin, "Beyond the Point Cloud: from Transductive to Semi-supervised
+       Learning", ICML 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from embedding_core import KernelDLE
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(90, 5))
+    >>> y = (X[:, 0] ** 2 + X[:, 1] ** 2 > 1.5).astype(int)
+    >>> model = KernelDLE().fit(X[:60], y[:60])
+    >>> model.transform(X[60:]).shape
+    (30, 1)
+    >>> round(float(np.corrcoef(model.transform(X[60:])[:, 0], y[60:])[0, 1]) ** 2, 1)
+    0.5
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "auto",
+        graph_weight: float | str = 0.0,
+        regularisation: float | str = "loo",
+        landmarks: int | str | None = "auto",
+        n_components: int | None = None,
+        few_labels: bool | str = "auto",
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.graph_weight = graph_weight
+        self.regularisation = regularisation
+        self.landmarks = landmarks
+        self.n_components = n_components
+        self.few_labels = few_labels
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
+        """Find the directions.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+            All items, labelled or not; the kernel matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items, in place of a graph of the features.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.classes_ = target.classes
+        self._check_labels(target)
+        W = None if affinity is None else check_given_graph(affinity, X.shape[0])
+        fits = self._solve(X, target, W)
+        self._keep(fits)
+        self._rotate(target, fits)
+        self._place(X, target)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Place items (m, p), or kernel values (m, n) with those of the fit: coordinates (m, r)."""
+        return (self.label_scores(X) - self.label_means_) @ self.rotation_
+
+    def label_scores(self, X: Any) -> NDArray[np.float64]:
+        """Scores f (m, K) of the labels of items: near 1 for yes and 0 for no, in no bounds."""
+        check_is_fitted(self)
+        return self._scores(self._check_items(X, reset=False))
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        return np.mean([machine.scores(X) for machine in self.machines_], axis=0)
+
+    def _solve(self, X: Any, target: Indicator, W: Any) -> list[Fit]:
+        """One fit, or those of the form for few labels, on the items that take part."""
+        Y = target.Y[target.labelled]
+        self.few_labels_ = labels_are_few(Y) if self.few_labels == "auto" else bool(self.few_labels)
+        with_graph = self.few_labels_ or self.graph_weight != 0
+        used = np.ones(len(target.Y), dtype=bool) if with_graph else target.labelled
+        kernel, X = self._fit_kernel(X, used)
+        graph_given = W is not None
+        if with_graph and not graph_given:
+            W = self._own_graph(kernel, X)
+        problem = Problem(X, kernel, target.labelled[used], Y, W, self.landmarks, self.random_state)
+        penalties = REGULARISATIONS if self.regularisation == "loo" else (float(self.regularisation),)
+        if self.few_labels_:
+            fits = solve_few(problem, graph_given, penalties)
+        else:
+            fits = [choose_fit(problem, self.graph_weight, penalties)]
+        if self.kernel == "precomputed":  # columns of all items are given afterwards, those left out too
+            fits = [_renumber(fit, np.flatnonzero(used)) for fit in fits]
+        return fits
+
+    def _fit_kernel(self, X: Any, used: NDArray[np.bool_]) -> tuple[KernelMap, Any]:
+        """The kernel, and the rows it is used on."""
+        if self.kernel == "precomputed":
+            self.kernel_ = "precomputed"
+            return Kernel("precomputed"), check_precomputed(X, X.shape[0])[np.ix_(used, used)]
+        rows = X if used.all() else X[used]
+        if callable(self.kernel):
+            self.kernel_ = "callable"
+            return CallableKernel(self.kernel), rows
+        self.kernel_ = resolve_kernel(self.kernel, rows)
+        return fit_kernel(self.kernel_, rows, self.random_state), rows
+
+    @staticmethod
+    def _own_graph(kernel: KernelMap, X: Any) -> Any:
+        if isinstance(kernel, MixedKernel):
+            views = kernel.views(X)
+            return local_graph(views.get("z", views.get("c")))
+        return local_kernel_graph(X) if isinstance(kernel, Kernel) else local_graph(X)
+
+    def _keep(self, fits: list[Fit]) -> None:
+        self.machines_: list[Machine] = [fit.machine for fit in fits]
+        regularisations = [fit.regularisation for fit in fits]
+        graph_weights = [fit.graph_weight for fit in fits]
+        self.regularisation_ = regularisations if self.few_labels_ else regularisations[0]
+        self.graph_weight_ = graph_weights if self.few_labels_ else graph_weights[0]
+
+    def _rotate(self, target: Indicator, fits: list[Fit]) -> None:
+        """R and Sigma² from T^T (F - mean) = H^T M^(-1) H = R Sigma² R^T."""
+        self.label_means_ = target.Y[target.labelled].mean(axis=0)
+        self.loo_scores_ = np.mean([fit.left_out for fit in fits], axis=0)
+        values, R = scipy.linalg.eigh(np.mean([fit.explained for fit in fits], axis=0))
+        values, R = values[::-1], R[:, ::-1]
+        rank = int((values > 64 * len(values) * EPS * values[0]).sum())
+        r = rank if self.n_components is None else self.n_components
+        if r > rank:
+            raise InvalidInput(
+                f"n_components={r} exceeds the {rank} directions in which the labels differ; lower it or "
+                "leave it at None."
+            )
+        self.rotation_, self.eigenvalues_ = fix_signs(R[:, :r]), values[:r].copy()
+
+    def _place(self, X: Any, target: Indicator) -> None:
+        scores = self._scores(X)
+        self.embedding_ = (scores - self.label_means_) @ self.rotation_
+        self.loo_embedding_ = self.embedding_.copy()
+        self.loo_embedding_[target.labelled] = (self.loo_scores_ - self.label_means_) @ self.rotation_
+
+    def _check_parameters(self) -> None:
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, KERNELS)
+        check_not_negative("graph_weight", self.graph_weight, ("loo",))
+        check_positive("regularisation", self.regularisation, ("loo",))
+        check_count("landmarks", self.landmarks, ("auto", None))
+        check_count("n_components", self.n_components, (None,))
+        if not isinstance(self.few_labels, bool | np.bool_):
+            check_choice("few_labels", self.few_labels, FEW_LABELS)
+
+    def _check_items(self, X: Any, reset: bool) -> Any:
+        if self.kernel == "precomputed" and sp.issparse(X):
+            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
+        X = validate_items(self, X, reset)
+        if reset:
+            # where zeros are few the dense form takes no more room and is faster
+            self.sparse_ = sp.issparse(X) and X.nnz < (1 - SPARSE_SHARE) * X.shape[0] * X.shape[1]
+        if sp.issparse(X) == self.sparse_:
+            return X
+        return sp.csr_array(X) if self.sparse_ else X.toarray()
+
+    def _check_labels(self, target: Indicator) -> None:
+        Y = target.Y[target.labelled]
+        if len(Y) < 2:
+            raise InvalidInput(
+                f"{type(self).__name__} got n_samples={len(Y)} labelled item and needs two or more; label "
+                "more."
+            )
+        if (Y.min(axis=0) == Y.max(axis=0)).all():
+            found = "no label on which they differ" if self.multi_label_ else f"one class, {self.classes_[0]}"
+            raise InvalidInput(
+                f"The {len(Y)} labelled items have {found}; {type(self).__name__} separates classes and "
+                "needs items on both sides of at least one. Label items of another class."
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.rotation_.shape[1]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _renumber(fit: Fit, used: NDArray[np.intp]) -> Fit:
+    """Row numbers among the used items as numbers among all."""
+    return replace(fit, machine=replace(fit.machine, items=used[fit.machine.items]))

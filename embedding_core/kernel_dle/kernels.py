@@ -1,0 +1,196 @@
+"""Kernels without a bandwidth to choose: means over several widths of distances in units of their median."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from embedding_core.errors import InvalidInput
+from embedding_core.kernel_dle.l1 import l1_distances
+from embedding_core.kernel_dle.metric import Metric
+from embedding_core.kernel_dle.threads import for_row_blocks
+from embedding_core.nearest import squared_norms
+from embedding_core.scaling import Scaler
+
+WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
+"""Factors s of exp(-s d / median). Each is twice the one before: `multi_scale` relies on it."""
+
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "mixture": ("z_rbf", "z_l1"),
+    "linear": ("z_linear",),
+    "sparse": ("z_rbf", "z_l1", "c_rbf", "c_linear"),
+    "text": ("c_rbf", "c_linear"),
+}
+"""Kernels whose mean is taken; z: z-scored rows, c: rows of unit length."""
+
+KERNELS = ("auto", "mixture", "linear", "precomputed")
+SPARSE_SHARE, TEXT_SHARE = 0.5, 0.9
+"""Shares of zeros beyond which "auto" takes rows for sparse, and such without a negative number for text."""
+
+MEDIAN_ROWS = 2000
+
+
+def resolve_kernel(kernel: Any, X: Any) -> str:
+    """What "auto" stands for: by how many entries of X are zero."""
+    if kernel != "auto":
+        return str(kernel)
+    entries = X.data if sp.issparse(X) else X
+    zeros = 1 - np.count_nonzero(entries) / (X.shape[0] * X.shape[1])
+    if zeros <= SPARSE_SHARE:
+        return "mixture"
+    return "text" if zeros > TEXT_SHARE and entries.min(initial=0.0) >= 0 else "sparse"
+
+
+def multi_scale(distances: NDArray[np.float64], median: float) -> NDArray[np.float64]:
+    """Mean over s of exp(-s d / median), in the memory of `distances`; one exponential and four squares."""
+    np.multiply(distances, -WIDTHS[0] / median, out=distances)
+    power = np.exp(distances, out=distances)
+    total = power.copy()
+    for _ in WIDTHS[1:]:
+        np.square(power, out=power)
+        total += power
+    total /= len(WIDTHS)
+    return total
+
+
+@dataclass(frozen=True)
+class MixedKernel:
+    """Mean of several kernels: `parts` of `PARTS`, each with its width in `medians`.
+
+    The width of a linear part is the mean squared length of the rows it is divided by. `scaler` z-scores;
+    `metric` maps z-scored dense rows.
+    """
+
+    parts: tuple[str, ...]
+    medians: tuple[float, ...]
+    scaler: Scaler
+    metric: Metric | None = None
+
+    @property
+    def name(self) -> str:
+        """What kind it is."""
+        return "mixed"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the rows themselves, as `features`, are coordinates."""
+        return self.parts == PARTS["linear"]
+
+    def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
+        """Rows to keep, for kernel values with them."""
+        return X[rows].astype(np.float64)
+
+    def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
+        """k (m, h) between every row of X and kept items, by several threads."""
+        views = self.views(X), self.views(items)
+        result = np.zeros((X.shape[0], items.shape[0]))
+
+        def work(rows: slice) -> None:
+            for part, median in zip(self.parts, self.medians, strict=True):
+                A, B = (view[part[0]] for view in views)
+                result[rows] += part_values(part, A[rows], B, median)
+            result[rows] /= len(self.parts)
+
+        for_row_blocks(X.shape[0], items.shape[0], work)
+        return result
+
+    def features(self, X: Any) -> Any:
+        """Rows whose inner products are the linear kernel."""
+        return self.views(X)["z"] / np.sqrt(self.medians[0])
+
+    def views(self, X: Any) -> dict[str, Any]:
+        """The rows as the parts see them, by the first letter of a part."""
+        return row_views(X.astype(np.float64), self.parts, self.scaler, self.metric)
+
+
+def row_views(X: Any, parts: tuple[str, ...], scaler: Scaler, metric: Metric | None) -> dict[str, Any]:
+    """Rows z-scored ("z") and of unit length ("c"), what of both the parts need."""
+    views = {}
+    if any(part.startswith("z") for part in parts):
+        Z = scaler.transform(X)
+        views["z"] = Z if metric is None else metric.apply(Z)
+    if any(part.startswith("c") for part in parts):
+        views["c"] = Scaler("unit").fit(X).transform(X)
+    return views
+
+
+def part_values(part: str, A: Any, B: Any, median: float) -> NDArray[np.float64]:
+    """One kernel between the rows of A and of B."""
+    if part.endswith("linear"):
+        return _product(A, B) / median
+    return multi_scale(part_distances(part, A, B), median)
+
+
+def part_distances(part: str, A: Any, B: Any) -> NDArray[np.float64]:
+    """L1 or squared L2 distances between the rows of A and of B."""
+    if part.endswith("l1"):
+        return l1_distances(A, B)
+    squared = _product(A, B)
+    squared *= -2
+    squared += squared_norms(A)[:, None]
+    squared += squared_norms(B)
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def fit_kernel(
+    kind: str, X: Any, random_state: Any, metric: Metric | None = None, scaler: Scaler | None = None
+) -> MixedKernel:
+    """Learn scaling and medians from rows of X (n, p); medians from `MEDIAN_ROWS` of them at most."""
+    X64 = X.astype(np.float64)
+    scaler = Scaler("zscore").fit(X64) if scaler is None else scaler
+    n = X.shape[0]
+    if n > MEDIAN_ROWS:
+        X64 = X64[np.sort(check_random_state(random_state).choice(n, MEDIAN_ROWS, replace=False))]
+    views = row_views(X64, PARTS[kind], scaler, metric)
+    medians = tuple(_median(part, views[part[0]]) for part in PARTS[kind])
+    return MixedKernel(PARTS[kind], medians, scaler, metric)
+
+
+def _median(part: str, rows: Any) -> float:
+    """Median distance of pairs, their mean where that is 0; mean squared length for a linear part."""
+    if part.endswith("linear"):
+        return float(squared_norms(rows).mean()) or 1.0
+    n = rows.shape[0]
+    distances = np.empty((n, n))
+
+    def work(block: slice) -> None:
+        distances[block] = part_distances(part, rows[block], rows)
+
+    for_row_blocks(n, n, work)
+    pairs = distances[np.triu_indices(n, 1)]
+    if not len(pairs):
+        return 1.0
+    return float(np.median(pairs)) or float(pairs.mean()) or 1.0
+
+
+def _product(A: Any, B: Any) -> NDArray[np.float64]:
+    product = A @ B.T
+    return product.toarray() if sp.issparse(product) else np.asarray(product)
+
+
+@dataclass(frozen=True)
+class CallableKernel:
+    """A kernel given as a function of two sets of rows (m, p) and (h, p) that returns values (m, h)."""
+
+    function: Callable[[Any, Any], Any]
+    name: str = "callable"
+
+    def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
+        """Rows to keep."""
+        return X[rows].astype(np.float64)
+
+    def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
+        """What the function says, checked."""
+        values = self.function(X.astype(np.float64), items)
+        dense = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+        expected = (X.shape[0], items.shape[0])
+        if dense.shape != expected or not np.isfinite(dense).all():
+            raise InvalidInput(
+                f"The kernel function returned shape {dense.shape} for rows {expected}, or numbers that are "
+                "not finite; return one finite value a pair of rows."
+            )
+        return dense

@@ -1,0 +1,73 @@
+"""Votes of the nearest leave-one-out rows, their number chosen by leaving out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from embedding_core.kernel_dle.solution import leave_one_out_quality
+from embedding_core.neighbors import nearest_rows, vote
+
+CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
+"""Numbers of neighbours to choose from."""
+
+MOST_ROWS = 10_000
+"""Rows that are asked; of more a sample, so that time grows with the rows and not with their square."""
+
+
+@dataclass(frozen=True)
+class NeighborVotes:
+    """The k rows of `Z` (v, r) nearest to a query vote with their labels `Y` (v, K), weighted by 1/d."""
+
+    Z: NDArray[np.float64]
+    Y: NDArray[np.int8]
+    k: int
+
+    def scores(self, queries: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares (m, K) of the votes, in [0, 1]."""
+        return vote(self.Y, *nearest_rows(self.Z, queries, self.k), "distance")
+
+
+def fit_votes(
+    Z: NDArray[np.float64], Y: NDArray[np.int8], single_label: bool, random_state: Any
+) -> tuple[NeighborVotes, NDArray[np.float64]]:
+    """Choose k by the votes (l, K) for each row of all others, which are returned too.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (l, r)
+        Rows that their own labels did not place.
+    Y : ndarray of shape (l, K)
+    single_label : bool
+        Choose by accuracy rather than LRAP.
+    random_state : int, RandomState or None
+        Draws `MOST_ROWS` rows to ask where there are more.
+    """
+    asked = np.arange(len(Z))
+    if len(Z) > MOST_ROWS:
+        asked = np.sort(check_random_state(random_state).choice(len(Z), MOST_ROWS, replace=False))
+    distances, indices = _others(Z, asked, min(max(CANDIDATES), len(asked) - 1))
+    best: tuple[tuple[float, float], int, NDArray[np.float64]] | None = None
+    for k in [k for k in CANDIDATES if k <= distances.shape[1]]:
+        votes = vote(Y[asked], distances[:, :k], indices[:, :k], "distance")
+        quality = leave_one_out_quality(Y, votes, single_label)
+        if best is None or quality > best[0]:
+            best = quality, k, votes
+    assert best is not None  # two rows at least: one neighbour can be asked
+    return NeighborVotes(Z[asked], Y[asked], best[1]), best[2]
+
+
+def _others(
+    Z: NDArray[np.float64], asked: NDArray[np.intp], k: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Distances and numbers among `asked` (l, k) of the rows nearest to each row of Z, itself left out.
+
+    A row among many copies of itself may not be in its own list of k + 1: all of these are others then, as
+    for a row that is not asked.
+    """
+    distances, indices = nearest_rows(Z[asked], Z, k + 1)
+    itself = asked[indices] == np.arange(len(Z))[:, None]
+    itself[~itself.any(axis=1), -1] = True
+    return distances[~itself].reshape(-1, k), indices[~itself].reshape(-1, k)

@@ -1,0 +1,165 @@
+"""Label scores as a kernel expansion, with their leave-one-out answers, for many penalties at once.
+
+With rows in coordinates whose inner products are the kernel, deformed by the graph, label scores are ridge
+regression on the labelled ones: `RidgePath` gives all penalties and all leave-one-out answers from one
+eigendecomposition.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.classifiers.ridge import RidgePath
+from embedding_core.discriminant.projection_kernel import place_by_kernel
+from embedding_core.errors import InvalidInput
+from embedding_core.kernel_dle.graph import smoothness
+from embedding_core.kernel_dle.kernels import MixedKernel
+from embedding_core.margin.assembly import Span
+from embedding_core.margin.deformation import Deformation, deform_rows
+from embedding_core.margin.nystrom import KernelMap, choose_landmarks, kernel_coordinates
+from embedding_core.metrics import row_precisions
+from embedding_core.row_blocks import project_rows
+
+REGULARISATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
+"""lambda that "loo" tries, the strongest first among equals."""
+GRAPH_WEIGHTS = (0.0, 0.1, 1.0, 10.0)
+"""mu that "loo" tries, and that the form for few labels averages over."""
+
+AUTO_EXACT, AUTO_LANDMARKS = 4000, 2000
+"""`landmarks="auto"`: all rows up to the first number of them, beyond it the second number."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Scores f(x) = k(x, items) coef + intercept; of the features themselves where `items` is None."""
+
+    kernel: Any
+    items: Any
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """Label scores (m, K) of rows; rows are kernel values if precomputed."""
+        if self.items is None:
+            return project_rows(self.kernel.features(X), self.coef) + self.intercept
+        return place_by_kernel(self.kernel, X, self.items, self.coef) + self.intercept
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A machine, its answers (l, K) for each labelled row left out, and T^T (F - mean) (K, K)."""
+
+    machine: Machine
+    left_out: NDArray[np.float64]
+    explained: NDArray[np.float64]
+    graph_weight: float
+    regularisation: float
+    quality: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows X (n, p), a kernel, the labelled ones among them, their labels Y (l, K), how to be solved.
+
+    `W` is the graph of all rows, None where no graph weight but 0 is asked for. `landmarks` as for the
+    estimators.
+    """
+
+    X: Any
+    kernel: KernelMap
+    labelled: NDArray[np.bool_]
+    Y: NDArray[np.int8]
+    W: Any
+    landmarks: int | str | None
+    random_state: Any
+
+    @property
+    def single_label(self) -> bool:
+        """Every labelled row has exactly one label."""
+        return bool((self.Y.sum(axis=1) == 1).all())
+
+
+def leave_one_out_quality(
+    Y: NDArray[np.int8], left_out: NDArray[np.float64], single_label: bool
+) -> tuple[float, float]:
+    """Accuracy for classes, LRAP for labels; and minus the mean squared error, for ties."""
+    error = -float(((Y - left_out) ** 2).mean())
+    if single_label:
+        return float((Y.argmax(axis=1) == left_out.argmax(axis=1)).mean()), error
+    return float(row_precisions(Y, left_out).mean()), error
+
+
+def span_problem(problem: Problem) -> Span:
+    """Coordinates of all rows: features for a linear kernel of fewer features than rows, else landmarks."""
+    X, kernel, landmarks = problem.X, problem.kernel, problem.landmarks
+    n = X.shape[0]
+    if isinstance(kernel, MixedKernel) and kernel.is_linear and X.shape[1] <= n:
+        return Span(kernel.features(X), kernel, None)
+    if landmarks == "auto":
+        landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
+    if isinstance(landmarks, int):
+        landmarks = min(landmarks, n)
+    chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), problem.random_state)
+    coordinates = kernel_coordinates(kernel, X, chosen)
+    return Span(coordinates.rows, kernel, coordinates)
+
+
+def solve(problem: Problem, graph_weights: Iterable[float], regularisations: Iterable[float]) -> list[Fit]:
+    """For each graph weight the fit of the best penalty; the coordinates are found once."""
+    span = span_problem(problem)
+    candidates = tuple(regularisations)
+    return [
+        _best_fit(problem, span, deformation, weight, candidates)
+        for weight, deformation in _deformations(problem, span, graph_weights)
+    ]
+
+
+def choose_fit(problem: Problem, graph_weight: float | str, regularisations: Iterable[float]) -> Fit:
+    """The fit with the graph weight given, or for "loo" with that of the best leave-one-out answers."""
+    weights = GRAPH_WEIGHTS if isinstance(graph_weight, str) else (float(graph_weight),)
+    return max(solve(problem, weights, regularisations), key=lambda fit: fit.quality)
+
+
+def _deformations(
+    problem: Problem, span: Span, graph_weights: Iterable[float]
+) -> Iterator[tuple[float, Deformation]]:
+    rows, deform = span.take(problem.labelled), None
+    for weight in graph_weights:
+        if weight == 0:
+            yield weight, Deformation(rows, lambda V: V)
+            continue
+        if deform is None:
+            deform = deform_rows(rows, smoothness(problem.W, span.rows), "graph_weight", "it")
+        yield weight, deform(weight)
+
+
+def _best_fit(
+    problem: Problem, span: Span, deformed: Deformation, weight: float, regularisations: tuple[float, ...]
+) -> Fit:
+    Y = problem.Y
+    path = RidgePath(deformed.rows, Y)
+    unit = path.total_variance / len(Y)  # lambda tau of the equations is l times the path's penalty
+    if not unit > 0:
+        raise InvalidInput(
+            f"All {len(Y)} labelled items are equal to the kernel, so nothing tells their labels apart; give "
+            "features that vary."
+        )
+    fits = path.fit([value * unit for value in regularisations])
+    rated = [leave_one_out_quality(Y, ridge.left_out, problem.single_label) for ridge in fits.values()]
+    best = max(range(len(rated)), key=rated.__getitem__)
+    ridge = list(fits.values())[best]
+    A = path.lift(ridge.coef)
+    intercept = Y.mean(axis=0) - deformed.rows.mean(axis=0) @ A
+    machine = Machine(
+        problem.kernel, _kept_items(problem, span), span.lift(problem.X, deformed.restore(A)), intercept
+    )
+    return Fit(machine, ridge.left_out, path.explain(ridge), weight, regularisations[best], rated[best])
+
+
+def _kept_items(problem: Problem, span: Span) -> Any:
+    if span.coordinates is None:
+        return None
+    return problem.kernel.take(problem.X, span.coordinates.heads)

@@ -1,0 +1,212 @@
+"""Kernel DLE against its equations taken literally: embedding, leave-one-out rows, special cases."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+
+from embedding_core import KernelDLE, KernelDLEClassifier
+from embedding_core.classifiers import ridge
+from embedding_core.evaluation import predict_fold
+from embedding_core.kernel_dle.solution import REGULARISATIONS
+from tests.literal_kernel_dle import (
+    centred_trace,
+    deformed,
+    literal_embedding,
+    literal_kernel,
+    literal_laplacian,
+    ridge_scores,
+)
+from tests.synthetic import multi_label, single_label
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+MANY = {"few_labels": False}
+
+
+def partly(n=60, hidden=20, new=10, seed=0):
+    """Rows of which the first n are fitted and the rest are new; every third of the fitted is unlabelled."""
+    X, Y = multi_label(n + new, 7, 4, seed)
+    hide = np.zeros(n, dtype=bool)
+    hide[1 : 3 * hidden : 3] = True
+    return X, Y, np.where(hide[:, None], -1, Y[:n]), ~hide
+
+
+def flipped_alike(found, expected):
+    """The same coordinates up to the sign of each column."""
+    return found * np.sign((found * expected).sum(axis=0)), expected
+
+
+@pytest.mark.parametrize("mu", [0.3, 5.0])
+@pytest.mark.parametrize("lam", [1e-3, 0.5])
+def test_the_embedding_is_a_rotation_of_ridge_scores(mu, lam):
+    X, Y, given, labelled = partly()
+    n = len(given)
+    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    K, L = literal_kernel(X, np.arange(n)), literal_laplacian(X[:n])
+    expected, values = literal_embedding(K, L, labelled, Y[:n][labelled], mu, lam)
+    np.testing.assert_allclose(model.eigenvalues_, values, **EXACT)
+    np.testing.assert_allclose(*flipped_alike(model.transform(X), expected), **EXACT)
+    np.testing.assert_allclose(*flipped_alike(model.embedding_, expected[:n]), **EXACT)
+    np.testing.assert_allclose(
+        (model.label_scores(X) - model.label_means_) @ model.rotation_, model.transform(X), **EXACT
+    )
+
+
+@pytest.mark.parametrize("mu", [0.0, 2.0])
+@pytest.mark.parametrize("lam", [1e-4, 0.03, 10.0])
+def test_leave_one_out_rows_are_those_of_refitting(mu, lam):
+    X, Y, given, labelled = partly()
+    n, rows = len(given), np.flatnonzero(labelled)
+    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    K = literal_kernel(X[:n], np.arange(n) if mu else rows)
+    K = deformed(K, literal_laplacian(X[:n]), mu)
+    penalty = lam * centred_trace(K[np.ix_(rows, rows)]) / len(rows)
+    for number, row in enumerate(rows):
+        others = np.delete(rows, number)
+        answer = ridge_scores(K[np.ix_(others, others)], Y[others], K[[row]][:, others], penalty)[0]
+        np.testing.assert_allclose(model.loo_scores_[number], answer, **EXACT)
+        place = (answer - model.label_means_) @ model.rotation_
+        np.testing.assert_allclose(model.loo_embedding_[row], place, **EXACT)
+    np.testing.assert_array_equal(model.loo_embedding_[~labelled], model.embedding_[~labelled])
+
+
+def test_leave_one_out_rows_are_those_of_the_estimator_itself():
+    """Hiding one label at a time; lambda is given in units of the rows left, so it is converted."""
+    X, _, given, labelled = partly(45, 10)
+    n, rows, mu, lam = len(given), np.flatnonzero(labelled), 1.0, 0.05
+    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    K = deformed(literal_kernel(X[:n], np.arange(n)), literal_laplacian(X[:n]), mu)
+
+    def tau(kept):
+        return centred_trace(K[np.ix_(kept, kept)]) / len(kept)
+
+    for number, row in enumerate(rows):
+        hidden, same = given.copy(), lam * tau(rows) / tau(np.delete(rows, number))
+        hidden[row] = -1
+        again = KernelDLE(graph_weight=mu, regularisation=same, **MANY).fit(X[:n], hidden)
+        np.testing.assert_allclose(again.label_scores(X[[row]])[0], model.loo_scores_[number], **EXACT)
+
+
+def test_without_a_graph_it_is_kernel_ridge():
+    X, Y = multi_label(70)
+    model = KernelDLE(regularisation=0.2, **MANY).fit(X[:50], Y[:50])
+    K = literal_kernel(X, np.arange(50))
+    means = K[:50, :50].mean(axis=0)
+    centred = K[:, :50] - means - K[:, :50].mean(axis=1, keepdims=True) + means.mean()
+    T = Y[:50] - Y[:50].mean(axis=0)
+    tau = np.trace(centred[:50]) / 50
+    plain = KernelRidge(alpha=0.2 * tau, kernel="precomputed").fit(centred[:50], T)
+    np.testing.assert_allclose(model.label_scores(X), plain.predict(centred) + Y[:50].mean(axis=0), **EXACT)
+
+
+@pytest.mark.parametrize("shape", [(50, 7), (30, 45)])
+def test_the_linear_kernel_is_ridge_on_z_scores(shape):
+    X, Y = multi_label(*shape)
+    model = KernelDLE(kernel="linear", regularisation=0.2, **MANY).fit(X, Y)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    # tau is the mean squared length of the z-scored rows, which is p
+    plain = Ridge(alpha=0.2 * shape[1]).fit(Z, Y)
+    np.testing.assert_allclose(model.label_scores(X), plain.predict(Z), **EXACT)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_a_precomputed_kernel_gives_what_the_kernel_itself_gives(mu):
+    X, _, given, labelled = partly()
+    n = len(given)
+    own = KernelDLEClassifier(graph_weight=mu, **MANY)
+    graph = {"affinity": np.exp(-np.abs(np.subtract.outer(X[:n, 0], X[:n, 0])))} if mu else {}
+    computed = own.fit(X[:n], given, **graph)
+    K = literal_kernel(X, np.arange(n) if mu else np.flatnonzero(labelled))
+    other = KernelDLEClassifier(kernel="precomputed", graph_weight=mu, **MANY)
+    precomputed = other.fit(K[:n, :n], given, **graph)
+    np.testing.assert_allclose(precomputed.predict_proba(K[:, :n]), computed.predict_proba(X), **EXACT)
+    np.testing.assert_allclose(precomputed.loo_scores_, computed.loo_scores_, **EXACT)
+
+
+def test_a_kernel_function_gives_what_its_matrix_gives():
+    X, Y = multi_label(70)
+
+    def kernel(A, B):
+        return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2) / 10)
+
+    by_function = KernelDLE(kernel=kernel, **MANY).fit(X[:50], Y[:50])
+    by_matrix = KernelDLE(kernel="precomputed", **MANY).fit(kernel(X[:50], X[:50]), Y[:50])
+    assert by_function.kernel_ == "callable"
+    np.testing.assert_allclose(by_function.transform(X), by_matrix.transform(kernel(X, X[:50])), **EXACT)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_all_rows_as_landmarks_are_the_exact_form(mu):
+    X, _, given, _ = partly()
+    n = len(given)
+    exact, landmarks = (KernelDLE(landmarks=m, graph_weight=mu, **MANY).fit(X[:n], given) for m in (None, n))
+    np.testing.assert_allclose(landmarks.transform(X), exact.transform(X), **EXACT)
+    np.testing.assert_allclose(landmarks.loo_scores_, exact.loo_scores_, **EXACT)
+    fewer = KernelDLE(landmarks=10, graph_weight=mu, **MANY).fit(X[:n], given)
+    assert np.abs(fewer.label_scores(X) - exact.label_scores(X)).max() > 1e-3
+
+
+def test_one_eigendecomposition_serves_all_penalties(monkeypatch):
+    X, Y = multi_label(60)
+    calls = []
+    decompose = ridge.positive_part
+    monkeypatch.setattr(ridge, "positive_part", lambda S: calls.append(len(S)) or decompose(S))
+    model = KernelDLE(**MANY).fit(X, Y)
+    assert len(calls) == 1
+    assert model.regularisation_ in REGULARISATIONS
+    alone = KernelDLE(regularisation=model.regularisation_, **MANY).fit(X, Y)
+    np.testing.assert_allclose(alone.loo_scores_, model.loo_scores_, **EXACT)
+
+
+def test_loo_chooses_what_its_criterion_says():
+    X, y = single_label(80)
+    y[::7] = (y[::7] + 1) % 4
+    chosen = KernelDLE(graph_weight="loo", **MANY).fit(X, y)
+    best = max(
+        (
+            (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
+            .mean()
+            .item()
+            for mu in (0.0, 0.1, 1.0, 10.0)
+            for lam in REGULARISATIONS
+        )
+    )
+    assert (chosen.loo_scores_.argmax(axis=1) == y).mean() == best
+
+
+def test_unlabelled_rows_change_nothing_where_the_graph_has_no_weight():
+    X, Y = multi_label(80)
+    far = np.vstack([X, 1e3 + X[:20]])
+    given = np.vstack([Y, np.full((20, 4), -1)])
+    alone, beside = (KernelDLEClassifier(**MANY).fit(*pair) for pair in ((X, Y), (far, given)))
+    np.testing.assert_array_equal(beside.predict_proba(X), alone.predict_proba(X))
+    with_graph = KernelDLEClassifier(graph_weight=1.0, **MANY).fit(far, given)
+    assert np.abs(with_graph.predict_proba(X) - alone.predict_proba(X)).max() > 1e-3
+
+
+def test_no_test_row_and_no_test_label_changes_what_is_fitted():
+    X, Y = multi_label(90)
+    train, test = np.arange(60), np.arange(60, 90)
+    changed_rows, changed_labels = X.copy(), Y.copy()
+    changed_rows[61:], changed_labels[60:] = 50.0, 1 - Y[60:]
+    params = dict(MANY)
+    (plain,), (rows,), (labels,) = (
+        predict_fold("kernel_dle", params, *data, train, test)
+        for data in ((X, Y), (changed_rows, Y), (X, changed_labels))
+    )
+    np.testing.assert_array_equal(rows.scores[0], plain.scores[0])
+    np.testing.assert_array_equal(labels.scores, plain.scores)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_shuffled_labels_fall_to_chance(few):
+    """Neither the leave-one-out rows nor what is trained on them lets a label through."""
+    X, y = single_label(400, 10)
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(400) % 4)
+    model = KernelDLEClassifier(few_labels=few).fit(X[:200], y[:200])
+    left_out = (model.loo_scores_.argmax(axis=1) == y[:200]).mean()
+    new = (model.predict(X[200:]) == y[200:]).mean()
+    assert left_out < 0.36  # 0.25 and three standard deviations of 0.03, the best of twelve lambda
+    assert new < 0.36
+    np.testing.assert_allclose(model.embedding_model_.label_means_, 0.25, atol=0.05)
