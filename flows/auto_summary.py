@@ -27,8 +27,8 @@ def summarise_auto(config: RunConfig, result: AutoResult) -> dict[str, Any]:
         "lead_over_champion": asdict(done.verdict.lead) if done.verdict.lead else None,
         "plain_baseline_won": done.choice.winner.candidate.plain,
         "registry": {
-            "model": settled.champion.name if settled else None,
-            "champion": settled.champion.version if settled else None,
+            "model": settled.name if settled else None,
+            "champion": settled.champion.version if settled and settled.champion else None,
             "challenger": settled.challenger.version if settled and settled.challenger else None,
             "changed": bool(settled and settled.changed),
         },
@@ -52,15 +52,12 @@ def leaderboard(choice: Choice) -> str:
 
 
 def left_out(choice: Choice) -> list[str]:
-    """One line a candidate that was not scored on all folds."""
-    lines = []
+    """Which candidates were not scored on all folds, and why."""
+    grouped: dict[tuple[str, str], list[str]] = {}
     for one in choice.standings:
         if one.state != "scored":
-            lines.append(f"{_AHEAD[one.state]:<10} {one.candidate.label}: {one.reason}")
-    missing = [one.candidate.label for one in choice.standings if one.candidate.plain and not one.rows]
-    if missing:
-        lines.append(f"CAUTION    {' and '.join(missing)}, plain, not scored: the winner may lie below it")
-    return lines
+            grouped.setdefault((_AHEAD[one.state], one.reason), []).append(one.candidate.label)
+    return [f"{ahead:<10} {'; '.join(labels)}: {reason}" for (ahead, reason), labels in grouped.items()]
 
 
 def verdict_lines(choice: Choice) -> list[str]:
@@ -85,9 +82,9 @@ def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
     if settled is None:
         why = "" if config.tracking.enabled else " (tracking.enabled is false)"
         return [f"title      {done.verdict.title}: {done.verdict.reason}; not registered{why}"]
-    place = _place(settled.challenger or settled.champion)
-    lines = [f"{done.verdict.title:<10} {place}: {done.verdict.reason}"]
-    if settled.challenger and done.champion:
+    held = settled.challenger or settled.champion
+    lines = [f"{done.verdict.title:<10} {_place(held)}: {done.verdict.reason}"]
+    if settled.challenger and settled.champion and done.champion:
         refitted = settled.champion.version != done.champion.version
         news = ", fitted anew on the present data" if refitted else ""
         lines.append(f"champion   stays {done.champion.candidate.label}, {_place(settled.champion)}{news}")
@@ -96,5 +93,5 @@ def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
     return lines
 
 
-def _place(version: Version) -> str:
-    return f"version {version.version} of {version.name}"
+def _place(version: Version | None) -> str:
+    return f"version {version.version} of {version.name}" if version else "none"

@@ -134,10 +134,11 @@ class Race:
         return standings
 
     def _announce(self, number: int, total: int, candidate: Candidate) -> None:
-        left = format_duration(self.budget.left)
-        self.contest.workspace.reporter.say(
-            f"candidate {number} of {total}: {candidate.label} ({left} of the budget left)"
-        )
+        if self.budget.left:
+            left = format_duration(self.budget.left)
+            self.contest.workspace.reporter.say(
+                f"candidate {number} of {total}: {candidate.label} ({left} of the budget left)"
+            )
 
     def _enter(self, candidate: Candidate, before: Sequence[Standing]) -> Standing:
         members = [one for one in before if one.name in candidate.members]
@@ -152,10 +153,12 @@ class Race:
         return self._stand(candidate, "scored", ref)
 
     def _average(self, candidate: Candidate, members: Sequence[Standing]) -> Standing:
-        missing = [one.candidate.label for one in members if one.state != "scored"]
-        if missing:
-            reason = f"it is a mean, and {' and '.join(missing)} was not scored on all folds"
-            return Standing(candidate, "skipped", reason)
+        for one in members:
+            if one.state == "skipped":
+                return Standing(candidate, "skipped", one.reason)
+            if one.state != "scored":
+                reason = f"it is a mean, and {one.candidate.label} was not scored on all folds"
+                return Standing(candidate, "skipped", reason)
         refs = {one.name: one.ref for one in members}
         return self._stand(candidate, "scored", self.runner(mean_stage(candidate, self.contest, refs)))
 

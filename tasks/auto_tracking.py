@@ -33,9 +33,10 @@ _DATA = ("labels", "features")
 
 @dataclass(frozen=True)
 class Settled:
-    """Who has which title after a choice, and whether the registry was changed."""
+    """Who has which title after a choice, and whether the registry was changed; `name` is the model's."""
 
-    champion: Version
+    name: str
+    champion: Version | None
     challenger: Version | None
     changed: bool
 
@@ -156,11 +157,10 @@ def settle(
     winner = entitle(choice.winner, verdict.title)
     if verdict.title == CHAMPION:
         registry.withdraw(name, CHALLENGER)
-        return Settled(winner, None, winner != before[CHAMPION])
+        return Settled(name, winner, None, winner != before[CHAMPION])
     refitted = [one for one in choice.scored if one.name in models and one is not choice.winner]
     champion = entitle(refitted[0], CHAMPION) if refitted else before[CHAMPION]
-    assert champion is not None  # a challenger is one because there is a champion
-    return Settled(champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
+    return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
 
 
 def version_tags(one: Standing, metric: str, digests: Mapping[str, str]) -> dict[str, str]:

@@ -134,8 +134,16 @@ def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
 
     The first winner is champion. A later one takes the title where it beats the present champion, scored on
     the same folds of the same data, by more than noise (`embedding_core.paired`), and also where the
-    champion has fallen below the best plain baseline, which is never to be beaten by what annotates.
+    champion has fallen below the best plain baseline: what annotates is never to lie below that. For the same
+    reason nobody becomes champion while there was no time for a plain baseline.
     """
+    if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
+        return Verdict("champion", "it has the title already")
+    unknown = [one.candidate.label for one in choice.standings if _is_untried_baseline(one)]
+    if unknown:
+        were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
+        todo = "give more time with --budget, or name others with --candidates"
+        return Verdict("challenger", f"{' and '.join(unknown)}, {were} not scored; {todo}")
     if champion is None:
         return Verdict("champion", "the first of this collection")
     if not champion.candidate.method:
@@ -144,12 +152,14 @@ def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
         return Verdict(
             "champion", f"the present champion, {champion.candidate.name}, is not known to this version"
         )
-    if champion.candidate.recipe() == choice.winner.candidate.recipe():
-        return Verdict("champion", "it has the title already")
     present = choice.find(champion.candidate.recipe())
     if present is None:
         return Verdict("challenger", f"the present champion, {champion.candidate.label}, was not scored")
     return _compare(choice, present)
+
+
+def _is_untried_baseline(one: Standing) -> bool:
+    return one.candidate.plain and one.state == "skipped"
 
 
 def _compare(choice: Choice, present: Standing) -> Verdict:
