@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 
-from embedding_core.checks import SCALE_ITEMS, check_count, refuse_numbers
+from embedding_core.checks import SCALE_ITEMS, check_count
+from embedding_core.errors import InvalidInput
 from embedding_core.neighbors import as_labelled_features, decide_labels
 from embedding_core.scaling import Features, as_features
 
@@ -82,10 +83,10 @@ class RandomForest(BaseEstimator):
             min_samples_leaf=self.min_samples_leaf,
             random_state=self.random_state,
         )
-        try:
-            return forest.fit(rows, targets)
-        except ValueError as error:
-            raise refuse_numbers(error, SCALE_ITEMS) from error
+        largest = float(max(rows.max(), -rows.min()))
+        if largest > np.finfo(np.float32).max:
+            raise InvalidInput(f"X holds {largest:.3g}, too large for trees. {SCALE_ITEMS}")
+        return forest.fit(rows, targets)
 
     def _keep(self, grown: RandomForestClassifier, labels: NDArray[np.int8], single: bool) -> None:
         """Take the trees over, one behind the other."""
