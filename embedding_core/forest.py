@@ -84,7 +84,7 @@ class RandomForest(BaseEstimator):
             random_state=self.random_state,
         )
         largest = float(max(rows.max(), -rows.min()))
-        if largest > np.finfo(np.float32).max:
+        if largest > float(np.finfo(np.float32).max):
             raise InvalidInput(f"X holds {largest:.3g}, too large for trees. {SCALE_ITEMS}")
         return forest.fit(rows, targets)
 

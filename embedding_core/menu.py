@@ -31,6 +31,8 @@ class Candidate:
         For readers; default: the method's.
     members : tuple of str
         Candidates whose scores it is the mean of; it is scored from theirs, without a fit.
+    most_items : int, optional
+        It is for labels that fewer labelled items carry, on average; with more it costs much and gains nothing.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Candidate:
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     title: str = ""
     members: tuple[str, ...] = ()
+    most_items: int | None = None
 
     @property
     def label(self) -> str:
@@ -67,7 +70,9 @@ MENU: tuple[Candidate, ...] = (
         {"params": {"kernel_dle": {"few_labels": False}}},
         members=("kernel_dle", "random_forest"),
     ),
-    Candidate("kernel_dle_few", "kernel_dle", {"few_labels": True}, "Kernel DLE for few labels"),
+    Candidate(
+        "kernel_dle_few", "kernel_dle", {"few_labels": True}, "Kernel DLE for few labels", most_items=40
+    ),
 )
 
 

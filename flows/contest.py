@@ -18,6 +18,7 @@ from tasks.candidates import (
     Contest,
     candidate_stage,
     check_labels,
+    items_a_label,
     load_predictions,
     mean_stage,
     measure,
@@ -69,7 +70,8 @@ def walk_contest(
     experiment = config.tracking.experiment or source.name
     champion = _present_champion(config, experiment, runner)
     entrants = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
-    standings = Race(contest, runner, budget, config.evaluation.sort_by, champion).run(entrants)
+    race = Race(contest, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
+    standings = race.run(entrants)
     made = choice.choose(standings, config.evaluation.sort_by)
     if made is None:
         raise _nobody(standings)
@@ -118,6 +120,7 @@ class Race:
     budget: Budget
     metric: str
     champion: Champion | None
+    named: bool
 
     def run(self, entrants: Sequence[Candidate]) -> list[Standing]:
         """What became of each."""
@@ -141,6 +144,9 @@ class Race:
             )
 
     def _enter(self, candidate: Candidate, before: Sequence[Standing]) -> Standing:
+        reason = self._reason_to_skip(candidate)
+        if reason:
+            return Standing(candidate, "skipped", reason)
         members = [one for one in before if one.name in candidate.members]
         if candidate.members and len(members) == len(candidate.members):
             return self._average(candidate, members)
@@ -162,9 +168,21 @@ class Race:
         refs = {one.name: one.ref for one in members}
         return self._stand(candidate, "scored", self.runner(mean_stage(candidate, self.contest, refs)))
 
+    def _reason_to_skip(self, candidate: Candidate) -> str:
+        """Why a candidate does not fit the data; one that was named, or is champion, enters all the same."""
+        found = items_a_label(self.contest.dataset)
+        if candidate.most_items is None or found < candidate.most_items:
+            return ""
+        if self.named or self._is_champion(candidate):
+            return ""
+        return f"it is for labels that fewer than {candidate.most_items} items carry; here {found:.0f} do"
+
+    def _is_champion(self, candidate: Candidate) -> bool:
+        return self.champion is not None and candidate.recipe() == self.champion.candidate.recipe()
+
     def _reason_to_stop(self, trial: Standing, leader: Standing) -> str:
         """The present champion is never given up: the winner must be compared with it."""
-        if self.champion and trial.candidate.recipe() == self.champion.candidate.recipe():
+        if self._is_champion(trial.candidate):
             return ""
         return choice.reason_to_stop(trial, leader, self.metric, self.contest.settings.folds)
 

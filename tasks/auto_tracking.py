@@ -183,6 +183,7 @@ def _candidate(recipe: Mapping[str, Any]) -> Candidate:
         params=recipe.get("params", {}),
         title=recipe.get("title", ""),
         members=tuple(recipe.get("members", ())),
+        most_items=recipe.get("most_items"),
     )
 
 

@@ -57,6 +57,12 @@ def check_labels(dataset: Dataset, n_folds: int) -> None:
         )
 
 
+def items_a_label(dataset: Dataset) -> float:
+    """How many labelled items carry a label, on average over the labels."""
+    labelled = (dataset.Y >= 0).all(axis=1)
+    return float(dataset.Y[labelled].sum(axis=0).mean())
+
+
 def trial_stage(candidate: Candidate, contest: Contest) -> Stage:
     """Scores of a candidate on its first folds, from which it may be given up."""
     first = range(min(TRIAL_FOLDS, contest.settings.folds))
