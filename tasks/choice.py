@@ -133,8 +133,8 @@ def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
     """The title of the winner.
 
     The first winner is champion. A later one takes the title where it beats the present champion, scored on
-    the same folds of the same data, by more than noise (`embedding_core.paired`), and also where the
-    champion has fallen below the best plain baseline: what annotates is never to lie below that. For the same
+    the same folds of the same data, by more than noise (`embedding_core.paired`), and also where a champion
+    that is no plain baseline has fallen below the best one: it is not worth its cost then. For the same
     reason nobody becomes champion while there was no time for a plain baseline.
     """
     if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
@@ -169,7 +169,8 @@ def _compare(choice: Choice, present: Standing) -> Verdict:
     if lead.beyond_noise:
         return Verdict("champion", f"it beats the present champion, {name}, by {amount}", lead)
     baseline = choice.baseline
-    if baseline is not None and leading([present, baseline], metric) is not present:
+    below = baseline is not None and leading([present, baseline], metric) is not present
+    if baseline is not None and below and not present.candidate.plain:
         reason = f"the present champion, {name}, is below the best plain baseline, {baseline.candidate.label}"
         return Verdict("champion", reason, lead)
     reason = f"its lead over the present champion, {name}, {amount}, is within noise ({lead.needed:.3f})"

@@ -157,10 +157,12 @@ def command(
 @pytest.fixture
 def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages run as plain functions, so that a run needs no Prefect server."""
-    from flows.commands import run
+    from flows.auto import run_auto
+    from flows.commands import auto, run
     from flows.training import run_training
 
     monkeypatch.setattr(run, "_train", lambda config, span, verbose: run_training(config, span))
+    monkeypatch.setattr(auto, "_choose", lambda config, verbose: run_auto(config))
 
 
 @pytest.fixture(scope="session")

@@ -99,6 +99,13 @@ def test_a_champion_below_a_plain_baseline_loses_the_title_even_within_noise() -
     assert "below the best plain baseline, Scaled SVM" in verdict.reason
 
 
+def test_a_plain_champion_is_replaced_beyond_noise_alone() -> None:
+    noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
+    choice = choose([standing("svm", noisy), standing("random_forest", shifted(0.005))], "macro_f1")
+    assert choice
+    assert decide_title(choice, champion("svm")).title == "challenger"
+
+
 def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
     choice = choose([standing("mlls", BASE), standing("random_forest", (), "skipped")], "macro_f1")
     assert choice

@@ -127,6 +127,7 @@ def test_the_winner_is_fitted_on_all_labels(iris: Run) -> None:
     assert iris.found.settled is None
 
 
+@pytest.mark.slow
 def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Path) -> None:
     chosen = names("random_forest", "kernel_dle", "kernel_dle_forest")
     run = Run("iris", tmp_path, chosen)
@@ -175,6 +176,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
     assert kept.folds.done == [("mlls", 2), ("mlls", 3)]  # what was measured is not measured again
 
 
+@pytest.mark.slow
 def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, "embedding.params.rbf_svc.penalties=[1.0]")
     run()
