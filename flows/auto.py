@@ -30,8 +30,16 @@ class AutoResult:
     unrecorded: str | None = None
 
 
+def new_budget(config: RunConfig) -> Budget:
+    """The configured time for scoring candidates, not begun."""
+    return Budget(parse_duration(config.auto.budget))
+
+
 def run_auto(
-    config: RunConfig, submit: Submit = run_stage, tags: Mapping[str, str] | None = None
+    config: RunConfig,
+    submit: Submit = run_stage,
+    tags: Mapping[str, str] | None = None,
+    budget: Budget | None = None,
 ) -> AutoResult:
     """Choose a model for the configured collection within the configured budget; needs no engine.
 
@@ -42,18 +50,20 @@ def run_auto(
         Runs one stage; default: here and now.
     tags : mapping, optional
         Facts of the engine, for the tracker.
+    budget : Budget, optional
+        One that may have begun; default: a new one of the configured length.
     """
     started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
     runner = StageRunner(workspace, Span(), {}, submit)
-    budget = Budget(parse_duration(config.auto.budget))
+    time_left = budget or new_budget(config)
     workers = min(workspace.n_threads, config.evaluation.folds)
-    with workspace.store.in_use(), FoldPool(workers, budget) as pool:
+    with workspace.store.in_use(), FoldPool(workers, time_left) as pool:
         done = walk_remembering(
             config,
             workspace,
             runner,
-            lambda: walk_contest(config, workspace, runner, tags or {}, pool, budget),
+            lambda: walk_contest(config, workspace, runner, tags or {}, pool, time_left),
         )
         # What the tracker does not know yet the same command adds, not `sync`: a title has to be decided.
         run = log_run(config, known_settings(config), runner, done, None, time.perf_counter() - started)

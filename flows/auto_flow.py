@@ -1,10 +1,15 @@
 """The auto flow as Prefect sees it."""
 
+from contextvars import ContextVar
+
 from prefect import flow
 
-from flows.auto import AutoResult, run_auto
+from flows.auto import AutoResult, new_budget, run_auto
 from flows.config import RunConfig
 from flows.train import run_anyhow, run_in_flow
+from tasks.budget import Budget
+
+_BUDGET: ContextVar[Budget | None] = ContextVar("labelscape_budget", default=None)
 
 
 @flow(name="labelscape-auto", validate_parameters=True, persist_result=False)
@@ -16,9 +21,14 @@ def auto(config: RunConfig) -> AutoResult:
     config : RunConfig
         The typed configuration; a server checks it against its schema.
     """
-    return run_in_flow(lambda stages, tags: run_auto(config, stages, tags))
+    return run_in_flow(lambda stages, tags: run_auto(config, stages, tags, _BUDGET.get()))
 
 
 def auto_anyhow(config: RunConfig) -> AutoResult:
-    """Run the flow, and without Prefect where that fails."""
-    return run_anyhow(lambda: auto(config), lambda: run_auto(config))
+    """Run the flow, and without Prefect where that fails, within the same budget."""
+    budget = new_budget(config)
+    token = _BUDGET.set(budget)
+    try:
+        return run_anyhow(lambda: auto(config), lambda: run_auto(config, budget=budget))
+    finally:
+        _BUDGET.reset(token)

@@ -24,16 +24,20 @@ from tasks.stage import Stage, Workspace, run_stage
 
 @dataclass
 class Attempt:
-    """How far a piece of work came, whatever the engine around it makes of that."""
+    """How far a piece of work came, whatever the engine around it makes of that.
+
+    An interrupt counts as an error too: it may reach a server of Prefect's as well, and then what the flow
+    ends with is that nobody answers.
+    """
 
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     def run(self, work: Any, *arguments: Any) -> Any:
         """Do it, and keep what came of it."""
         try:
             self.result = work(*arguments)
-        except Exception as error:
+        except BaseException as error:
             self.error = error
             raise
         return self.result
@@ -129,7 +133,9 @@ def run_anyhow(in_flow: Callable[[], Result], plainly: Callable[[], Result]) -> 
     try:
         return in_flow()
     except Exception as error:
-        if isinstance(error, (LabelscapeError, InvalidInput)) or attempt.error is not None:
+        if attempt.error is not None:
+            raise attempt.error from None
+        if isinstance(error, (LabelscapeError, InvalidInput)):
             raise
         reason = f"Prefect failed ({type(error).__name__}: {error})"
         current_reporter().say(f"{reason}; this run goes on without it.")
