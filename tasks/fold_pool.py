@@ -8,9 +8,10 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -113,7 +114,8 @@ class FoldPool:
         """Do the jobs; what one of them raises is raised, BudgetEnded where time ran out."""
         if not self._budget.left:
             raise self._budget.over()
-        futures = [self._started().submit(do_fold, job) for job in jobs]
+        with _interrupts_held():
+            futures = [self._started().submit(do_fold, job) for job in jobs]
         try:
             self._await(futures, advance)
             return [future.result() for future in futures]
@@ -155,6 +157,16 @@ class FoldPool:
                 child.kill()
                 child.join()
         self._pool = None
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while processes start: they inherit that, and would else break off amid an import."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:
