@@ -40,6 +40,15 @@ def test_classes_are_scored_as_by_scikit_learn_also_where_one_is_missing():
     assert (found[:, 1] == 0).all()
 
 
+def test_rows_that_lie_on_a_threshold_go_where_scikit_learn_sends_them():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(80, 5)).astype(np.float64)
+    Y = np.column_stack([X[:, 0] > 1, X[:, 1] + X[:, 2] > 3]).astype(np.int8)
+    asked = X + 0.5
+    found = RandomForest(TREES).fit(X, Y).predict_scores(asked)
+    np.testing.assert_allclose(found, reference(X, Y, asked), atol=1e-6)
+
+
 def test_one_label_column():
     X, Y = multi_label(60)
     found = RandomForest(TREES).fit(X, Y[:, :1]).predict_scores(X)
