@@ -163,13 +163,11 @@ def test_loo_chooses_what_its_criterion_says():
     y[::7] = (y[::7] + 1) % 4
     chosen = KernelDLE(graph_weight="loo", **MANY).fit(X, y)
     best = max(
-        (
-            (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
-            .mean()
-            .item()
-            for mu in (0.0, 0.1, 1.0, 10.0)
-            for lam in REGULARISATIONS
-        )
+        (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
+        .mean()
+        .item()
+        for mu in (0.0, 0.1, 1.0, 10.0)
+        for lam in REGULARISATIONS
     )
     assert (chosen.loo_scores_.argmax(axis=1) == y).mean() == best
 

@@ -18,6 +18,8 @@ from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
 from embedding_core.labels import as_indicator
 from embedding_core.neighbors import decide_labels
 
+HALF = np.array(0.5)
+
 
 class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
     """Classify in the embedding of `KernelDLE`, by what its leave-one-out rows teach.
@@ -52,7 +54,8 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Label scores f enter the mean cut to [0, 1]. The logistic functions have two parameters a label, fitted to
+    Label scores f enter the mean cut to [0, 1]; with few labels, where they stand alone, they become
+    1 / (1 + exp(-4 (f - 1/2))). The logistic functions have two parameters a label, fitted to
     leave-one-out scores; their own leave-one-out answers are taken to be their answers. Neighbours are
     weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out. Of more than
     10,000 rows a sample of so many is asked.
@@ -120,12 +123,13 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
         scores = self.embedding_model_.loo_scores_
         self.calibration_: Calibration | None = None
         self.votes_: NeighborVotes | None = None
-        self.loo_scores_ = np.clip(scores, 0.0, 1.0)
-        if not self.embedding_model_.few_labels_:
+        if self.embedding_model_.few_labels_:
+            self.loo_scores_ = shift_scores(scores, HALF)
+        else:
             single_label = bool((Y.sum(axis=1) == 1).all())
             self.calibration_ = fit_calibration(scores, Y)
             self.votes_, votes = fit_votes(Z, Y, single_label, self.random_state)
-            self.loo_scores_ = (self.loo_scores_ + self.calibration_.apply(scores) + votes) / 3
+            self.loo_scores_ = (np.clip(scores, 0.0, 1.0) + self.calibration_.apply(scores) + votes) / 3
         self.thresholds_ = tune_thresholds(self.loo_scores_, Y, self.tune_for)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -153,6 +157,7 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
+        check_is_fitted(self)
         if not self.multi_label_:
             return self.classes_[self._scores(X).argmax(axis=1)]
         return decide_labels(self.predict_scores(X)).astype(np.int64)
@@ -162,11 +167,10 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         model = self.embedding_model_
         scores = model.label_scores(X)
-        total = np.clip(scores, 0.0, 1.0)
         if self.calibration_ is None or self.votes_ is None:
-            return total
+            return shift_scores(scores, HALF)
         Z = (scores - model.label_means_) @ model.rotation_
-        return (total + self.calibration_.apply(scores) + self.votes_.scores(Z)) / 3
+        return (np.clip(scores, 0.0, 1.0) + self.calibration_.apply(scores) + self.votes_.scores(Z)) / 3
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

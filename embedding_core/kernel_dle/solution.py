@@ -50,9 +50,14 @@ class Machine:
 
 @dataclass(frozen=True)
 class Fit:
-    """A machine, its answers (l, K) for each labelled row left out, and T^T (F - mean) (K, K)."""
+    """A machine, and what it says of the rows of its fit.
+
+    `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labelled row without its
+    labels, `explained` is T^T (F - mean) (K, K).
+    """
 
     machine: Machine
+    fitted: NDArray[np.float64]
     left_out: NDArray[np.float64]
     explained: NDArray[np.float64]
     graph_weight: float
@@ -153,10 +158,17 @@ def _best_fit(
     ridge = list(fits.values())[best]
     A = path.lift(ridge.coef)
     intercept = Y.mean(axis=0) - deformed.rows.mean(axis=0) @ A
-    machine = Machine(
-        problem.kernel, _kept_items(problem, span), span.lift(problem.X, deformed.restore(A)), intercept
+    weights = deformed.restore(A)
+    machine = Machine(problem.kernel, _kept_items(problem, span), span.lift(problem.X, weights), intercept)
+    return Fit(
+        machine=machine,
+        fitted=project_rows(span.rows, weights) + intercept,
+        left_out=ridge.left_out,
+        explained=path.explain(ridge),
+        graph_weight=weight,
+        regularisation=regularisations[best],
+        quality=rated[best],
     )
-    return Fit(machine, ridge.left_out, path.explain(ridge), weight, regularisations[best], rated[best])
 
 
 def _kept_items(problem: Problem, span: Span) -> Any:

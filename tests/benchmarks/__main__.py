@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.benchmarks.table import Row, markdown, peak_bytes
 
 SECTIONS = {
-    "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml"),
+    "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle"),
     "Features of images": ("features",),
     "Running again": ("second_run", "rerun"),
 }

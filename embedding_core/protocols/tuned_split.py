@@ -1,0 +1,104 @@
+"""One split into training and test rows: Hamming loss, F1 with thresholds tuned inside training, LRAP.
+
+Every estimator with `fit(X, Y)` and `predict_scores(X)` is judged alike: Hamming loss of scores above one
+half, micro-F1 with one threshold and macro-F1 with one a label, both chosen on scores of training rows whose
+own labels had no part in them, and LRAP.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from embedding_core.errors import InvalidInput
+from embedding_core.folds import stratified_folds
+from embedding_core.kernel_dle.decisions import tune_thresholds
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.neighbors import decide_labels
+
+FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")
+"""What a split is judged by; the F1 scores with tuned thresholds."""
+
+FOLDS = 3
+
+
+@dataclass(frozen=True)
+class SplitScores:
+    """Scores of test rows (m, K), and of training rows (l, K) whose own labels had no part in them."""
+
+    left_out: NDArray[np.float64]
+    test: NDArray[np.float64]
+
+
+def score_split(
+    estimator: Any,
+    X: Any,
+    Y: NDArray[np.int8],
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    seed: int = 0,
+) -> SplitScores:
+    """Fit on the training rows, score both.
+
+    An estimator that leaves `loo_scores_` of its fit gives those of the training rows itself; any other is
+    fitted again on stratified folds of them.
+    """
+    fitted = clone(estimator).fit(X[train], Y[train])
+    left_out = getattr(fitted, "loo_scores_", None)
+    if left_out is None:
+        left_out = _out_of_fold(estimator, X[train], Y[train], seed)
+    return SplitScores(left_out, fitted.predict_scores(X[test]))
+
+
+def _out_of_fold(estimator: Any, X: Any, Y: NDArray[np.int8], seed: int) -> NDArray[np.float64]:
+    scores = np.empty(Y.shape)
+    for train, test in stratified_folds(Y, FOLDS, seed):
+        scores[test] = clone(estimator).fit(X[train], Y[train]).predict_scores(X[test])
+    return scores
+
+
+def split_figures(
+    scores: SplitScores, Y_train: NDArray[np.int8], Y_test: NDArray[np.int8]
+) -> dict[str, float]:
+    """`FIGURES` of the test rows; their labels are looked at to measure alone."""
+    plain = multilabel_metrics(Y_test, decide_labels(scores.test), scores.test)
+    found = {"hamming_loss": plain["hamming_loss"], "lrap": plain["lrap"]}
+    for metric in ("micro_f1", "macro_f1"):
+        thresholds = tune_thresholds(scores.left_out, Y_train, metric)
+        decided = (scores.test > thresholds).astype(np.int8)
+        found[metric] = multilabel_metrics(Y_test, decided, scores.test)[metric]
+    return {name: found[name] for name in FIGURES}
+
+
+def judge_split(
+    estimator: Any,
+    X: Any,
+    Y: NDArray[np.int8],
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    seed: int = 0,
+) -> dict[str, float]:
+    """`FIGURES` of one estimator on one split."""
+    return split_figures(score_split(estimator, X, Y, train, test, seed), Y[train], Y[test])
+
+
+def draw_split(
+    n: int, n_train: int, n_test: int, number: int, seed: int = 0
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Training and test rows at random, both ascending; the draw depends on seed and number alone."""
+    if n_train < 2 or n_test < 1 or n_train + n_test > n:
+        raise InvalidInput(
+            f"{n_train} training and {n_test} test rows of {n}: draw two and one or more, and no more than "
+            "there are."
+        )
+    order = np.random.default_rng([seed, number]).permutation(n)
+    return np.sort(order[:n_train]), np.sort(order[n_train : n_train + n_test])
+
+
+def mean_figures(splits: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Mean of each figure over splits."""
+    found = list(splits)
+    return {name: float(np.mean([figures[name] for figures in found])) for name in FIGURES}

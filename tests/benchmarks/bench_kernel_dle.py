@@ -1,0 +1,163 @@
+"""Kernel DLE: its L1 distances, its fit beside a grid of machines and a forest, and landmarks at scale.
+
+    python -m tests.benchmarks.bench_kernel_dle [--data FOLDER] [--quick]
+
+FOLDER holds yeast and mediamill_reduced and is LABELSCAPE_DATA where not given; without them random items of
+the same sizes stand in. The fits are of 1,500 items with 14 and 29 labels, from features to decisions, one
+after the other: Kernel DLE with its defaults, one RBF-SVC a label from a grid of twelve points and three
+folds, 500 trees. All may use every core. L1 distances are those of 1,500 rows with 1,500 others, against
+SciPy's, by one thread a core, medians of five rounds. Landmarks: 2,000 of 12,500 and of 50,000 items,
+p = 100, K = 10, the whole fit of the classifier in a process of its own.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks.table import Row, markdown, peak_bytes
+
+BAR_L1, BAR_FIT, BAR_GROWTH, BAR_PEAK_GB = 3.0, 2.0, 4.4, 8
+SETS = {"yeast": 14, "mediamill_reduced": 29}
+FULL, QUICK = (1500, (12_500, 50_000), 2000), (300, (1_000, 4_000), 200)
+"""Items of the fits and the distances; items with landmarks; landmarks."""
+DATA = Path(os.environ.get("LABELSCAPE_DATA", "../shared/data"))
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that a call takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
+    """How many times faster than SciPy, all cores against its one."""
+    from scipy.spatial.distance import cdist
+
+    from embedding_core.kernel_dle.l1 import l1_distances
+    from embedding_core.kernel_dle.threads import for_row_blocks
+
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(n, p)), rng.normal(size=(n, p))
+    result = np.empty((n, n))
+
+    def ours() -> None:
+        def work(rows: slice) -> None:
+            result[rows] = l1_distances(A[rows], B)
+
+        for_row_blocks(n, n, work)
+
+    ours()
+    np.testing.assert_allclose(result, cdist(A, B, "cityblock"))
+    pairs = [(timed(lambda: cdist(A, B, "cityblock")), timed(ours)) for _ in range(rounds)]
+    print(f"L1, {n} x {n}, p = {p}: SciPy and ours {[(round(a, 3), round(b, 3)) for a, b in pairs]} s")
+    return statistics.median(theirs / own for theirs, own in pairs)
+
+
+def load_items(folder: Path, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """n items with the labels of a set, or random ones of its size."""
+    from tests.real_sets import mediamill, official
+    from tests.synthetic import multi_label
+
+    if not (folder / name).is_dir():
+        return multi_label(n, 103 if name == "yeast" else 120, SETS[name])
+    if name == "mediamill_reduced":
+        X, Y = mediamill(folder)
+        return X[:n], Y[:n]
+    X, Y, train, _ = official(folder, name)
+    return X[train[:n]], Y[train[:n]]
+
+
+def compare_fits(folder: Path, name: str, n: int) -> tuple[float, float, float]:
+    """Seconds of Kernel DLE, of the grid and of the forest."""
+    from embedding_core import KernelDLEClassifier
+    from tests.real_sets import Forest, GridSVC
+
+    X, Y = load_items(folder, name, n)
+    KernelDLEClassifier().fit(X[:100], Y[:100])  # compiled code is read once
+    rivals = (KernelDLEClassifier(), GridSVC(n_jobs=-1), Forest(n_jobs=-1))
+    own, grid, forest = (timed(lambda model=model: model.fit(X, Y)) for model in rivals)
+    print(f"{name}, n = {len(X)}, K = {Y.shape[1]}: {own:.2f} s, grid {grid:.1f} s, forest {forest:.1f} s")
+    return own, grid, forest
+
+
+def fit_landmarks(n: int, m: int) -> None:
+    """Fit one size, print seconds and peak memory."""
+    from embedding_core import KernelDLEClassifier
+
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(40, 100))
+    labels = (rng.random((40, 10)) < 0.3).astype(np.int8)
+    cluster = rng.integers(0, 40, n)
+    X = (centers[cluster] + 2 * rng.normal(size=(n, 100))).astype(np.float32)
+    Y = labels[cluster]
+    seconds = timed(lambda: KernelDLEClassifier(landmarks=m).fit(X, Y))
+    print(json.dumps({"seconds": seconds, "peak": peak_bytes()}))
+
+
+def run_landmarks(n: int, m: int) -> dict[str, float]:
+    """`fit_landmarks` in a process of its own."""
+    command = [sys.executable, "-m", "tests.benchmarks.bench_kernel_dle", "--items", str(n), str(m)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    print(f"{n} items, {m} landmarks: {found['seconds']:.1f} s, peak {found['peak'] / 1e9:.2f} GB")
+    return found
+
+
+def measure(quick: bool = False, data: Path = DATA) -> list[Row]:
+    """Rows of the benchmark table."""
+    n, (small, large), m = QUICK if quick else FULL
+    rows: list[Row] = [
+        (
+            f"L1 distances of Kernel DLE, {n:,} x {n:,} rows, against SciPy's cdist, all cores",
+            f"at least {BAR_L1:.0f}x",
+            f"{compare_distances(n):.1f}x",
+            "",
+        )
+    ]
+    for name, K in SETS.items():
+        own, grid, forest = compare_fits(data, name, n)
+        rows.append(
+            (
+                f"Kernel DLE fit on {name}, n = {n:,}, K = {K}, against a 12-point RBF-SVC grid of 3 folds; "
+                "against 500 trees",
+                f"at least {BAR_FIT:.0f}x; at least {BAR_FIT:.0f}x",
+                f"{grid / own:.1f}x; {forest / own:.1f}x",
+                "",
+            )
+        )
+    first, second = (run_landmarks(size, m) for size in (small, large))
+    rows.append(
+        (
+            f"Kernel DLE with {m:,} landmarks, {small:,} to {large:,} items: time for {large // small}x",
+            f"at most {BAR_GROWTH}x; peak below {BAR_PEAK_GB} GB",
+            f"{second['seconds'] / first['seconds']:.1f}x",
+            f"{second['peak'] / 1e9:.2f} GB",
+        )
+    )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--items", type=int, nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.items:
+        fit_landmarks(*given.items)
+    else:
+        print(markdown(measure(given.quick, given.data), judged=not given.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Protocols of splits and of few labels: what is hidden, what is tuned where, what is drawn."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import RandomForestClassifier
+
+from embedding_core import InvalidInput, KernelDLEClassifier
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.protocols.few_a_class import draw_a_class, few_label_accuracy
+from embedding_core.protocols.tuned_split import (
+    FIGURES,
+    SplitScores,
+    draw_split,
+    judge_split,
+    mean_figures,
+    score_split,
+    split_figures,
+)
+from tests.synthetic import multi_label, single_label
+
+
+class Recorder(BaseEstimator):
+    """Scores rows by their first features and remembers what it was fitted on."""
+
+    seen: list = []  # noqa: RUF012
+
+    def fit(self, X, Y):
+        self.width_ = Y.shape[1]
+        Recorder.seen.append(X[:, 0].copy())
+        return self
+
+    def predict_scores(self, X):
+        return np.clip(X[:, : self.width_], 0, 1)
+
+
+def test_scores_of_training_rows_come_from_fits_without_them():
+    X, Y = multi_label(90)
+    train, test = draw_split(90, 60, 30, 0)
+    Recorder.seen.clear()
+    scores = score_split(Recorder(), X, Y, train, test)
+    first, *folds = Recorder.seen
+    np.testing.assert_array_equal(first, X[train, 0])
+    assert [len(fold) for fold in folds] == [40, 40, 40]
+    assert scores.left_out.shape == (60, 4)
+    own = KernelDLEClassifier().fit(X[train], Y[train])
+    np.testing.assert_array_equal(
+        score_split(KernelDLEClassifier(), X, Y, train, test).left_out, own.loo_scores_
+    )
+
+
+def test_thresholds_are_tuned_on_training_rows_and_measured_on_test_rows():
+    Y_train = np.array([[1, 0], [0, 1], [1, 0], [0, 0]], dtype=np.int8)
+    left_out = np.array([[0.3, 0.1], [0.1, 0.8], [0.25, 0.1], [0.1, 0.4]])
+    Y_test = np.array([[1, 0], [0, 1]], dtype=np.int8)
+    test = np.array([[0.28, 0.5], [0.05, 0.7]])
+    found = split_figures(SplitScores(left_out, test), Y_train, Y_test)
+    assert list(found) == list(FIGURES)
+    assert found["hamming_loss"] == 0.25  # one half: the first row gets neither label
+    assert found["macro_f1"] == 1.0  # thresholds 0.175 and 0.6
+    assert found["micro_f1"] == pytest.approx(2 * 2 / (2 + 3))  # 0.2 for both
+    assert found["lrap"] == multilabel_metrics(Y_test, Y_test, test)["lrap"]
+
+
+def test_test_labels_measure_alone():
+    X, Y = multi_label(90)
+    train, test = draw_split(90, 60, 30, 1)
+    changed = Y.copy()
+    changed[test] = 1 - Y[test]
+    first, second = (
+        score_split(KernelDLEClassifier(), X, labels, train, test).test for labels in (Y, changed)
+    )
+    np.testing.assert_array_equal(first, second)
+    assert judge_split(KernelDLEClassifier(), X, Y, train, test)["lrap"] > 0.7
+
+
+def test_splits_depend_on_their_number_alone():
+    train, test = draw_split(100, 70, 20, 3)
+    assert (len(train), len(test), len(np.intersect1d(train, test))) == (70, 20, 0)
+    np.testing.assert_array_equal(draw_split(100, 70, 20, 3)[0], train)
+    assert not np.array_equal(draw_split(100, 70, 20, 4)[0], train)
+    with pytest.raises(InvalidInput, match="90 training and 20 test rows of 100"):
+        draw_split(100, 90, 20, 0)
+
+
+def test_figures_are_averaged():
+    one, two = dict.fromkeys(FIGURES, 0.2), dict.fromkeys(FIGURES, 0.4)
+    assert mean_figures([one, two]) == pytest.approx(dict.fromkeys(FIGURES, 0.3))
+
+
+def test_few_labels_of_each_class_are_drawn():
+    _, y = single_label(80)
+    labelled, rest = draw_a_class(y, 3, 0)
+    assert np.bincount(y[labelled]).tolist() == [3, 3, 3, 3]
+    assert len(labelled) + len(rest) == 80
+    with pytest.raises(InvalidInput, match="50 rows of each class"):
+        draw_a_class(y, 50, 0)
+
+
+def test_the_rest_is_seen_without_labels_by_those_who_take_it():
+    X, y = single_label(100)
+    labelled, rest = draw_a_class(y, 4, 2)
+    forest = RandomForestClassifier(20, random_state=0)
+    plain = clone(forest).fit(X[labelled], y[labelled]).predict(X[rest])
+    assert few_label_accuracy(forest, X, y, 4, 2) == (plain == y[rest]).mean()
+    hidden = np.where(np.isin(np.arange(100), labelled), y, -1)
+    own = KernelDLEClassifier().fit(X, hidden).predict(X[rest])
+    assert few_label_accuracy(KernelDLEClassifier(), X, y, 4, 2) == (own == y[rest]).mean()
