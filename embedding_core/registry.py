@@ -19,10 +19,12 @@ then judged by the former.
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from embedding_core.catalog import (
     baselines,
     classifiers,
+    composed,
     eigenmaps,
     kernel_dle,
     margin,
@@ -33,7 +35,17 @@ from embedding_core.catalog import (
 from embedding_core.errors import InvalidInput
 from embedding_core.method import Method, did_you_mean
 
-_FAMILIES = (papers, kernel_dle, projections, eigenmaps, classifiers, transduction, margin, baselines)
+_FAMILIES = (
+    papers,
+    kernel_dle,
+    projections,
+    eigenmaps,
+    classifiers,
+    transduction,
+    margin,
+    composed,
+    baselines,
+)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {method.name: method for family in _FAMILIES for method in family.ENTRIES}
@@ -49,3 +61,15 @@ def get_method(name: str) -> Method:
         raise InvalidInput(
             f"method {name!r} is not known.{did_you_mean(name, known)} Methods: {', '.join(known)}."
         ) from None
+
+
+def inner_methods(name: str, params: Mapping[str, Any]) -> list[str]:
+    """Methods that a composed one is made of, none for all others."""
+    given = {**get_method(name).defaults, **params}
+    return [*given.get("members", ()), *([given["projection"]] if "projection" in given else [])]
+
+
+def method_modules(name: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the estimators are that compute a method, those that it is made of included."""
+    inner = (get_method(one).module for one in inner_methods(name, params))
+    return tuple(dict.fromkeys((get_method(name).module, *inner)))

@@ -1,13 +1,14 @@
-"""Annotate new items with the model of a tracked run."""
+"""Annotate new items with the champion of a collection, or with the model of a tracked run."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.errors import SourceError
+from storage.errors import SourceError, TrackingError
 from storage.models import load_model
 from storage.tracking import ModelInfo, Tracker
 from storage.tracking_engine import redact
+from storage.tracking_registry import CHAMPION, ModelRegistry, Version, model_name
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
 from tasks.reporter import Reporter
 from tasks.stage import count_threads
@@ -15,18 +16,31 @@ from tasks.stage import count_threads
 
 @dataclass(frozen=True)
 class Annotated:
-    """What was annotated, by which model, and where it lies."""
+    """What was annotated, by which model, and where it lies; `champion` where the model has that title."""
 
     annotations: Annotations
     model: ModelInfo
     files: list[Path]
+    champion: Version | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which model annotates: that of a run, by one of its methods, or the best one of an experiment.
+
+    Without a run and a method it is the champion that `labelscape auto` registered, and where there is none
+    the newest run's best model; without an experiment that of the newest run.
+    """
+
+    run: str | None = None
+    method: str | None = None
+    experiment: str | None = None
 
 
 def annotate_items(
     place: Path,
     tracker: Tracker,
-    run: str | None,
-    method: str | None,
+    wanted: Wanted,
     out: Path,
     reporter: Reporter,
     workers: int,
@@ -34,7 +48,13 @@ def annotate_items(
     """Label every item of a folder or table and write Parquet and CSV."""
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
-    payload, info = tracker.model(run or _newest(tracker), method)
+    champion = None if wanted.run or wanted.method else find_champion(tracker, wanted.experiment)
+    payload, info = (
+        _champions_model(tracker, champion)
+        if champion
+        else tracker.model(wanted.run or _newest(tracker, wanted.experiment), wanted.method)
+    )
+    reporter.say(f"model      {name_model(info, champion)}")
     model: Any = load_model(payload, SKOPS_TRUSTED_TYPES)
     if not place.exists():
         raise SourceError(f"{place}: no such folder or file; give new images, or a table of features.")
@@ -43,11 +63,37 @@ def annotate_items(
     else:
         annotations = annotate_table(place, model)
     files = write_annotations(annotations, out, {"run": info.parent_id, "method": info.method})
-    return Annotated(annotations, info, files)
+    return Annotated(annotations, info, files, champion)
 
 
-def _newest(tracker: Tracker) -> str:
-    newest = tracker.latest()
+def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
+    """The champion of an experiment, by default of the one used last; None where none is registered."""
+    if experiment is None:
+        known = tracker.experiments()
+        if not known:
+            return None
+        experiment = known[0].name
+    return ModelRegistry(tracker).find(model_name(experiment), CHAMPION)
+
+
+def name_model(info: ModelInfo, champion: Version | None) -> str:
+    """Which model annotates, in words."""
+    place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
+    return f"{place}, champion: version {champion.version} of {champion.name}" if champion else place
+
+
+def _champions_model(tracker: Tracker, champion: Version) -> tuple[bytes, ModelInfo]:
+    try:
+        return tracker.model(champion.run_id)
+    except TrackingError as error:
+        raise TrackingError(
+            f"the champion (version {champion.version} of {champion.name}) cannot be had: {error} "
+            "Run `labelscape auto` again, or name a run with --run."
+        ) from error
+
+
+def _newest(tracker: Tracker, experiment: str | None) -> str:
+    newest = tracker.latest(experiment)
     if newest is None:
         raise SourceError(
             f"no run has been tracked at {redact(tracker.uri)} yet; train a model with `labelscape run`."

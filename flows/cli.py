@@ -19,10 +19,11 @@ _SOURCE_HELP = (
 # Command: (module, function, one line of help)
 _COMMANDS = {
     "run": ("run", "run", "run every stage, print the results, track them"),
+    "auto": ("auto", "auto", "score a menu of candidates, keep the best as the collection's champion"),
     "status": ("status", "status", "say which stages are fresh and which would run, and why"),
     "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
-    "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
+    "annotate": ("annotate", "annotate", "label new items with the champion, or a tracked run's model"),
     "methods": ("listing", "methods", "list the methods that can be named"),
     "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
@@ -35,7 +36,12 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "stage")
+_RESUMABLE = ("run", "auto", "stage")
+_CONFIGURED = ("run", "auto", "status", "stage", "config", "serve", "deploy")
+_SCRIPTABLE = (
+    *("run", "auto", "status", "stage", "compare", "annotate"),
+    *("methods", "lineage", "sync", "config"),
+)
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -57,11 +63,13 @@ def _add_options(name: str, command: argparse.ArgumentParser) -> None:
     command.add_argument("--verbose", action="store_true", help="show the engine's own log and tracebacks")
     if name == "stage":
         command.add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
-    if name in ("run", "status", "stage", "config", "serve", "deploy"):
+    if name in _CONFIGURED:
         _add_configuration(command)
-    if name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
+    if name in _CONFIGURED and name != "auto":
+        command.add_argument("--methods", help="comma-separated, see `labelscape methods`")
+    if name in _SCRIPTABLE:
         command.add_argument("--json", action="store_true", help="print JSON for a script")
-    if name in ("run", "status", "stage"):
+    if name in ("run", "auto", "status", "stage"):
         command.add_argument(
             "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
         )
@@ -71,7 +79,6 @@ def _add_options(name: str, command: argparse.ArgumentParser) -> None:
 
 def _add_configuration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", nargs="?", metavar="CONFIG|SOURCE", help=_SOURCE_HELP)
-    parser.add_argument("--methods", help="comma-separated, see `labelscape methods`")
     parser.add_argument(
         "--set",
         action="append",
@@ -122,6 +129,11 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--show", action="store_true", help="print the resolved configuration (the default)")
 
 
+def _add_auto(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--budget", help="time for scoring candidates, as 90s, 10m, 1h30m (default: 10m)")
+    parser.add_argument("--candidates", metavar="NAMES", help="comma-separated (default: the whole menu)")
+
+
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", nargs="?", help="default: the experiment of the newest run")
     parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
@@ -131,8 +143,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 def _add_annotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", help="new images, or a table with the columns the model was trained on")
-    parser.add_argument("--run", help="run id (default: the newest tracked run)")
+    parser.add_argument("--run", help="run id (default: the champion of `auto`, else the newest tracked run)")
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
+    parser.add_argument("--experiment", help="whose champion or run (default: the experiment used last)")
     parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
 
@@ -177,6 +190,7 @@ def _add_deploy(parser: argparse.ArgumentParser) -> None:
 
 _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "run": _add_run,
+    "auto": _add_auto,
     "stage": _add_stage,
     "compare": _add_compare,
     "annotate": _add_annotate,

@@ -14,6 +14,7 @@ from storage.run_log import LoggedRun
 from tasks.settings import (
     AffinitySettings,
     AnnotationSettings,
+    AutoSettings,
     EmbeddingSettings,
     EvaluationSettings,
     FeatureSettings,
@@ -38,6 +39,7 @@ class RunConfig(Settings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     annotation: AnnotationSettings = AnnotationSettings()
+    auto: AutoSettings = AutoSettings()
     report: ReportSettings = ReportSettings()
     tracking: TrackingSettings = TrackingSettings()
 

@@ -11,6 +11,7 @@ from flows.stores import open_store
 from storage.errors import ConfigError, TrackingError
 from storage.fingerprint import keep_notes
 from storage.keys import ArtifactRef
+from storage.sources import Source
 from storage.tracking_engine import redact
 from storage.tracking_models import flatten_params
 from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
@@ -47,17 +48,9 @@ def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
 
 def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
     """Every stage in turn; `execute` decides what becomes of it."""
-    check_methods(config)
-    check_places(config)
-    source = ingest.open_collection(config.source, workspace)
-    manifest = execute(ingest.stage(config.source, source, workspace))
-    scale = config.features.resolve_scale(source.kind == "images")
-    feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
-    graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
-    labels = execute(correlation.stage(manifest, workspace))
-    edges_given = affinity.resolve_graph(config.affinity, config.source) == "given"
-    data = embedding.Data(manifest, feats, graph, scale, edges_given)
-    chosen = chosen_methods(config, ingest.has_single_labels(manifest, workspace.store))
+    source, data = walk_data(config, workspace, execute)
+    labels = execute(correlation.stage(data.manifest, workspace))
+    chosen = chosen_methods(config, ingest.has_single_labels(data.manifest, workspace.store))
     compared = compared_methods(config, chosen)
     fitted = {
         name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
@@ -87,7 +80,32 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
         tracked = execute(
             tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace)
         )
-    return Products(title, experiment, manifest, feats, graph, labels, fitted, models, scores, page, tracked)
+    return Products(
+        title,
+        experiment,
+        data.manifest,
+        data.features,
+        data.affinity,
+        labels,
+        fitted,
+        models,
+        scores,
+        page,
+        tracked,
+    )
+
+
+def walk_data(config: RunConfig, workspace: Workspace, execute: Execute) -> tuple[Source, embedding.Data]:
+    """The stages that everything else rests on: ingest, features, affinity."""
+    check_methods(config)
+    check_places(config)
+    source = ingest.open_collection(config.source, workspace)
+    manifest = execute(ingest.stage(config.source, source, workspace))
+    scale = config.features.resolve_scale(source.kind == "images")
+    feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
+    graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
+    edges_given = affinity.resolve_graph(config.affinity, config.source) == "given"
+    return source, embedding.Data(manifest, feats, graph, scale, edges_given)
 
 
 def check_config(config: RunConfig) -> None:
@@ -120,9 +138,13 @@ def run_name(config: RunConfig, source_name: str) -> str:
 
 
 def resolved_config(config: RunConfig) -> dict[str, object]:
-    """The configuration without passwords and without what differs between machines and changes no result."""
+    """The configuration without passwords and without what differs between machines and changes no result.
+
+    What `auto` alone reads is left out too.
+    """
     known = config.model_dump(
-        mode="json", exclude={"home": True, "workers": True, "store": True, "source": {"paranoid": True}}
+        mode="json",
+        exclude={"home": True, "workers": True, "store": True, "source": {"paranoid": True}, "auto": True},
     )
     if config.tracking.uri:
         known["tracking"]["uri"] = redact(config.tracking.uri)

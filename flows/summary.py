@@ -3,10 +3,13 @@
 from typing import Any
 
 from embedding_core.registry import get_method
+from flows.auto import AutoResult
 from flows.config import RunConfig
 from flows.training import RunResult
+from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun
 from storage.schemas import Score, unpack_manifest
+from storage.tracking import TrackedRun
 from tasks.evaluation import load_scores
 from tasks.features import load_skipped
 from tasks.ranking import group_scores, judge
@@ -14,17 +17,19 @@ from tasks.report_data import NoteRow
 from tasks.tables import printable, render_text, score_table
 from tasks.tracking import load_tracked
 
+Result = RunResult | AutoResult
+
 
 def load_all_scores(result: RunResult) -> list[Score]:
     """Every score of a run."""
     return [row for ref in result.products.scores.values() if ref for row in load_scores(result.store, ref)]
 
 
-def load_oddities(result: RunResult) -> tuple[list[NoteRow], dict[str, str]]:
+def load_oddities(result: Result) -> tuple[list[NoteRow], dict[str, str]]:
     """What ingest noted, and which items could not be read, with the reason."""
-    store, products = result.store, result.products
-    notes = unpack_manifest(store.read(products.manifest)).notes if products.manifest else []
-    return list(notes), load_skipped(store, products.features) if products.features else {}
+    store, refs = result.store, {record.label: record.ref for record in result.stages}
+    notes = unpack_manifest(store.read(refs["ingest"])).notes if "ingest" in refs else []
+    return list(notes), load_skipped(store, refs["features"]) if "features" in refs else {}
 
 
 def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
@@ -32,16 +37,30 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
 
     With an earlier run that it repeats, also the stages whose results differ from that one's.
     """
-    tracked = None
-    if result.products.tracked is not None:
-        tracked = load_tracked(result.store, result.products.tracked)
+    tracked = find_tracked(result, result.products.tracked)
+    repeats = {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None
+    return {
+        **summarise_stages(config, result, tracked),
+        "repeats": repeats,
+        "report": str(result.report) if result.report else None,
+        "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
+    }
+
+
+def find_tracked(result: Result, ref: ArtifactRef | None) -> TrackedRun | None:
+    """Where a run was tracked, if it was."""
+    return load_tracked(result.store, ref) if ref else None
+
+
+def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | None) -> dict[str, Any]:
+    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage."""
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
-        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
+        "repeats": None,
         "source": config.source.path,
         "home": str(result.home),
-        "report": str(result.report) if result.report else None,
+        "report": None,
         "tracking": {
             "uri": tracked.uri if tracked else None,
             "run_id": tracked.parent_id if tracked else None,
@@ -51,7 +70,6 @@ def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
         "prefect": {"problem": result.unrecorded},
         "changes": dict(result.changes) if result.changes else None,
         "damaged": [one.to_json() for one in result.damaged],
-        "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
         "stages": [
             {
                 "stage": record.label,
@@ -107,26 +125,27 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
         sort_by = config.evaluation.sort_by
         table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
         lines += ["", render_text(table), "", judge(rows, sort_by, baselines, titles).text]
-    return "\n".join([*lines, "", *_places(result, summary)])
+    return "\n".join([*lines, "", *closing_lines(summary, "track them later: labelscape sync")])
 
 
-def _places(result: RunResult, summary: dict[str, Any]) -> list[str]:
-    computed = [record.label for record in result.stages if not record.cached]
-    lines = [f"stages     {len(computed)} computed, {len(result.stages) - len(computed)} fresh"]
-    lines.append(f"run        {result.run_id}{_comparison(summary['repeats'])}")
+def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
+    """What became of the stages, and where to look; `remedy` is for results that were not tracked."""
+    computed = [one for one in summary["stages"] if one["state"] == "computed"]
+    lines = [f"stages     {len(computed)} computed, {len(summary['stages']) - len(computed)} fresh"]
+    lines.append(f"run        {summary['run']}{_comparison(summary['repeats'])}")
     lines += _oddities(summary)
-    if result.report:
-        lines.append(f"report     {result.report}")
+    if summary["report"]:
+        lines.append(f"report     {summary['report']}")
     tracking = summary["tracking"]
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
         lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
-    elif tracking["problem"]:
+    if tracking["problem"]:
+        lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; {remedy}")
+    if summary["prefect"]["problem"]:
         lines.append(
-            f"NOT TRACKED: {tracking['problem']} Results are in the store; track them later: labelscape sync"
+            f"NOT IN PREFECT: {summary['prefect']['problem']} Record it there later: labelscape sync"
         )
-    if result.unrecorded:
-        lines.append(f"NOT IN PREFECT: {result.unrecorded} Record it there later: labelscape sync")
     return lines
 
 

@@ -1,8 +1,9 @@
 """The train flow: a run as Prefect sees it, and what becomes of a run when Prefect fails."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from prefect import flow, get_client, task
 from prefect.cache_policies import NO_CACHE
@@ -24,21 +25,27 @@ from tasks.stage import Stage, Workspace, run_stage
 
 @dataclass
 class Attempt:
-    """How far a piece of work came, whatever the engine around it makes of that."""
+    """How far a piece of work came, whatever the engine around it makes of that.
+
+    An interrupt counts as an error too: it may reach a server of Prefect's as well, and then what the flow
+    ends with is that nobody answers.
+    """
 
     result: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     def run(self, work: Any, *arguments: Any) -> Any:
         """Do it, and keep what came of it."""
         try:
             self.result = work(*arguments)
-        except Exception as error:
+        except BaseException as error:
             self.error = error
             raise
         return self.result
 
 
+# A dataclass with `unrecorded`: why Prefect does not know of the run.
+Result = TypeVar("Result", bound=Any)
 _ATTEMPT: ContextVar[Attempt] = ContextVar("labelscape_attempt")
 
 
@@ -98,28 +105,44 @@ def train(
     since : str, optional
         Stage to compute again; those before it are taken as the last run left them.
     """
+    span = Span(refresh or [], since, until)
+    return run_in_flow(lambda stages, tags: run_training(config, span, stages, tags))
+
+
+def run_in_flow(work: Callable[[PrefectStages, dict[str, str]], Result]) -> Result:
+    """The body of a flow: work whose stages are Prefect's tasks; Prefect's failure fails the flow."""
     tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
     stages = PrefectStages()
-    span = Span(refresh or [], since, until)
-    result: RunResult = _ATTEMPT.get(Attempt()).run(run_training, config, span, stages, tags)
+    result: Result = _ATTEMPT.get(Attempt()).run(work, stages, tags)
     if stages.failure is not None:
         raise stages.failure
     return result
 
 
 def train_anyhow(config: RunConfig, span: Span) -> RunResult:
-    """Run the flow; where Prefect fails before, during or after it, the results are had all the same."""
+    """Run the flow, and without Prefect where that fails."""
+    return run_anyhow(
+        lambda: train(config, refresh=span.refresh, until=span.until, since=span.since),
+        lambda: run_training(config, span),
+    )
+
+
+def run_anyhow(in_flow: Callable[[], Result], plainly: Callable[[], Result]) -> Result:
+    """Run a flow; where Prefect fails before, during or after it, the results are had all the same."""
     attempt = Attempt()
     token = _ATTEMPT.set(attempt)
     try:
-        return train(config, refresh=span.refresh, until=span.until, since=span.since)
+        return in_flow()
     except Exception as error:
-        if isinstance(error, (LabelscapeError, InvalidInput)) or attempt.error is not None:
+        if attempt.error is not None:
+            raise attempt.error from None
+        if isinstance(error, (LabelscapeError, InvalidInput)):
             raise
         reason = f"Prefect failed ({type(error).__name__}: {error})"
         current_reporter().say(f"{reason}; this run goes on without it.")
         abandon()
-        return replace(attempt.result or run_training(config, span), unrecorded=reason)
+        result: Result = attempt.result or plainly()
+        return replace(result, unrecorded=reason)
     finally:
         _ATTEMPT.reset(token)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from flows.config import RunConfig
 from flows.pipeline import Products, open_workspace, resolved_config, walk
@@ -26,6 +26,7 @@ from tasks.tracking import load_tracked
 
 # How a stage is run: as itself, or as a task of an engine.
 Submit = Callable[[Stage, Workspace, bool], Outcome]
+Walked = TypeVar("Walked")
 
 # A damaged artefact is set aside when it is read; the next walk computes it again.
 _MAX_REPAIRS = 5
@@ -75,7 +76,7 @@ class StageRunner:
     ) -> None:
         self.records: dict[str, StageRecord] = {}
         self.untracked: str | None = None
-        self._workspace = workspace
+        self.workspace = workspace
         self._span = span
         self._before = before
         self._submit = submit
@@ -89,7 +90,7 @@ class StageRunner:
             return left
         force = self._span.refreshes(stage.name) and stage.label not in self.records
         try:
-            outcome = self._submit(stage, self._workspace, force)
+            outcome = self._submit(stage, self.workspace, force)
         except TrackingError as error:
             self.untracked = str(error)
             return None
@@ -99,7 +100,7 @@ class StageRunner:
     def _record(self, stage: Stage, outcome: Outcome) -> None:
         self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
         state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self._workspace.reporter.say(f"  {stage.label:<38} {state}")
+        self.workspace.reporter.say(f"  {stage.label:<38} {state}")
 
 
 def run_training(
@@ -124,16 +125,12 @@ def run_training(
     runner = StageRunner(workspace, span, before, submit)
     with workspace.store.in_use():
         last = load_last_run(workspace.store, config.source).get("ingest")
-        try:
-            products = _walk_repairing(config, workspace, runner, dict(tags or {}))
-        except BaseException:
-            # Of two errors the first is the one to show.
-            with suppress(StoreError, StoreUnreachable):
-                _remember(config, workspace, runner)
-            raise
-        _remember(config, workspace, runner)
+        products = walk_remembering(
+            config, workspace, runner, lambda: _walk_all(config, workspace, runner, dict(tags or {}))
+        )
         changes = _changes(workspace, last, products.manifest)
-        run = _log(config, workspace, runner, products, changes, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        run = log_run(config, resolved_config(config), runner, products, runner.untracked, seconds, changes)
         around = Circumstances(run.stages, run.damaged)
         page = write_report(products.report, workspace, around) if products.report else None
     return RunResult(
@@ -171,46 +168,77 @@ def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> N
         remember_run(workspace.store, config.source, done)
 
 
-def _log(
+class Loggable(Protocol):
+    """What a record of a run says of its products."""
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+
+    @property
+    def experiment(self) -> str:
+        """Where it belongs."""
+
+    @property
+    def tracked(self) -> ArtifactRef | None:
+        """The record of the tracked run."""
+
+
+def log_run(
     config: RunConfig,
-    workspace: Workspace,
+    known: Mapping[str, Any],
     runner: StageRunner,
-    products: Products,
-    changes: Mapping[str, Any] | None,
+    products: Loggable,
+    problem: str | None,
     seconds: float,
+    changes: Mapping[str, Any] | None = None,
 ) -> LoggedRun:
-    tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return RunLog.of(workspace.store).add(
+    """Keep a record of a run, with the configuration as `known` and why it is to be tracked later, if so."""
+    store = runner.workspace.store
+    tracked = load_tracked(store, products.tracked) if products.tracked else None
+    return RunLog.of(store).add(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
             source=config.source.path,
-            config=resolved_config(config),
+            config=known,
             stages={record.label: record.ref for record in runner.records.values()},
             seconds=round(seconds, 3),
             tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
-            problem=runner.untracked,
+            problem=problem,
             changes=changes,
-            damaged=tuple(one.to_json() for one in workspace.store.set_aside),
+            damaged=tuple(one.to_json() for one in store.set_aside),
         )
     )
 
 
-def _walk_repairing(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]
-) -> Products:
+def walk_remembering(
+    config: RunConfig, workspace: Workspace, runner: StageRunner, walk_stages: Callable[[], Walked]
+) -> Walked:
+    """Go through stages and remember what they gave, also where they break off."""
+    try:
+        products = _walk_repairing(workspace, walk_stages)
+    except BaseException:
+        # Of two errors the first is the one to show.
+        with suppress(StoreError, StoreUnreachable):
+            _remember(config, workspace, runner)
+        raise
+    _remember(config, workspace, runner)
+    return products
+
+
+def _walk_repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
     for _ in range(_MAX_REPAIRS):
         try:
-            products = walk(config, workspace, runner, tags)
-            _fetch_results(workspace, products)
-            return products
+            return walk_stages()
         except ArtifactDamaged as damage:
             workspace.reporter.say(f"{damage} Computing it again.")
-    return walk(config, workspace, runner, tags)
+    return walk_stages()
 
 
-def _fetch_results(workspace: Workspace, products: Products) -> None:
-    """Have at hand, verified, what is shown at the end: stages taken as they are may not have read it."""
+def _walk_all(config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]) -> Products:
+    """Every stage, then have at hand, verified, what is shown at the end: fresh stages did not read it."""
+    products = walk(config, workspace, runner, tags)
     damage = None
     for ref in (products.manifest, products.features, *products.scores.values(), products.report):
         try:
@@ -220,3 +248,4 @@ def _fetch_results(workspace: Workspace, products: Products) -> None:
             damage = error  # all are looked at, so that one more walk mends them together
     if damage is not None:
         raise damage
+    return products

@@ -87,7 +87,7 @@ class Tracker:
             for method in record.methods
             if method.model is not None
         }
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             return RunWriter(client, self.uri, self.artifact_root, trusted).write(record, models)
 
@@ -97,9 +97,9 @@ class Tracker:
 
     def experiments(self) -> list[ExperimentInfo]:
         """Every experiment that holds a run of ours, the latest used first."""
-        if self._is_empty():
+        if self.is_empty():
             return []
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             known = {info.experiment_id: info for info in _all_experiments(client)}
             runs = _search(client, list(known), _IS_RUN)
@@ -108,7 +108,7 @@ class Tracker:
     def runs(self, experiment: str) -> list[ComparedRun]:
         """Every method of every finished run of an experiment, the latest run first."""
         self._require_runs()
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             place = [self._find_experiment(client, experiment)]
             parents = _search(client, place, _IS_FINISHED_RUN)
@@ -122,9 +122,9 @@ class Tracker:
 
     def latest(self, experiment: str | None = None) -> TrackedRun | None:
         """The latest finished run, of one experiment or of all; None where there is none."""
-        if self._is_empty():
+        if self.is_empty():
             return None
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             if experiment is None:
                 places = [info.experiment_id for info in _all_experiments(client)]
@@ -135,9 +135,9 @@ class Tracker:
 
     def registered_runs(self) -> set[str]:
         """Runs of which a model is registered."""
-        if self._is_empty():
+        if self.is_empty():
             return set()
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             versions = [one.run_id for one in client.search_model_versions() if one.run_id]
             return {client.get_run(run_id).data.tags.get(PARENT, run_id) for run_id in set(versions)}
@@ -148,7 +148,7 @@ class Tracker:
         `run_id` names a run (then `method`, or the run's primary method) or one of its methods.
         """
         self._require_runs()
-        client = self._client()
+        client = self.client()
         with tracking_errors(self.uri):
             run = self._get_run(client, run_id)
             if run.data.tags.get(ROLE) == "run":
@@ -158,7 +158,8 @@ class Tracker:
                 raise TrackingError(f"run {run_id} is of method {info.method!r}, not of {method!r}.")
             return self._download_model(client, run), info
 
-    def _client(self) -> Any:
+    def client(self) -> Any:
+        """MLflow's own client of this address, once a server was seen to answer."""
         mlflow = load_mlflow()
         probe(self.uri)
         file = sqlite_file(self.uri)
@@ -167,13 +168,13 @@ class Tracker:
                 file.parent.mkdir(parents=True, exist_ok=True)
             return mlflow.MlflowClient(tracking_uri=self.uri)
 
-    def _is_empty(self) -> bool:
+    def is_empty(self) -> bool:
         """A database that is not there yet holds no run; asking the engine would create it."""
         file = sqlite_file(self.uri)
         return file is not None and not file.exists()
 
     def _require_runs(self) -> None:
-        if self._is_empty():
+        if self.is_empty():
             raise TrackingError(f"no run has been tracked at {self.uri} yet; start with `labelscape run`.")
 
     def _find_experiment(self, client: Any, name: str) -> str:

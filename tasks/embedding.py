@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from embedding_core.registry import get_method
+from embedding_core.registry import get_method, inner_methods, method_modules
 from storage.errors import StoreError
 from storage.keys import ArtifactRef, canonical_json
 from storage.models import FORMAT, dump_model
@@ -50,11 +50,10 @@ def stage(
     name: str, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
 ) -> Stage:
     """The embedding of all items by one method, and the model beside it."""
-    method = get_method(name)
     made = Stage(
         name="embedding",
         variant=name,
-        code=(method.module, "embedding_core.annotator"),
+        code=(*method_modules(name, params), "embedding_core.annotator"),
         params={
             "method": method_settings(name, params),
             "scale": data.scale,
@@ -66,13 +65,15 @@ def stage(
     return made
 
 
-def model_stage(name: str, params: Mapping[str, Any], data: Data, workspace: Workspace) -> Stage:
-    """The model of a method that classifies by itself and so has no embedding."""
+def model_stage(
+    name: str, params: Mapping[str, Any], data: Data, workspace: Workspace, variant: str = ""
+) -> Stage:
+    """The model of a method that classifies by itself and so has no embedding; `variant` if not its name."""
     method = get_method(name)
     return Stage(
         name="model",
-        variant=name,
-        code=(method.module, "embedding_core.annotator"),
+        variant=variant or name,
+        code=(*method_modules(name, params), "embedding_core.annotator"),
         params={"method": method_settings(name, params), "scale": method.input_scale(data.scale)},
         inputs=data.inputs(takes_graph(name, params, data), workspace.store),
         produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace)[0]),
@@ -94,7 +95,9 @@ def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
 def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """What the registry and the configuration say of a method, as it enters a key."""
     method = get_method(name)
-    return {"facts": method.facts(), "params": {**method.defaults, **params}}
+    known = {"facts": method.facts(), "params": {**method.defaults, **params}}
+    inner = {one: get_method(one).facts() for one in inner_methods(name, params)}
+    return {**known, "inner": inner} if inner else known
 
 
 def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from embedding_core.registry import get_method
+from embedding_core.registry import get_method, method_modules
 from storage.keys import ArtifactRef
 from storage.schemas import Score, pack_scores, unpack_scores
 from storage.store import Artifact, Store
@@ -25,7 +25,7 @@ def stage(
     return Stage(
         name="evaluation",
         variant=name,
-        code=(method.module, "embedding_core.evaluation", "embedding_core.folds"),
+        code=(*method_modules(name, params), "embedding_core.evaluation", "embedding_core.folds"),
         params={
             "method": method_settings(name, params),
             "scale": method.input_scale(data.scale),

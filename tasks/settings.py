@@ -5,11 +5,18 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tasks.budget import parse_duration
+
 
 class Settings(BaseModel):
     """Base of all settings: immutable, no unknown keys, defaults checked like given values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+def split_names(names: Any) -> Any:
+    """Names separated by commas as a list; anything else as it is."""
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 class StoreSettings(Settings):
@@ -116,7 +123,7 @@ class EmbeddingSettings(Settings):
     @field_validator("methods", mode="before")
     @classmethod
     def _split_names(cls, methods: Any) -> Any:
-        return [name.strip() for name in methods.split(",")] if isinstance(methods, str) else methods
+        return split_names(methods)
 
 
 class EvaluationSettings(Settings):
@@ -134,6 +141,24 @@ class AnnotationSettings(Settings):
 
     n_neighbors: int = Field(10, ge=1)
     weights: Literal["uniform", "distance"] = "distance"
+
+
+class AutoSettings(Settings):
+    """What `labelscape auto` chooses among, and how long it may score."""
+
+    budget: str = Field("10m", description="time for scoring candidates: 90s, 10m, 1h30m")
+    candidates: tuple[str, ...] = Field((), description="names; default: the whole menu")
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget_is_a_duration(cls, budget: Any) -> str:
+        parse_duration(str(budget))
+        return str(budget)
+
+    @field_validator("candidates", mode="before")
+    @classmethod
+    def _split_names(cls, names: Any) -> Any:
+        return split_names(names)
 
 
 class ReportSettings(Settings):

@@ -73,6 +73,11 @@ def stage(
     )
 
 
+def pack_tracked(tracked: TrackedRun) -> Artifact:
+    """Pack where a run was tracked."""
+    return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+
+
 def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
     """Where a run was tracked."""
     files = {file.name: file.data for file in unpack_files(store.read(ref))}
@@ -109,14 +114,13 @@ def _track(
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
         files={
-            "config.json": _json(facts.config),
+            "config.json": as_json(facts.config),
             **{f"report/{name}": data for name, data in report.items()},
         },
         fold_rows=rows,
         primary=next((name for name in primary if _fitted(name, known)), None),
     )
-    tracked = tracker.log(record, trusted=SKOPS_TRUSTED_TYPES)
-    return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
+    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
 def _lineage_tags(around: Circumstances, store: Store) -> dict[str, str]:
@@ -149,10 +153,10 @@ def _method_record(
     refs: Mapping[str, ArtifactRef],
     store: Store,
 ) -> MethodRecord:
-    means, spreads = _metrics(entry, "")
+    means, spreads = entry_metrics(entry, "")
     for other in entries:
         if other.method == entry.method and other.classifier != entry.classifier:
-            more, more_spreads = _metrics(other, f"{other.classifier}/")
+            more, more_spreads = entry_metrics(other, f"{other.classifier}/")
             means, spreads = means | more, spreads | more_spreads
     method = get_method(entry.method)
     fitted = _fitted(entry.method, refs)
@@ -178,7 +182,8 @@ def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
     return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")
 
 
-def _metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:
+def entry_metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Means and spreads of every metric, their names behind a prefix."""
     means = {f"{prefix}{metric}": entry.mean(metric) for metric in entry.values}
     spreads = {f"{prefix}{metric}": entry.spread(metric) for metric in entry.values}
     return _present(means), _present(spreads)
@@ -188,5 +193,6 @@ def _present(values: Mapping[str, float | None]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
+    """Plain data as text that is the same for the same data."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode()

@@ -6,6 +6,9 @@ import os
 for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_library, "1")
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,13 +157,40 @@ def command(
     os.environ.update(before)
 
 
+def start_command(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+    """A `labelscape` command in a process of its own, its home in the folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", *arguments, "--home", str(folder / "home")],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupt_at(run: "subprocess.Popen[str]", beginning: str) -> str:
+    """Press Ctrl-C as a line of news begins so; gives the news that followed."""
+    assert run.stderr
+    for line in run.stderr:
+        if line.startswith(beginning):
+            break
+    run.send_signal(signal.SIGINT)
+    err = run.communicate(timeout=120)[1]
+    assert run.returncode == 130
+    assert "Traceback" not in err
+    return err
+
+
 @pytest.fixture
 def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages run as plain functions, so that a run needs no Prefect server."""
-    from flows.commands import run
+    from flows.auto import run_auto
+    from flows.commands import auto, run
     from flows.training import run_training
 
     monkeypatch.setattr(run, "_train", lambda config, span, verbose: run_training(config, span))
+    monkeypatch.setattr(auto, "_choose", lambda config, verbose: run_auto(config))
 
 
 @pytest.fixture(scope="session")

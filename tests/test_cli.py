@@ -1,8 +1,6 @@
 """The command line as a person and a script meet it: answers, refusals, and nothing half-done."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import tomllib
@@ -13,7 +11,15 @@ import pytest
 
 from embedding_core.metrics import METRICS
 from embedding_core.registry import METHODS
-from tests.conftest import REPOSITORY, UNTRACKED, Command, leftovers, write_pictures
+from tests.conftest import (
+    REPOSITORY,
+    UNTRACKED,
+    Command,
+    interrupt_at,
+    leftovers,
+    start_command,
+    write_pictures,
+)
 
 HEAVY = {"prefect", "mlflow", "sklearn", "numpy", "scipy", "pyarrow", "pydantic", "matplotlib", "numba"}
 ONLY_TO_COMPUTE = {"mlflow", "sklearn", "scipy", "pandas", "matplotlib", "numba"}
@@ -312,7 +318,7 @@ class TestWholeRuns:
     def test_a_process_of_its_own_says_one_thing(
         self, tmp_path: Path, arguments: list[str], says: str
     ) -> None:
-        done = self.process(tmp_path, "run", *arguments)
+        done = start_command(tmp_path, "run", *arguments)
         out, err = done.communicate(timeout=120)
         assert done.returncode == 2
         assert out == ""
@@ -321,26 +327,9 @@ class TestWholeRuns:
         assert says in news[0]
 
     def test_an_interrupt_keeps_what_is_done(self, tmp_path: Path) -> None:
-        run = self.process(tmp_path, "run", "digits", *UNTRACKED)
-        assert run.stderr
-        for line in run.stderr:
-            if line.startswith("  features"):
-                break
-        run.send_signal(signal.SIGINT)
-        err = run.communicate(timeout=120)[1]
-        assert run.returncode == 130
+        run = start_command(tmp_path, "run", "digits", *UNTRACKED)
+        err = interrupt_at(run, "  features")
         assert "interrupted; finished stages are kept.\nresume with: labelscape run digits" in err
-        assert "Traceback" not in err
         assert not leftovers(tmp_path)
-        status = self.process(tmp_path, "status", "digits", *UNTRACKED)
+        status = start_command(tmp_path, "status", "digits", *UNTRACKED)
         assert f"{'features':<38} fresh" in status.communicate(timeout=60)[0]
-
-    def process(self, folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", *arguments, "--home", str(folder / "home")],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )

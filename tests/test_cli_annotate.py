@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage.errors import TrackingError
-from storage.tracking import ModelInfo, TrackedRun
+from storage.tracking import ExperimentInfo, ModelInfo, TrackedRun
 from tasks.embedding import load_model_payload
 from tests.conftest import Command, run_locally, write_pictures
 
@@ -24,7 +24,13 @@ class FakeTracker:
     def __init__(self, payload: bytes | None) -> None:
         self.payload = payload
 
-    def latest(self) -> TrackedRun | None:
+    def is_empty(self) -> bool:
+        return True
+
+    def experiments(self) -> list[ExperimentInfo]:
+        return []
+
+    def latest(self, experiment: str | None = None) -> TrackedRun | None:
         return TrackedRun("p" * 32, {}, "1", self.uri) if self.payload else None
 
     def model(self, run: str, method: str | None) -> tuple[bytes, ModelInfo]:

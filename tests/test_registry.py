@@ -49,7 +49,13 @@ def test_parameters_show_defaults_and_can_be_given(method):
 
 def test_the_papers_methods_and_the_baselines_are_there():
     assert {"mlda", "multilabel_dle", "dle"} <= set(METHODS)
-    assert [name for name, method in METHODS.items() if method.baseline] == ["1nn", "1nn_zscore", "svm"]
+    assert [name for name, method in METHODS.items() if method.baseline] == [
+        "1nn",
+        "1nn_zscore",
+        "svm",
+        "rbf_svc",
+        "random_forest",
+    ]
     assert all(name == method.name for name, method in METHODS.items())
 
 

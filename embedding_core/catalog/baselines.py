@@ -5,13 +5,15 @@ from typing import Any
 from embedding_core.method import Method
 
 
-def _baseline(name: str, title: str, attribute: str, cost: str, **defaults: Any) -> Method:
+def _baseline(
+    name: str, title: str, attribute: str, cost: str, module: str = "baselines", **defaults: Any
+) -> Method:
     return Method(
         name=name,
         title=title,
         paper="",
         equations="",
-        module="embedding_core.baselines",
+        module=f"embedding_core.{module}",
         attribute=attribute,
         role="classifier",
         inductive=True,
@@ -29,4 +31,6 @@ ENTRIES = (
     _baseline("1nn", "1NN, input as given", "InputNeighbors", "n p a query", scale="none"),
     _baseline("1nn_zscore", "1NN, z-scored input", "InputNeighbors", "n p a query", scale="zscore"),
     _baseline("svm", "Scaled SVM", "ScaledSVM", "n^2 p K"),
+    _baseline("rbf_svc", "RBF-SVC, tuned", "TunedSVM", "36 n^2 p K", "tuned_svm"),
+    _baseline("random_forest", "Random forest", "RandomForest", "500 sqrt(p) n log(n)", "forest"),
 )

@@ -222,7 +222,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """The kernel, and the rows it is used on."""
         if self.kernel == "precomputed":
             self.kernel_ = "precomputed"
-            return Kernel("precomputed"), check_precomputed(X, X.shape[0])[np.ix_(used, used)]
+            return Kernel("precomputed"), check_precomputed(X).astype(np.float64)[np.ix_(used, used)]
         rows = X if used.all() else X[used]
         if callable(self.kernel):
             self.kernel_ = "callable"

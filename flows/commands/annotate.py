@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from flows.annotate import Annotated, annotate_items
+from flows.annotate import Annotated, Wanted, annotate_items, name_model
 from flows.commands.tracker import open_tracker
 from flows.terminal import TerminalReporter, show
 
@@ -16,8 +16,7 @@ def annotate(options: argparse.Namespace) -> int:
     done = annotate_items(
         Path(options.folder),
         open_tracker(options),
-        options.run,
-        options.method,
+        Wanted(options.run, options.method, options.experiment),
         Path(options.out or "annotations"),
         TerminalReporter(quiet=options.json),
         workers=0,
@@ -31,6 +30,9 @@ def _as_record(done: Annotated) -> dict[str, object]:
     return {
         "run_id": done.model.parent_id,
         "method": done.model.method,
+        "champion": {"model": done.champion.name, "version": done.champion.version}
+        if done.champion
+        else None,
         "items": len(found.ids),
         "labels": found.counts(),
         "skipped": [{"file": name, "reason": reason} for name, reason in found.skipped.items()],
@@ -39,10 +41,8 @@ def _as_record(done: Annotated) -> dict[str, object]:
 
 
 def _as_text(done: Annotated) -> str:
-    found, model = done.annotations, done.model
-    lines = [
-        f"{len(found.ids)} items annotated by {model.title} of run {model.parent_id[:8]} ({model.experiment})"
-    ]
+    found = done.annotations
+    lines = [f"{len(found.ids)} items annotated by {name_model(done.model, done.champion)}"]
     lines += [f"  {name:<24} {count}" for name, count in found.counts().items()]
     if found.skipped:
         lines.append(f"{len(found.skipped)} skipped:")

@@ -16,7 +16,8 @@ def read_config(options: argparse.Namespace) -> RunConfig:
         options.set,
         home=options.home,
         source={"path": source, "paranoid": True if getattr(options, "paranoid", False) else None},
-        embedding={"methods": options.methods},
+        embedding={"methods": getattr(options, "methods", None)},
+        auto={name: getattr(options, name, None) for name in ("budget", "candidates")},
     )
 
 

@@ -4,14 +4,13 @@ import argparse
 import json
 from dataclasses import replace
 
+from flows.commands.engine import run_with_engine
 from flows.commands.options import read_config, read_default_config
-from flows.config import RunConfig, find_home, repeat_config
-from flows.engine import prepare_engine, starts_server
+from flows.config import RunConfig, repeat_config
 from flows.stages import Span, check_stages
 from flows.stores import open_store
-from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
+from flows.terminal import REPORTER, TerminalReporter, show
 from flows.training import RunResult, run_training
-from storage.errors import ServiceDown
 from storage.run_log import LoggedRun, RunLog
 
 
@@ -58,16 +57,10 @@ def _execute(
 
 def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
     """In a Prefect flow, or without one where its server does not answer."""
-    reporter = current_reporter()
-    with open_store(config).in_use():
-        pass  # refused here and now where the store cannot be written, not after a server has started
-    try:
-        prepare_engine(find_home(config), verbose)
-    except ServiceDown as error:
-        reporter.say(f"{error} This run goes on without Prefect.")
-        return replace(run_training(config, span), unrecorded=str(error))
-    if starts_server():
-        reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
-    from flows.train import train_anyhow
 
-    return train_anyhow(config, span)
+    def in_flow() -> RunResult:
+        from flows.train import train_anyhow
+
+        return train_anyhow(config, span)
+
+    return run_with_engine(config, verbose, in_flow, lambda: run_training(config, span))

@@ -144,7 +144,7 @@ def measure(quick: bool = False, data: Path = DATA) -> list[Row]:
     first, second = (run_landmarks(size, m) for size in (small, large))
     rows.append(
         (
-            f"Kernel DLE, {m:,} landmarks, {small:,} to {large:,} items: processor time for {large // small}x",
+            f"Kernel DLE, {m:,} landmarks, {small:,} to {large:,} items: processor for {large // small}x",
             f"at most {BAR_GROWTH}x; peak below {BAR_PEAK_GB} GB",
             f"{second['cpu'] / first['cpu']:.1f}x",
             f"{second['peak'] / 1e9:.2f} GB",

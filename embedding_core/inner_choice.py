@@ -1,0 +1,50 @@
+"""Choose a setting inside the training labels: every row is judged by a fit that did not see its labels."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.folds import stratified_folds
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.neighbors import decide_labels
+
+# From rows to learn from and rows to judge to the scores (m, K) of the latter, one array an option.
+ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[np.float64]]]
+
+
+def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float, float]:
+    """How good scores (m, K) are for labels Y (m, K), the larger the better; the second part breaks ties.
+
+    First accuracy where every row carries one label, else label ranking average precision; then the squared
+    error, negated.
+    """
+    single = bool((Y.sum(axis=1) == 1).all())
+    measured = multilabel_metrics(Y, decide_labels(scores, single), scores)
+    return measured["accuracy" if single else "lrap"], -float(((scores - Y) ** 2).mean())
+
+
+def choose_option(
+    Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
+) -> int:
+    """Number of the option whose out-of-fold scores rate best, the first of equals.
+
+    Parameters
+    ----------
+    Y : (n, K) array of 0/1, rows of -1 unlabelled
+        Unlabelled rows are in no fold.
+    n_options : int
+    score_options : callable
+        See `ScoreOptions`.
+    n_splits, seed
+        Of the folds; there are at most as many folds as labelled rows.
+    """
+    labelled = np.flatnonzero((Y >= 0).all(axis=1))
+    if n_options == 1 or len(labelled) < 2:
+        return 0
+    gathered = np.zeros((n_options, *Y.shape))
+    for train, test in stratified_folds(Y, min(n_splits, len(labelled)), seed):
+        for option, scores in enumerate(score_options(train, test)):
+            gathered[option, test] = scores
+    ratings = [rate_scores(Y[labelled], scores[labelled]) for scores in gathered]
+    return max(range(n_options), key=lambda option: (*ratings[option], -option))

@@ -1,0 +1,97 @@
+"""What `auto` has to say at its end: a record for scripts, a leaderboard for people."""
+
+from dataclasses import asdict
+from typing import Any
+
+from flows.auto import AutoResult
+from flows.config import RunConfig
+from flows.summary import closing_lines, find_tracked, summarise_stages
+from storage.tracking_registry import Version
+from tasks.choice import Choice, describe
+from tasks.ranking import format_score, group_scores, metric_title
+from tasks.tables import render_text, score_table
+
+_REMEDY = "give the same command again to track and register them."
+_AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
+
+
+def summarise_auto(config: RunConfig, result: AutoResult) -> dict[str, Any]:
+    """The run as plain data: the candidates with every metric by fold, the choice, the titles, the stages."""
+    done = result.contested
+    settled = done.settled
+    return {
+        **summarise_stages(config, result, find_tracked(result, done.tracked)),
+        **describe(done.choice),
+        "title": done.verdict.title,
+        "reason": done.verdict.reason,
+        "lead_over_champion": asdict(done.verdict.lead) if done.verdict.lead else None,
+        "plain_baseline_won": done.choice.winner.candidate.plain,
+        "registry": {
+            "model": settled.name if settled else None,
+            "champion": settled.champion.version if settled and settled.champion else None,
+            "challenger": settled.challenger.version if settled and settled.challenger else None,
+            "changed": bool(settled and settled.changed),
+        },
+    }
+
+
+def auto_text(config: RunConfig, result: AutoResult, summary: dict[str, Any]) -> str:
+    """Leaderboard, what was left out and why, winner and title, and where to look."""
+    choice = result.contested.choice
+    lines = ["", leaderboard(choice), "", *left_out(choice), *verdict_lines(choice)]
+    lines += _title_lines(config, result)
+    return "\n".join([*lines, "", *closing_lines(summary, _REMEDY)])
+
+
+def leaderboard(choice: Choice) -> str:
+    """The candidates that were scored on all folds, best first."""
+    rows = [row for one in choice.scored for row in one.rows]
+    titles = {one.name: one.candidate.label for one in choice.scored}
+    baselines = {one.name for one in choice.scored if one.candidate.plain}
+    return render_text(score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines))
+
+
+def left_out(choice: Choice) -> list[str]:
+    """Which candidates were not scored on all folds, and why."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for one in choice.standings:
+        if one.state != "scored":
+            grouped.setdefault((_AHEAD[one.state], one.reason), []).append(one.candidate.label)
+    return [f"{ahead:<10} {'; '.join(labels)}: {reason}" for (ahead, reason), labels in grouped.items()]
+
+
+def verdict_lines(choice: Choice) -> list[str]:
+    """The winner, and how it stands to the best plain baseline."""
+    metric, winner, base = choice.metric, choice.winner, choice.baseline
+    (entry,) = group_scores(winner.rows)
+    score = f"{format_score(entry.mean(metric), entry.spread(metric))} in {metric_title(metric)}"
+    said = f"winner     {winner.candidate.label}, {score}"
+    if winner.candidate.plain:
+        return [said, "           a plain baseline: no other candidate scored better here"]
+    if base is None or choice.lead is None:
+        return [said]
+    lead = choice.lead
+    noise = "more than noise" if lead.beyond_noise else f"within noise, which reaches to {lead.needed:.3f}"
+    ahead = f"           ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
+    return [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
+
+
+def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
+    done = result.contested
+    settled = done.settled
+    if settled is None:
+        why = "" if config.tracking.enabled else " (tracking.enabled is false)"
+        return [f"title      {done.verdict.title}: {done.verdict.reason}; not registered{why}"]
+    held = settled.challenger or settled.champion
+    lines = [f"{done.verdict.title:<10} {_place(held)}: {done.verdict.reason}"]
+    if settled.challenger and settled.champion and done.champion:
+        refitted = settled.champion.version != done.champion.version
+        news = ", fitted anew on the present data" if refitted else ""
+        lines.append(f"champion   stays {done.champion.candidate.label}, {_place(settled.champion)}{news}")
+    if not settled.changed:
+        lines.append("           the registry has it already; nothing was added")
+    return lines
+
+
+def _place(version: Version | None) -> str:
+    return f"version {version.version} of {version.name}" if version else "none"

@@ -1,0 +1,39 @@
+"""`auto`: score a menu of candidates, keep the best as the collection's champion."""
+
+import argparse
+import json
+
+from flows.auto import AutoResult, run_auto
+from flows.commands.engine import run_with_engine
+from flows.commands.options import read_config
+from flows.config import RunConfig
+from flows.terminal import REPORTER, TerminalReporter, show
+
+
+def auto(options: argparse.Namespace) -> int:
+    """Print the leaderboard, the winner and its title."""
+    from embedding_core.menu import pick_candidates
+    from flows.auto_summary import auto_text, summarise_auto
+    from flows.pipeline import check_config
+
+    config = read_config(options)
+    check_config(config)
+    pick_candidates(None, config.auto.candidates)
+    REPORTER.set(TerminalReporter(quiet=options.json))
+    result = _choose(config, options.verbose)
+    summary = summarise_auto(config, result)
+    show(
+        json.dumps(summary, indent=2, ensure_ascii=False)
+        if options.json
+        else auto_text(config, result, summary)
+    )
+    return 0
+
+
+def _choose(config: RunConfig, verbose: bool) -> AutoResult:
+    def in_flow() -> AutoResult:
+        from flows.auto_flow import auto_anyhow
+
+        return auto_anyhow(config)
+
+    return run_with_engine(config, verbose, in_flow, lambda: run_auto(config))

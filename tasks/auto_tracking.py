@@ -1,0 +1,192 @@
+"""Tracking a choice: one parent run, one child a candidate, and the winner in the model registry."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from embedding_core.menu import Candidate
+from storage.keys import ArtifactRef
+from storage.store import Artifact, Store
+from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker
+from storage.tracking_engine import redact
+from storage.tracking_registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
+from tasks.choice import Champion, Choice, Standing, Verdict, describe
+from tasks.embedding import Data, load_model_payload
+from tasks.ranking import format_score, group_scores
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.tracking import (
+    SETTINGS_TAG,
+    Facts,
+    as_json,
+    entry_metrics,
+    load_tracked,
+    make_tracker,
+    pack_tracked,
+)
+
+RECIPE_TAG, STATE_TAG = "labelscape.recipe", "labelscape.state"
+_DIGEST = "labelscape.digest."
+# What decides whether a model was fitted on the present data.
+_DATA = ("labels", "features")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Who has which title after a choice, and whether the registry was changed; `name` is the model's."""
+
+    name: str
+    champion: Version | None
+    challenger: Version | None
+    changed: bool
+
+
+def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
+    """The present champion of a collection; None before the first."""
+    found = ModelRegistry(tracker).find(model_name(experiment), CHAMPION)
+    if found is None:
+        return None
+    recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
+    digests = {name: found.tags.get(_DIGEST + name, "") for name in (*_DATA, "model")}
+    return Champion(_candidate(recipe), digests, found.version, found.run_id)
+
+
+def data_digests(data: Data, store: Store) -> dict[str, str]:
+    """Digests of the labels and the features that candidates are fitted on."""
+    return {name: str(digest) for name, digest in data.inputs(False, store).items()}
+
+
+def is_outdated(champion: Champion, digests: Mapping[str, str]) -> bool:
+    """Whether the champion was fitted on other data than the present."""
+    return any(champion.digests.get(name) != digest for name, digest in digests.items())
+
+
+def stage(
+    facts: Facts,
+    uri: str | None,
+    data: Data,
+    choice: Choice,
+    record: ArtifactRef | None,
+    models: Mapping[str, ArtifactRef | None],
+    workspace: Workspace,
+) -> Stage:
+    """The record of a tracked choice; the same choice with the same models is not tracked twice."""
+    tracker = make_tracker(uri, workspace.home)
+    inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
+    return Stage(
+        name="tracking",
+        variant="auto",
+        code=(),
+        params={"uri": redact(tracker.uri), "experiment": facts.experiment, "config": facts.config},
+        inputs={name: digest_of(ref) for name, ref in inputs.items()},
+        produce=lambda: _track(tracker, facts, data, choice, models, workspace.store),
+        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+    )
+
+
+def _track(
+    tracker: Tracker,
+    facts: Facts,
+    data: Data,
+    choice: Choice,
+    models: Mapping[str, ArtifactRef | None],
+    store: Store,
+) -> Artifact:
+    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+
+    measured = [one for one in choice.standings if one.rows]
+    digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
+    record = RunRecord(
+        experiment=facts.experiment,
+        name=facts.name,
+        params=facts.config,
+        tags={**facts.tags, SETTINGS_TAG: facts.settings, **digests},
+        methods=[_method_record(one, models.get(one.name), store) for one in measured],
+        files={"config.json": as_json(facts.config), "choice.json": as_json(describe(choice))},
+        fold_rows=[row for one in measured for row in one.rows],
+        primary=choice.winner.name,
+    )
+    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
+
+
+def _method_record(one: Standing, model: ArtifactRef | None, store: Store) -> MethodRecord:
+    (entry,) = group_scores(one.rows)
+    means, spreads = entry_metrics(entry, "")
+    title = one.candidate.label
+    return MethodRecord(
+        name=one.name,
+        title=title if one.state == "scored" else f"{title} (stopped early)",
+        params=one.candidate.recipe(),
+        metrics=means,
+        metrics_std=spreads,
+        classifier=one.name,
+        tags={
+            "labelscape.baseline": str(one.candidate.plain).lower(),
+            STATE_TAG: one.state,
+            **({f"{_DIGEST}scores": one.ref.digest} if one.ref else {}),
+            **({f"{_DIGEST}model": model.digest} if model else {}),
+        },
+        model=load_model_payload(model, store) if model else None,
+    )
+
+
+def settle(
+    tracker: Tracker,
+    experiment: str,
+    choice: Choice,
+    verdict: Verdict,
+    tracked: TrackedRun,
+    models: Mapping[str, ArtifactRef],
+    digests: Mapping[str, str],
+) -> Settled:
+    """Register what was fitted, each under its title; a model that has it already is left as it is.
+
+    `models` holds the winner's, and the present champion's fitted anew where it keeps the title and its data
+    have changed.
+    """
+    registry, name = ModelRegistry(tracker), model_name(experiment)
+    before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}
+
+    def entitle(one: Standing, alias: str) -> Version:
+        known, model = before[alias], models[one.name]
+        if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
+            return known
+        tags = version_tags(one, choice.metric, {**digests, "model": model.digest})
+        return registry.register(name, tracked.children[one.name], alias, tags)
+
+    winner = entitle(choice.winner, verdict.title)
+    if verdict.title == CHAMPION:
+        registry.withdraw(name, CHALLENGER)
+        return Settled(name, winner, None, winner != before[CHAMPION])
+    refitted = [one for one in choice.scored if one.name in models and one is not choice.winner]
+    champion = entitle(refitted[0], CHAMPION) if refitted else before[CHAMPION]
+    return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
+
+
+def version_tags(one: Standing, metric: str, digests: Mapping[str, str]) -> dict[str, str]:
+    """What is kept with a registered version: how to make it again, on what it was fitted, its score."""
+    (entry,) = group_scores(one.rows)
+    return {
+        RECIPE_TAG: json.dumps(_recipe(one.candidate), sort_keys=True),
+        "labelscape.metric": metric,
+        "labelscape.score": format_score(entry.mean(metric), entry.spread(metric)),
+        "labelscape.baseline": str(one.candidate.plain).lower(),
+        **{f"{_DIGEST}{name}": digest for name, digest in digests.items()},
+    }
+
+
+def _candidate(recipe: Mapping[str, Any]) -> Candidate:
+    """The candidate of a kept recipe; one without a method where the recipe is not there."""
+    return Candidate(
+        name=recipe.get("name", ""),
+        method=recipe.get("method", ""),
+        params=recipe.get("params", {}),
+        title=recipe.get("title", ""),
+        members=tuple(recipe.get("members", ())),
+        most_items=recipe.get("most_items"),
+    )
+
+
+def _recipe(candidate: Candidate) -> dict[str, Any]:
+    known = asdict(candidate)
+    return {**known, **candidate.recipe()}

@@ -1,0 +1,70 @@
+"""A budget of time: how it is written, how much of it is left."""
+
+import re
+import time
+from collections.abc import Callable
+
+from storage.errors import LabelscapeError
+
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+class BudgetEnded(LabelscapeError):
+    """The time that was given is over."""
+
+
+def parse_duration(text: str) -> int:
+    """Seconds of a duration such as 90s, 10m or 1h30m.
+
+    >>> parse_duration("1h30m"), parse_duration(" 90s ")
+    (5400, 90)
+    """
+    found = _DURATION.fullmatch(text.strip().lower().replace(" ", ""))
+    parts = found.groups(default="0") if found else ()
+    seconds = sum(int(part) * unit for part, unit in zip(parts, _UNITS.values(), strict=False))
+    if not seconds:
+        raise ValueError(f"{text!r} is no duration above zero; write for instance 90s, 10m or 1h30m")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """Hours, minutes and seconds, the two largest that count.
+
+    >>> format_duration(5400), format_duration(61.2), format_duration(0.4)
+    ('1 h 30 min', '1 min 1 s', '0 s')
+    """
+    whole = int(seconds)
+    if whole >= _UNITS["h"]:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 60} min {whole % 60} s" if whole >= _UNITS["m"] else f"{whole} s"
+
+
+class Budget:
+    """Time that runs from `start` on.
+
+    Parameters
+    ----------
+    seconds : float
+    clock : callable
+        Seconds that only grow.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._end: float | None = None
+
+    def start(self) -> None:
+        """Begin to count; later calls change nothing."""
+        if self._end is None:
+            self._end = self._clock() + self.seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 when it is over."""
+        return self.seconds if self._end is None else max(0.0, self._end - self._clock())
+
+    def over(self) -> BudgetEnded:
+        """The error to raise when it is."""
+        return BudgetEnded(f"the budget of {format_duration(self.seconds)} ended")
