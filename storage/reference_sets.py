@@ -28,6 +28,8 @@ class ReferenceSet:
         Of the file, and where it was found.
     builtin : str
         Name of the built-in set.
+    content : str
+        Digest of the content (`fetch.content_digest`), for sets that have a public copy.
     openml : mapping
         A public copy and how its labels are read; empty without one.
     min_label_count, drop_labels
@@ -40,6 +42,7 @@ class ReferenceSet:
     sha256: str = ""
     origin: str = ""
     builtin: str = ""
+    content: str = ""
     openml: Mapping[str, Any] = field(default_factory=dict, hash=False)
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
