@@ -54,6 +54,8 @@ class ScaledSVM(BaseEstimator):
 
     Parameters
     ----------
+    scale : {"zscore", "none", "unit"}
+        Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
     C : float
         Penalty of margin errors.
     gamma : float or "scale"
@@ -62,7 +64,7 @@ class ScaledSVM(BaseEstimator):
     Attributes
     ----------
     scaler_ : Scaler
-        Z-scores; a sparse X is divided by the deviations alone.
+        With z-scores a sparse X is divided by the deviations alone.
     machines_ : list of SVC or None
         None for a label that all training rows carry, or none does: it is predicted as it was seen.
     constants_ : (K,) array
@@ -74,7 +76,8 @@ class ScaledSVM(BaseEstimator):
     as decision values are, but not calibrated probabilities.
     """
 
-    def __init__(self, C: float = 1.0, gamma: float | str = "scale") -> None:
+    def __init__(self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore") -> None:
+        self.scale = scale
         self.C = C
         self.gamma = gamma
 
@@ -83,7 +86,7 @@ class ScaledSVM(BaseEstimator):
         check_positive("C", self.C)
         check_positive("gamma", self.gamma, ("scale",))
         X, indicator = as_labelled_features(X, Y)
-        self.scaler_ = Scaler("zscore").fit(X)
+        self.scaler_ = Scaler(self.scale).fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labelled]
         rows = scaled[indicator.labelled]
         self.machines_ = [self._fit_label(rows, column) for column in labels.T]

@@ -23,6 +23,11 @@ _COMMANDS = {
     "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
     "annotate": ("annotate", "annotate", "label new items with a tracked run's model"),
+    "reproduce": (
+        "reproduce",
+        "reproduce",
+        "run the papers' tables and figures, beside what the papers print",
+    ),
     "methods": ("listing", "methods", "list the methods that can be named"),
     "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
@@ -35,7 +40,7 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "stage")
+_RESUMABLE = ("run", "stage", "reproduce")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,7 +63,18 @@ def build_parser() -> argparse.ArgumentParser:
     made["stage"].add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
     for name in ("run", "status", "stage", "config", "serve", "deploy"):
         _add_configuration(made[name])
-    for name in ("run", "status", "stage", "compare", "annotate", "methods", "lineage", "sync", "config"):
+    for name in (
+        "run",
+        "status",
+        "stage",
+        "compare",
+        "annotate",
+        "methods",
+        "lineage",
+        "sync",
+        "config",
+        "reproduce",
+    ):
         made[name].add_argument("--json", action="store_true", help="print JSON for a script")
     for name in ("run", "status", "stage"):
         made[name].add_argument(
@@ -74,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="id of a run, key or digest of an artefact (default: newest run)",
     )
     made["sync"].add_argument("--uri", help="MLflow URI (default: that of each run)")
+    _add_reproduce(made["reproduce"])
     _add_store(made["store"])
     _add_operate(made["up"], made["serve"], made["deploy"])
     made["config"].add_argument(
@@ -121,6 +138,14 @@ def _add_annotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
     parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
+
+
+def _add_reproduce(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="an experiment, `list`, `all`, or `fetch` to get public data sets"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer trials: minutes in place of hours")
+    parser.add_argument("--data", metavar="DIR", help="folder of the data sets (default: LABELSCAPE_DATA)")
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,9 @@
 """The train flow: a run as Prefect sees it, and what becomes of a run when Prefect fails."""
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
@@ -19,6 +20,8 @@ from flows.training import RunResult, run_training
 from storage.errors import LabelscapeError
 from storage.store import Outcome
 from tasks.stage import Stage, Workspace, run_stage
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -100,7 +103,7 @@ def train(
     tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
     stages = PrefectStages()
     span = Span(refresh or [], since, until)
-    result: RunResult = _ATTEMPT.get(Attempt()).run(run_training, config, span, stages, tags)
+    result: RunResult = current_attempt().run(run_training, config, span, stages, tags)
     if stages.failure is not None:
         raise stages.failure
     return result
@@ -108,16 +111,34 @@ def train(
 
 def train_anyhow(config: RunConfig, span: Span) -> RunResult:
     """Run the flow; where Prefect fails before, during or after it, the results are had all the same."""
+
+    def in_flow() -> RunResult:
+        return train(config, refresh=span.refresh, until=span.until, since=span.since)
+
+    result, reason = anyhow(in_flow, lambda: run_training(config, span))
+    return replace(result, unrecorded=reason) if reason else result
+
+
+def anyhow(in_flow: Callable[[], Result], alone: Callable[[], Result]) -> tuple[Result, str | None]:
+    """Do a piece of work in a flow, or by itself where Prefect fails; gives its result and Prefect's failure.
+
+    The flow keeps what it did in the attempt of `current_attempt`.
+    """
     attempt = Attempt()
     token = _ATTEMPT.set(attempt)
     try:
-        return train(config, refresh=span.refresh, until=span.until, since=span.since)
+        return in_flow(), None
     except Exception as error:
         if isinstance(error, (LabelscapeError, InvalidInput)) or attempt.error is not None:
             raise
         reason = f"Prefect failed ({type(error).__name__}: {error})"
         current_reporter().say(f"{reason}; this run goes on without it.")
         abandon()
-        return replace(attempt.result or run_training(config, span), unrecorded=reason)
+        return attempt.result or alone(), reason
     finally:
         _ATTEMPT.reset(token)
+
+
+def current_attempt() -> Attempt:
+    """The attempt of which a flow is part."""
+    return _ATTEMPT.get(Attempt())

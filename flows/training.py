@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from flows.config import RunConfig
 from flows.pipeline import Products, open_workspace, resolved_config, walk
@@ -20,6 +21,8 @@ from tasks.report import write_report
 from tasks.runs import load_last_run, remember_run
 from tasks.stage import Stage, Workspace, run_stage
 from tasks.tracking import load_tracked
+
+Result = TypeVar("Result")
 
 # How a stage is run: as itself, or as a task of an engine.
 Submit = Callable[[Stage, Workspace, bool], Outcome]
@@ -92,7 +95,11 @@ class StageRunner:
     def _record(self, stage: Stage, outcome: Outcome) -> None:
         self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
         state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self._workspace.reporter.say(f"  {stage.label:<38} {state}")
+        self._workspace.reporter.say(f"  {stage.label:<38} {state}{self._remark(stage, outcome)}")
+
+    def _remark(self, stage: Stage, outcome: Outcome) -> str:
+        """What else to say of a finished stage."""
+        return ""
 
 
 def run_training(
@@ -117,7 +124,7 @@ def run_training(
     runner = StageRunner(workspace, span, before, submit)
     with workspace.store.in_use():
         try:
-            products = _walk_repairing(config, workspace, runner, dict(tags or {}))
+            products = repairing(lambda: walk(config, workspace, runner, dict(tags or {})), workspace)
         except BaseException:
             # Of two errors the first is the one to show.
             with suppress(StoreError):
@@ -168,12 +175,11 @@ def _log(
     )
 
 
-def _walk_repairing(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]
-) -> Products:
+def repairing(work: Callable[[], Result], workspace: Workspace) -> Result:
+    """Do a piece of work again where it met a damaged artefact, which has been set aside by then."""
     for _ in range(_MAX_REPAIRS):
         try:
-            return walk(config, workspace, runner, tags)
+            return work()
         except ArtifactDamaged as damage:
             workspace.reporter.say(f"{damage} Computing it again.")
-    return walk(config, workspace, runner, tags)
+    return work()

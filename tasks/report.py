@@ -59,8 +59,12 @@ def stage(
 
 def write_report(ref: ArtifactRef, workspace: Workspace) -> Path:
     """Lay a report's files out for people to open; returns its page."""
-    folder = workspace.home / "reports" / ref.digest[:12]
-    page = folder / "index.html"
+    return lay_out_files(ref, workspace.home / "reports" / ref.digest[:12], "index.html", workspace)
+
+
+def lay_out_files(ref: ArtifactRef, folder: Path, page_name: str, workspace: Workspace) -> Path:
+    """Write the files of an artefact to a folder, all or none; returns its page."""
+    page = folder / page_name
     if page.exists():
         return page
     with store_errors(folder), hold_lock(folder.parent / f".{folder.name}.lock"):

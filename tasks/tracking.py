@@ -77,6 +77,11 @@ def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
     return TrackedRun(**json.loads(files[_RECORD]))
 
 
+def pack_tracked(tracked: TrackedRun) -> Artifact:
+    """Where a run was tracked, as an artefact."""
+    return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
+
+
 def _track(
     tracker: Tracker,
     facts: Facts,
@@ -107,8 +112,7 @@ def _track(
         fold_rows=rows,
         primary=next((name for name in primary if _fitted(name, known)), None),
     )
-    tracked = tracker.log(record, trusted=SKOPS_TRUSTED_TYPES)
-    return pack_files([StoredFile(_RECORD, "application/json", _json(asdict(tracked)))])
+    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
 def _first_classifier(ranked: list[Entry], rows: list[Score]) -> dict[str, Entry]:

@@ -1,0 +1,148 @@
+"""`reproduce`: the papers' tables and figures, beside what the papers print."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from flows.commands.options import read_default_config
+from flows.config import RunConfig, find_home
+from flows.engine import prepare_engine, starts_server
+from flows.reproduction import Told, find_told, reproduce_one
+from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
+from storage.errors import LabelscapeError, ServiceDown
+from storage.reference_sets import find_data_folder, locate, reference_sets
+from tasks.reproduce.catalog import experiments, get_experiment
+from tasks.reproduce.comparison import count_verdicts
+from tasks.reproduce.page import comparison_table, title_of
+from tasks.tables import Table, render_text
+
+LIST, ALL, FETCH = "list", "all", "fetch"
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """List the experiments, fetch public data, or run one experiment or all."""
+    config = read_default_config(options)
+    folder = find_data_folder(options.data, find_home(config))
+    if options.name == LIST:
+        return _list(folder, options.json)
+    if options.name == FETCH:
+        return _fetch(folder)
+    REPORTER.set(TerminalReporter(quiet=options.json))
+    names = list(experiments()) if options.name == ALL else [get_experiment(options.name).name]
+    told, failed = [], {}
+    for name in names:
+        try:
+            told.append(_one(name, options, folder, config))
+        except LabelscapeError as error:
+            if options.name != ALL:
+                raise
+            failed[name] = str(error)
+    _conclude(told, failed, options)
+    return 2 if failed else 0
+
+
+def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
+    experiment = get_experiment(name)
+    told = find_told(experiment, options.quick, folder, config)
+    told = told or _run(name, options.quick, folder, config, options.verbose)
+    if not options.json:
+        show(_as_text(told))
+    return told
+
+
+def _run(name: str, quick: bool, folder: Path, config: RunConfig, verbose: bool) -> Told:
+    """In a Prefect flow, or without one where its server does not answer."""
+    reporter = current_reporter()
+    for wanted in get_experiment(name).datasets:
+        locate(wanted, folder)  # a missing set is told before a server is started
+    try:
+        prepare_engine(find_home(config), verbose)
+    except ServiceDown as error:
+        reporter.say(f"{error} This run goes on without Prefect.")
+        return reproduce_one(get_experiment(name), quick, folder, config)
+    if starts_server():
+        reporter.say_once("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
+    from flows.reproduce import reproduce_anyhow
+
+    return reproduce_anyhow(name, quick, folder, config)
+
+
+def _list(folder: Path, as_json: bool) -> int:
+    """Every experiment, and whether its data are there."""
+    records = [
+        {
+            "name": one.name,
+            "shows": f"{one.where}: {one.title}",
+            "paper": one.paper,
+            "data": ", ".join(reference_sets()[name].title for name in one.datasets),
+            "missing": ", ".join(name for name in one.datasets if not _is_there(name, folder)),
+        }
+        for one in experiments().values()
+    ]
+    if as_json:
+        show(json.dumps(records, indent=2, ensure_ascii=False))
+        return 0
+    header = tuple(records[0])
+    rows = tuple(tuple(record.values()) for record in records)
+    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
+    show(f"\nData sets are looked for in {folder} (--data or LABELSCAPE_DATA name another folder).")
+    return 0
+
+
+def _is_there(name: str, folder: Path) -> bool:
+    try:
+        return bool(locate(name, folder))
+    except LabelscapeError:
+        return False
+
+
+def _fetch(folder: Path) -> int:
+    """Get the public data sets that are not there yet."""
+    from storage.fetch import fetch_set
+
+    code = 0
+    for name, wanted in reference_sets().items():
+        if _is_there(name, folder) or not wanted.openml:
+            continue
+        try:
+            show(f"{wanted.title}: {fetch_set(wanted, folder)}")
+        except LabelscapeError as error:
+            show(f"{wanted.title}: {error}")
+            code = 2
+    return code
+
+
+def _as_text(told: Told) -> str:
+    """The table of an experiment, and where its files are."""
+    table = render_text(comparison_table(told.experiment, told.rows), name_width=72)
+    lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
+    lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
+    lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
+    lines += [f"tracked    run {told.tracked[:8]}"] if told.tracked else []
+    lines += [f"untracked  {told.untracked}"] if told.untracked else []
+    return "\n".join(lines)
+
+
+def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:
+    if options.json:
+        records = {one.experiment.name: [asdict(row) for row in one.rows] for one in told}
+        show(json.dumps({"experiments": records, "failed": failed}, indent=2, ensure_ascii=False))
+        return
+    if options.name != ALL:
+        return
+    show("\n" + render_text(_summary(told)))
+    for name, problem in failed.items():
+        show(f"\n{name} did not run: {problem}")
+
+
+def _summary(told: list[Told]) -> Table:
+    """Verdicts by experiment, and in all."""
+    counts = {one.experiment.name: count_verdicts(one.rows) for one in told}
+    verdicts = list(next(iter(counts.values()), {}))
+    total = {verdict: sum(count[verdict] for count in counts.values()) for verdict in verdicts}
+    rows = [
+        (name, str(sum(count.values())), *(str(count[verdict]) for verdict in verdicts))
+        for name, count in {**counts, "all": total}.items()
+    ]
+    return Table(("experiment", "printed cells", *verdicts), tuple(rows))

@@ -1,0 +1,79 @@
+"""What an experiment is; nothing heavy is imported here.
+
+A new experiment is one module of this package with an `EXPERIMENTS` tuple, named in `catalog.MODULES`; its
+printed numbers are rows of `storage/published.csv`, its protocol a module of `embedding_core.protocols`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedding_core.protocols.trial import Arm
+
+TRIALS = "trials"
+
+BASELINES = (
+    Arm("1NN", "1nn", role="baseline"),
+    Arm("scaled SVM", "svm", role="baseline", preprocessing=("zscore",)),
+)
+"""Plain methods beside every row: 1NN under the row's own preprocessing, a support vector machine, scaled."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes
+    ----------
+    name, title, paper, where : str
+        What the command line calls it, what it shows, the paper, and the table or figure.
+    datasets : tuple of str
+        Names in `storage/reference_sets.toml`.
+    arms : tuple of Arm
+        The compared methods; those with the role "baseline" become columns.
+    protocol : str
+        Module with `trial(data, arm, settings, preprocessing, number)`.
+    full, quick : mapping
+        Settings of the protocol, `trials` among them; quick ones replace full ones of the same name.
+    preprocessing : tuple of str
+        Each is a row of its own.
+    primary, primary_condition : str
+        The preprocessing and condition that stand for the paper's in the count of verdicts; an empty
+        condition: any.
+    quick_overrides : mapping
+        By data set: settings that replace the quick ones there.
+    figure : str
+        Module with `draw(story) -> dict of file name to PNG bytes`, see `story.Story`; empty without one.
+    note : str
+        One line on how to read the table.
+    """
+
+    name: str
+    title: str
+    paper: str
+    where: str
+    datasets: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    protocol: str
+    full: Mapping[str, Any]
+    quick: Mapping[str, Any]
+    preprocessing: tuple[str, ...] = ("raw", "zscore")
+    primary: str = "raw"
+    primary_condition: str = ""
+    quick_overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    figure: str = ""
+    note: str = ""
+
+    def settings(self, dataset: str, quick: bool) -> dict[str, Any]:
+        """Settings of the protocol on one data set."""
+        chosen = {**self.full, **(self.quick if quick else {})}
+        return {**chosen, **(self.quick_overrides.get(dataset, {}) if quick else {})}
+
+    def preprocessing_of(self, arm: Arm) -> tuple[str, ...]:
+        """Each preprocessing that an arm is run under."""
+        return arm.preprocessing or self.preprocessing
+
+    @property
+    def baselines(self) -> tuple[Arm, ...]:
+        """The arms that become columns."""
+        return tuple(arm for arm in self.arms if arm.role == "baseline")

@@ -1,0 +1,139 @@
+"""What an experiment leaves for readers: one table as text, Markdown and Parquet, and its figures."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from storage.reference_sets import reference_sets
+from storage.schemas import TrialCell
+from tasks.dataset import Dataset
+from tasks.ranking import format_score, metric_title
+from tasks.reproduce.comparison import Row, count_verdicts
+from tasks.reproduce.experiment import Experiment
+from tasks.tables import Table, render_markdown
+
+TABLE_FILE, CELLS_FILE = "table.md", "cells.parquet"
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that a figure may be drawn from.
+
+    Attributes
+    ----------
+    experiment, quick
+        What was run.
+    rows : sequence of Row
+        The comparison.
+    cells : mapping of (data set, title of the arm) to cells
+    load : callable
+        Features and labels of a data set by its name.
+    place : callable
+        The file or folder a data set was read from.
+    """
+
+    experiment: Experiment
+    quick: bool
+    rows: Sequence[Row]
+    cells: dict[tuple[str, str], list[TrialCell]]
+    load: Callable[[str], Dataset]
+    place: Callable[[str], str]
+
+
+def title_of(experiment: Experiment, quick: bool) -> str:
+    """One line that says what was run."""
+    return f"{experiment.name}: {experiment.where}, {experiment.title}{' (quick)' if quick else ''}"
+
+
+def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
+    """The rows as one table; columns in which all rows agree are left to the caption."""
+    varied = [(heading, get) for heading, get in _FACTS if len({get(row) for row in rows if row.trials}) > 1]
+    beside = [arm.title for arm in experiment.baselines]
+    header = ("data", "method", *(name for name, _ in varied), "paper", "ours", *beside, "verdict", "why")
+    lines = tuple(
+        (
+            _dataset_title(row.dataset),
+            row.method,
+            *(get(row) for _, get in varied),
+            format_score(row.paper),
+            format_score(row.mean, row.spread),
+            *(format_score(row.baselines.get(title)) for title in beside),
+            row.verdict,
+            row.reason,
+        )
+        for row in rows
+    )
+    texts = {1, *range(2, 2 + len(varied)), len(header) - 2, len(header) - 1}
+    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts))
+
+
+_FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("condition", lambda row: row.condition),
+    ("preprocessing", lambda row: row.preprocessing),
+    ("metric", lambda row: metric_title(row.metric)),
+)
+
+
+def _dataset_title(name: str) -> str:
+    known = reference_sets().get(name)
+    return known.title if known else name
+
+
+def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """How the numbers were made, and what they amount to."""
+    measured = [row for row in rows if row.trials]
+    same = [
+        f"{heading} {values.pop()}"
+        for heading, get in _FACTS
+        if len(values := {get(row) for row in measured if get(row)}) == 1
+    ]
+    trials = sorted({row.trials for row in measured})
+    spread = f"mean ± standard deviation over {' or '.join(map(str, trials))} trials" if trials else ""
+    return "; ".join(
+        part for part in (*same, spread, experiment.note, verdict_line(experiment, rows)) if part
+    )
+
+
+def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """The count of verdicts in words."""
+    counted = count_verdicts(rows)
+    total = sum(counted.values())
+    if not total:
+        return "the paper prints no number here"
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
+    under = " and ".join(part for part in (experiment.primary, experiment.primary_condition) if part)
+    return f"of {total} printed cells ({under}): {told}"
+
+
+def markdown_page(experiment: Experiment, quick: bool, rows: Sequence[Row], figures: Sequence[str]) -> str:
+    """The experiment as a Markdown page."""
+    parts = [f"# {title_of(experiment, quick)}", experiment.paper]
+    parts.append(render_markdown(comparison_table(experiment, rows)))
+    parts += [f"![{name}]({name})" for name in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def cells_parquet(experiment: Experiment, rows: Sequence[Row]) -> bytes:
+    """One row a cell."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = ("dataset", "method", "condition", "preprocessing", "metric", "verdict", "reason")
+    columns: dict[str, pa.Array] = {
+        "experiment": pa.array([experiment.name] * len(rows), pa.string()),
+        "table": pa.array([experiment.where] * len(rows), pa.string()),
+        **{name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in texts},
+        **{
+            name: pa.array([getattr(row, name) for row in rows], pa.float64())
+            for name in ("paper", "mean", "spread")
+        },
+        "trials": pa.array([row.trials for row in rows], pa.int32()),
+        "primary": pa.array([row.primary for row in rows], pa.bool_()),
+        **{
+            f"baseline:{arm.title}": pa.array([row.baselines.get(arm.title) for row in rows], pa.float64())
+            for arm in experiment.baselines
+        },
+    }
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, compression="zstd")
+    return buffer.getvalue()
