@@ -50,6 +50,18 @@ def draw_a_class(
     return chosen, np.setdiff1d(np.arange(len(classes)), chosen)
 
 
+def draw_share_a_class(
+    classes: NDArray[np.intp], share: float, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Draw round(share m) rows of each class of m rows, one at least; gives them and the rest, ascending."""
+    if not 0 < share < 1:
+        raise InvalidInput(f"a share of {share:g} of each class was asked for; expected one between 0 and 1.")
+    order = rng.permutation(len(classes))
+    own = [order[classes[order] == k] for k in np.unique(classes)]
+    chosen = np.sort(np.concatenate([rows[: max(1, round(share * len(rows)))] for rows in own]))
+    return chosen, np.setdiff1d(np.arange(len(classes)), chosen)
+
+
 def corrupt(
     Y: NDArray[np.int8], rows: NDArray[np.intp], count: int, rng: np.random.Generator
 ) -> NDArray[np.int8]:
