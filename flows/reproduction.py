@@ -73,7 +73,7 @@ def walk(
     cells: dict[tuple[str, str], ArtifactRef | None] = {}
     sets = [open_dataset(name, folder, workspace, execute) for name in experiment.datasets]
     for data in sets:
-        for arm in experiment.arms:
+        for arm in experiment.arms_on(data.name):
             cells[data.name, arm.title] = execute(trials.stage(experiment, arm, data, quick, workspace))
     page = execute(report.stage(experiment, quick, sets, cells, workspace))
     tracked = None
@@ -127,7 +127,7 @@ def _pieces(experiment: Experiment, quick: bool) -> dict[str, int]:
     """How many trials each stage has, by the stage's label: the finishing time is reckoned in trials."""
     return {
         f"reproduce[{experiment.name}/{dataset}/{arm.title}]": experiment.settings(dataset, quick)[TRIALS]
-        * len(experiment.preprocessing_of(arm))
+        * len(experiment.preprocessing_of(arm, dataset))
         for dataset in experiment.datasets
         for arm in experiment.arms
     }

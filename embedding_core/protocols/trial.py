@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.method import Method
-from embedding_core.registry import get_method
+from embedding_core.registry import METHODS, get_method
 
 PREPROCESSING: Mapping[str, str] = {
     "raw": "features as given",
@@ -133,5 +132,5 @@ def _predict_unseen(
 
 def classifies_by_neighbors(arm: Arm) -> bool:
     """Whether the arm's decisions are those of 1NN in an embedding."""
-    method: Method | None = None if arm.method == "ceiling" else get_method(arm.method)
+    method = METHODS.get(arm.method)
     return method is not None and method.role == "projection"

@@ -17,7 +17,7 @@ POINTS = 0.02
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 NOT_COMPARABLE, UNPUBLISHED = "not comparable", "not printed"
 VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, UNPUBLISHED)
-CEILING = "1NN ceiling"
+CEILING_TITLE = "1NN ceiling"
 """Title of the arm whose mean no 1NN can be expected to pass."""
 
 _LOWER = LOWER_IS_BETTER | {"error"}
@@ -144,7 +144,7 @@ def _judged_row(
     condition, preprocessing, metric = key
     printed = find_published(experiment.name, dataset, method, metric, condition)
     mean = float(np.mean(values))
-    verdict, reason = _judge(printed, mean, metric, beside.get(CEILING) if by_neighbors else None)
+    verdict, reason = _judge(printed, mean, metric, beside.get(CEILING_TITLE) if by_neighbors else None)
     return Row(
         dataset=dataset,
         method=method,

@@ -24,7 +24,7 @@ class DatasetRef:
     name: str
     manifest: ArtifactRef | None
     features: ArtifactRef | None
-    source: str = ""
+    settings: SourceSettings
 
     def digest(self, store: Store) -> str | None:
         """One digest of features and labels; None where they are not there yet."""
@@ -47,7 +47,7 @@ def open_dataset(
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
     extract = features.stage(FeatureSettings(), settings, source, manifest, workspace)
     found = execute(replace(extract, variant=name))
-    return DatasetRef(name, manifest, found, settings.path)
+    return DatasetRef(name, manifest, found, settings)
 
 
 def load_items(store: Store, data: DatasetRef) -> Dataset:
@@ -59,6 +59,16 @@ def load_items(store: Store, data: DatasetRef) -> Dataset:
 def labelled_rows(items: Dataset) -> np.ndarray:
     """Rows that carry a label: the papers' sets have no others."""
     return np.flatnonzero((items.Y > 0).any(axis=1))
+
+
+def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray:
+    """Pixels (h, w, 3) of the image behind a row of `load_trial_data`."""
+    from embedding_core.features.images import decode_image
+
+    items = load_items(workspace.store, data)
+    found = ingest.open_collection(data.settings, workspace).read(workspace.cache_dir)
+    path = dict(zip(found.ids, found.paths or [], strict=True))[items.ids[labelled_rows(items)[row]]]
+    return decode_image(path.read_bytes())
 
 
 def load_trial_data(store: Store, data: DatasetRef) -> TrialData:

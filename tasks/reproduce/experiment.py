@@ -5,7 +5,7 @@ printed numbers are rows of `storage/published.csv`, its protocol a module of `e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from embedding_core.protocols.trial import Arm
@@ -40,8 +40,14 @@ class Experiment:
     primary, primary_condition : str
         The preprocessing and condition that stand for the paper's in the count of verdicts; an empty
         condition: any.
-    quick_overrides : mapping
-        By data set: settings that replace the quick ones there.
+    overrides, quick_overrides : mapping
+        By data set: settings that replace the others there; the latter in quick runs alone.
+    own_preprocessing : mapping
+        By data set: in place of `preprocessing`.
+    own_graph : mapping
+        By data set: parameters in place of those of arms that choose sigma.
+    proposed : str
+        Title of the arm that the paper proposes; it is compared with the plain baselines.
     figure : str
         Module with `draw(story) -> dict of file name to PNG bytes`, see `story.Story`; empty without one.
     note : str
@@ -60,18 +66,30 @@ class Experiment:
     preprocessing: tuple[str, ...] = ("raw", "zscore")
     primary: str = "raw"
     primary_condition: str = ""
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quick_overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    proposed: str = ""
     figure: str = ""
     note: str = ""
 
     def settings(self, dataset: str, quick: bool) -> dict[str, Any]:
         """Settings of the protocol on one data set."""
-        chosen = {**self.full, **(self.quick if quick else {})}
-        return {**chosen, **(self.quick_overrides.get(dataset, {}) if quick else {})}
+        chosen = {**self.full, **self.overrides.get(dataset, {})}
+        return {**chosen, **self.quick, **self.quick_overrides.get(dataset, {})} if quick else chosen
 
-    def preprocessing_of(self, arm: Arm) -> tuple[str, ...]:
-        """Each preprocessing that an arm is run under."""
-        return arm.preprocessing or self.preprocessing
+    def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:
+        """Each preprocessing that an arm is run under on a data set."""
+        return arm.preprocessing or self.own_preprocessing.get(dataset, self.preprocessing)
+
+    def arms_on(self, dataset: str) -> tuple[Arm, ...]:
+        """The arms with the parameters that they have on a data set."""
+        graph = self.own_graph.get(dataset, {})
+        return tuple(
+            replace(arm, params={**arm.params, **graph}) if "sigma" in arm.params else arm
+            for arm in self.arms
+        )
 
     @property
     def baselines(self) -> tuple[Arm, ...]:

@@ -3,14 +3,19 @@
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from embedding_core.protocols.trial import TrialData
 from storage.reference_sets import reference_sets
 from storage.schemas import TrialCell
-from tasks.dataset import Dataset
 from tasks.ranking import format_score, metric_title
 from tasks.reproduce.comparison import Row, count_verdicts
 from tasks.reproduce.experiment import Experiment
 from tasks.tables import Table, render_markdown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 TABLE_FILE, CELLS_FILE = "table.md", "cells.parquet"
 
@@ -27,17 +32,17 @@ class Story:
         The comparison.
     cells : mapping of (data set, title of the arm) to cells
     load : callable
-        Features and labels of a data set by its name.
-    place : callable
-        The file or folder a data set was read from.
+        A data set by its name, as the trials had it.
+    picture : callable
+        Pixels of the image behind a row of a data set of images.
     """
 
     experiment: Experiment
     quick: bool
     rows: Sequence[Row]
     cells: dict[tuple[str, str], list[TrialCell]]
-    load: Callable[[str], Dataset]
-    place: Callable[[str], str]
+    load: Callable[[str], TrialData]
+    picture: Callable[[str, int], "NDArray[np.uint8]"]
 
 
 def title_of(experiment: Experiment, quick: bool) -> str:
@@ -67,10 +72,12 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
     return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts))
 
 
+# With one class an item every metric of whole rows is the plain accuracy.
+_METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "right alone", "wrong_alone": "wrong alone"}
 _FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("condition", lambda row: row.condition),
     ("preprocessing", lambda row: row.preprocessing),
-    ("metric", lambda row: metric_title(row.metric)),
+    ("metric", lambda row: _METRIC_TITLES.get(row.metric) or metric_title(row.metric)),
 )
 
 

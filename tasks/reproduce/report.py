@@ -17,7 +17,7 @@ from storage.tracking import MethodRecord, RunRecord, Tracker
 from storage.tracking_engine import redact
 from tasks.report import lay_out_files
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
-from tasks.reproduce.datasets import DatasetRef, load_items
+from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
 from tasks.reproduce.trials import load_cells
@@ -70,8 +70,8 @@ def _write(
         quick=quick,
         rows=rows,
         cells={key: list(cells) for key, cells in measured.items()},
-        load=lambda name: load_items(workspace.store, by_name[name]),
-        place=lambda name: by_name[name].source,
+        load=lambda name: load_trial_data(workspace.store, by_name[name]),
+        picture=lambda name, row: read_picture(by_name[name], row, workspace),
     )
     figures = importlib.import_module(experiment.figure).draw(story) if experiment.figure else {}
     files = {

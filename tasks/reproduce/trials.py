@@ -42,7 +42,7 @@ def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, works
         params={
             "arm": {**asdict(arm), "title": "", "params": dict(arm.params), "role": ""},
             "method": own.facts() if own else {},
-            "preprocessing": list(experiment.preprocessing_of(arm)),
+            "preprocessing": list(experiment.preprocessing_of(arm, data.name)),
             "settings": settings,
         },
         inputs={"data": data.digest(workspace.store)},
@@ -61,7 +61,7 @@ def _measure(
     work = [
         Trial(experiment.protocol, arm, settings, preprocessing, number)
         for number in range(settings[TRIALS])
-        for preprocessing in experiment.preprocessing_of(arm)
+        for preprocessing in experiment.preprocessing_of(arm, data.name)
     ]
     rows: list[TrialCell] = []
     title = f"{experiment.name} {data.name} {arm.title}"
