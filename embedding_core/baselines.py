@@ -58,8 +58,9 @@ class ScaledSVM(BaseEstimator):
         Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
     C : float
         Penalty of margin errors.
-    gamma : float or "scale"
-        Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default.
+    gamma : float, "scale" or "auto"
+        Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default, "auto"
+        1 / p, LibSVM's.
 
     Attributes
     ----------
@@ -84,7 +85,7 @@ class ScaledSVM(BaseEstimator):
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""
         check_positive("C", self.C)
-        check_positive("gamma", self.gamma, ("scale",))
+        check_positive("gamma", self.gamma, ("scale", "auto"))
         X, indicator = as_labelled_features(X, Y)
         self.scaler_ = Scaler(self.scale).fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labelled]

@@ -34,6 +34,8 @@ class ReferenceSet:
         A public copy and how its labels are read; empty without one.
     min_label_count, drop_labels
         As in `SourceOptions`.
+    first_rows : int
+        The paper's part of the file, from its beginning; 0 for all.
     """
 
     name: str
@@ -46,6 +48,7 @@ class ReferenceSet:
     openml: Mapping[str, Any] = field(default_factory=dict, hash=False)
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
+    first_rows: int = 0
 
 
 @cache

@@ -52,8 +52,10 @@ def trial(
 
 def draw_labelled_rows(classes: Rows, labelled: float, seed: int, number: int) -> tuple[Rows, Rows]:
     """Rows that are labelled in a trial, and all others."""
-    draw = draw_share_a_class if labelled < 1 else draw_a_class
-    return draw(classes, labelled, trial_rng(seed, number))  # type: ignore[operator]
+    rng = trial_rng(seed, number)
+    if labelled < 1:
+        return draw_share_a_class(classes, labelled, rng)
+    return draw_a_class(classes, int(labelled), rng)
 
 
 def choose_neighbors(
@@ -71,7 +73,10 @@ def choose_neighbors(
     def score(k: int) -> float:
         one = _with_params(arm, {**quick, "n_neighbors": k})
         found = [predict(one, data, train[rest], train[held], preprocessing) for rest, held in folds]
-        right = [(labels == data.Y[train[held]]).all(axis=1) for labels, (_, held) in zip(found, folds, strict=True)]
+        right = [
+            (labels == data.Y[train[held]]).all(axis=1)
+            for labels, (_, held) in zip(found, folds, strict=True)
+        ]
         return float(np.concatenate(right).mean())
 
     return _with_params(arm, {"n_neighbors": max(candidates, key=score)})

@@ -1,10 +1,10 @@
 """Does the embedding keep a row near its own class? (Figs. 3 to 6 of discriminative projections)
 
-Readings. The paper counts a row as right where one of its K nearest neighbours has its class, and does not say
-among which rows. Its text speaks of how a projection generalises, so the neighbours of a test row are other
-test rows here; the same count among the labelled rows shows what a method makes of those. As this measure needs
-the labels of the test rows, it is no classification: the accuracy of 1NN from the labelled rows stands beside
-it. The first d columns of a projection with more are its d-dimensional embedding.
+Readings. The paper counts a row as right where one of its K nearest neighbours has its class, and does not
+say among which rows. Its text speaks of how a projection generalises, so the neighbours of a test row are
+other test rows here; the same count among the labelled rows shows what a method makes of those. As this
+measure needs the labels of the test rows, it is no classification: the accuracy of 1NN from the labelled rows
+stands beside it. The first d columns of a projection with more are its d-dimensional embedding.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def condition_of(dimensions: int, neighbors: int = 0, labelled: bool = False) -> str:
-    """What a cell is of: "9-D, K=3", "9-D, labelled rows, K=3", or "9-D" for a cell without neighbours."""
-    parts = [f"{dimensions}-D", "labelled rows" if labelled else "", f"K={neighbors}" if neighbors else ""]
+    """What a cell is of: "9-D, K=3", "labelled rows, 9-D, K=3", or "9-D" for a cell without neighbours."""
+    parts = ["labelled rows" if labelled else "", f"{dimensions}-D", f"K={neighbors}" if neighbors else ""]
     return ", ".join(part for part in parts if part)
 
 

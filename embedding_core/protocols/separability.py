@@ -1,9 +1,9 @@
 """What a picture of classes shows, and how much of it shuffled labels show too (Figs. 1 to 5 of SLE-ML).
 
-A supervised eigenmap can set classes apart that are not apart. Each picture is therefore measured three times:
-with the labels as given, with the same labels dealt to other rows at random, and with half of the labels
-hidden, where the nearest labelled row names the hidden ones. The first two tell what an eye would see, the
-third what is there.
+A supervised eigenmap can set classes apart that are not apart. Each picture is therefore measured three
+times: with the labels as given, with the same labels dealt to other rows at random, and with half of the
+labels hidden, where the nearest labelled row names the hidden ones. The first two tell what an eye would see,
+the third what is there.
 """
 
 from collections.abc import Mapping

@@ -31,9 +31,9 @@ class ToySet:
 def draw_torus() -> ToySet:
     """Two linked rings with thick tubes in 3-D, 500 rows each, and 7 garbage features.
 
-    Sizes, classes and the numbers of features are those of Table 1 of SLE-ML. That the rings are linked, their
-    radius 1 and tube 0.2, and garbage as wide as the rings (normal, deviation that of the rings' coordinates)
-    are chosen here.
+    Sizes, classes and the numbers of features are those of Table 1 of SLE-ML. That the rings are linked,
+    their radius 1 and tube 0.2, and garbage as wide as the rings (normal, with the mean deviation of the
+    rings' coordinates) are chosen here.
     """
     rng = np.random.default_rng(1)
     around, within = rng.uniform(0, 2 * np.pi, (2, 2, TORUS_ROWS))
@@ -64,12 +64,15 @@ def draw_clusdat() -> ToySet:
 def draw_three_suns() -> ToySet:
     """Three discs with rays side by side, whose rays nearly touch: the toy problem of LPSSVM.
 
-    From the paper: three classes, the middle one (cyan) close to both others at the border, 10 % of each class
-    being 17 rows. Shape and sizes (60, 50, 60 rows; half in a disc of radius 1, half on eight rays that end at
-    1.7, centres 3.5 apart) are chosen here.
+    From the paper: three classes, the middle one (cyan) close to both others at the border, 10 % of each
+    class being 17 rows. Shape and sizes (60, 50, 60 rows; half in a disc of radius 1, half on eight rays that
+    end at 1.7, centres 3.5 apart) are chosen here.
     """
     rng = np.random.default_rng(3)
-    suns = [_draw_sun(count, rng) + [_SUN_STEP * number, 0.0] for number, count in enumerate(SUN_ROWS.values())]
+    suns = [
+        _draw_sun(count, rng) + np.array([_SUN_STEP * number, 0.0])
+        for number, count in enumerate(SUN_ROWS.values())
+    ]
     classes = [name for name, count in SUN_ROWS.items() for _ in range(count)]
     return ToySet(np.vstack(suns), classes, ["x", "y"])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from embedding_core.protocols.trial import classifies_by_neighbors
-from storage.published import PublishedCell, find_published, published_cells
+from storage.published import UNAVAILABLE, find_figure, find_published, published_cells
 from storage.schemas import TrialCell
 from tasks.ranking import LOWER_IS_BETTER
 from tasks.reproduce.experiment import Experiment
@@ -20,7 +20,7 @@ VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, UNPUBLISHED)
 CEILING_TITLE = "1NN ceiling"
 """Title of the arm whose mean no 1NN can be expected to pass."""
 
-_LOWER = LOWER_IS_BETTER | {"error"}
+LOWER = LOWER_IS_BETTER | {"error"}
 _ROUNDING = 1e-9
 
 Measured = Mapping[tuple[str, str], Sequence[TrialCell]]
@@ -44,6 +44,8 @@ class Row:
         One of `VERDICTS`, and why it says little where that is so.
     primary : bool
         Whether the row stands for the paper's protocol in the count of verdicts.
+    claim : bool
+        The row is of an order of methods that the paper states; `mean` is the lead of the first.
     """
 
     dataset: str
@@ -59,6 +61,7 @@ class Row:
     verdict: str = UNPUBLISHED
     reason: str = ""
     primary: bool = False
+    claim: bool = False
 
 
 def compare(experiment: Experiment, measured: Measured) -> list[Row]:
@@ -84,7 +87,7 @@ def judge_cell(paper: float, mean: float, metric: str) -> str:
     >>> judge_cell(0.60, 0.63, "error")
     'worse'
     """
-    gain = paper - mean if metric in _LOWER else mean - paper
+    gain = paper - mean if metric in LOWER else mean - paper
     if abs(gain) <= POINTS + _ROUNDING:
         return REPRODUCED
     return BETTER if gain > 0 else WORSE
@@ -144,7 +147,12 @@ def _judged_row(
     condition, preprocessing, metric = key
     printed = find_published(experiment.name, dataset, method, metric, condition)
     mean = float(np.mean(values))
-    verdict, reason = _judge(printed, mean, metric, beside.get(CEILING_TITLE) if by_neighbors else None)
+    if printed is None or printed.value is None:
+        shown = find_figure(experiment.name, dataset)
+        verdict, reason = (NOT_COMPARABLE, shown.remark) if shown else (UNPUBLISHED, "")
+    else:
+        ceiling = beside.get(CEILING_TITLE) if by_neighbors else None
+        verdict, reason = _judge(printed.value, printed.remark, mean, metric, ceiling)
     return Row(
         dataset=dataset,
         method=method,
@@ -162,16 +170,14 @@ def _judged_row(
     )
 
 
-def _judge(printed: PublishedCell | None, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
-    if printed is None:
-        return UNPUBLISHED, ""
-    if ceiling is not None and printed.value > ceiling + POINTS:
+def _judge(printed: float, remark: str, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
+    if ceiling is not None and printed > ceiling + POINTS:
         return NOT_COMPARABLE, f"impossible: with these wrong labels 1NN reaches {ceiling:.3f} at best"
-    return judge_cell(printed.value, mean, metric), printed.remark
+    return judge_cell(printed, mean, metric), remark
 
 
 def _unmeasured(experiment: Experiment) -> list[Row]:
-    """Printed cells of data sets that cannot be had."""
+    """Printed cells of what cannot be had."""
     return [
         Row(
             dataset=cell.dataset,
@@ -185,5 +191,5 @@ def _unmeasured(experiment: Experiment) -> list[Row]:
             primary=True,
         )
         for cell in published_cells(experiment.name)
-        if cell.dataset not in experiment.datasets
+        if cell.dataset not in experiment.datasets or cell.status == UNAVAILABLE
     ]

@@ -31,7 +31,8 @@ class DatasetRef:
         if self.manifest is None or self.features is None:
             return None
         labels = ingest.part_digest(self.manifest, "labels", store)
-        return combine_digests([str(labels), self.features.digest])
+        part = reference_sets()[self.name].first_rows
+        return combine_digests([str(labels), self.features.digest, *([str(part)] if part else [])])
 
 
 def open_dataset(
@@ -56,9 +57,11 @@ def load_items(store: Store, data: DatasetRef) -> Dataset:
     return load_dataset(store, data.manifest, data.features)
 
 
-def labelled_rows(items: Dataset) -> np.ndarray:
-    """Rows that carry a label: the papers' sets have no others."""
-    return np.flatnonzero((items.Y > 0).any(axis=1))
+def paper_rows(items: Dataset, name: str) -> np.ndarray:
+    """Rows that carry a label, for the papers' sets have no others, of the part that the paper has."""
+    rows = np.flatnonzero((items.Y > 0).any(axis=1))
+    part = reference_sets()[name].first_rows
+    return rows[rows < part] if part else rows
 
 
 def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray:
@@ -67,12 +70,12 @@ def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray
 
     items = load_items(workspace.store, data)
     found = ingest.open_collection(data.settings, workspace).read(workspace.cache_dir)
-    path = dict(zip(found.ids, found.paths or [], strict=True))[items.ids[labelled_rows(items)[row]]]
+    path = dict(zip(found.ids, found.paths or [], strict=True))[items.ids[paper_rows(items, data.name)[row]]]
     return decode_image(path.read_bytes())
 
 
 def load_trial_data(store: Store, data: DatasetRef) -> TrialData:
     """The rows that carry a label, as protocols take them."""
     items = load_items(store, data)
-    rows = labelled_rows(items)
+    rows = paper_rows(items, data.name)
     return TrialData(items.X[rows], items.Y[rows], tuple(items.label_names), items.single_label)

@@ -48,6 +48,8 @@ class Experiment:
         By data set: parameters in place of those of arms that choose sigma.
     proposed : str
         Title of the arm that the paper proposes; it is compared with the plain baselines.
+    unlisted : str
+        Regular expression of conditions that stand in the file of cells, and in no table.
     figure : str
         Module with `draw(story) -> dict of file name to PNG bytes`, see `story.Story`; empty without one.
     note : str
@@ -71,6 +73,7 @@ class Experiment:
     own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     proposed: str = ""
+    unlisted: str = ""
     figure: str = ""
     note: str = ""
 

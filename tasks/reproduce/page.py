@@ -1,6 +1,7 @@
 """What an experiment leaves for readers: one table as text, Markdown and Parquet, and its figures."""
 
 import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from embedding_core.protocols.trial import TrialData
 from storage.reference_sets import reference_sets
 from storage.schemas import TrialCell
 from tasks.ranking import format_score, metric_title
-from tasks.reproduce.comparison import Row, count_verdicts
+from tasks.reproduce.comparison import REPRODUCED, Row, count_verdicts
 from tasks.reproduce.experiment import Experiment
 from tasks.tables import Table, render_markdown
 
@@ -52,6 +53,9 @@ def title_of(experiment: Experiment, quick: bool) -> str:
 
 def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
     """The rows as one table; columns in which all rows agree are left to the caption."""
+    rows = [
+        row for row in rows if not (experiment.unlisted and re.search(experiment.unlisted, row.condition))
+    ]
     varied = [(heading, get) for heading, get in _FACTS if len({get(row) for row in rows if row.trials}) > 1]
     beside = [arm.title for arm in experiment.baselines]
     header = ("data", "method", *(name for name, _ in varied), "paper", "ours", *beside, "verdict", "why")
@@ -105,11 +109,14 @@ def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
     """The count of verdicts in words."""
     counted = count_verdicts(rows)
     total = sum(counted.values())
-    if not total:
-        return "the paper prints no number here"
     told = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
     under = " and ".join(part for part in (experiment.primary, experiment.primary_condition) if part)
-    return f"of {total} printed cells ({under}): {told}"
+    lines = [f"of {total} printed cells ({under}): {told}" if total else "the paper prints no number here"]
+    orders = [row for row in rows if row.claim and row.primary and row.paper is None]
+    if orders:
+        held = sum(row.verdict == REPRODUCED for row in orders)
+        lines.append(f"of {len(orders)} claims in words ({experiment.primary}) {held} hold")
+    return "; ".join(lines)
 
 
 def markdown_page(experiment: Experiment, quick: bool, rows: Sequence[Row], figures: Sequence[str]) -> str:

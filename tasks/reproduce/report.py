@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from storage.keys import ArtifactRef
-from storage.published import published_cells
+from storage.published import published_rows
 from storage.schemas import StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, Tracker
 from storage.tracking_engine import redact
 from tasks.report import lay_out_files
+from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
@@ -35,7 +36,12 @@ def load_measured(store: Store, refs: ArmRefs) -> Measured:
 
 def load_rows(store: Store, experiment: Experiment, refs: ArmRefs) -> list[Row]:
     """The comparison of an experiment."""
-    return compare(experiment, load_measured(store, refs))
+    return _compare_all(experiment, load_measured(store, refs))
+
+
+def _compare_all(experiment: Experiment, measured: Measured) -> list[Row]:
+    """Cells, then what the paper claims of them."""
+    return [*compare(experiment, measured), *claim_rows(experiment, measured)]
 
 
 def stage(
@@ -52,7 +58,7 @@ def stage(
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,
-            "published": [asdict(cell) for cell in published_cells(experiment.name)],
+            "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
         inputs=inputs,
         produce=lambda: _write(experiment, quick, data, refs, workspace),
@@ -63,7 +69,7 @@ def _write(
     experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
 ) -> Artifact:
     measured = load_measured(workspace.store, refs)
-    rows = compare(experiment, measured)
+    rows = _compare_all(experiment, measured)
     by_name = {one.name: one for one in data}
     story = Story(
         experiment=experiment,
@@ -138,7 +144,7 @@ def _method_records(experiment: Experiment, rows: Iterable[Row]) -> list[MethodR
     """One record an arm; each of its cells is a metric by data set, preprocessing and condition."""
     by_title: dict[str, list[Row]] = {}
     for row in rows:
-        if row.mean is not None:
+        if row.mean is not None and not row.claim:
             by_title.setdefault(row.method, []).append(row)
     arms = {arm.title: arm for arm in experiment.arms}
     return [
