@@ -61,7 +61,6 @@ def _draw_hit_rates(story: Story, dataset: str) -> bytes:
             draw_curves(panel, _curves(story.rows, dataset, preprocessing), plain=("1NN, all features",))
             panel.set_title(preprocessing)
             panel.set_xlabel("K nearest neighbours")
-            panel.set_xticks(range(1, 11))
         panels[0].set_ylabel("hit rate among test rows")
         handles, names = panels[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)

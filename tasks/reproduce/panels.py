@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 COLORS = (*PALETTE, "#999933", "#444444", "#AA4499", "#88CCEE")
 """Of classes, by number; from the thirteenth on they repeat."""
 
+_DODGE = 0.35
+"""Share of the distance of two places that the lines of one place take up."""
+_DASHES = ("--", ":", "-.")
+
 Point = tuple[float, float, float]
 """Where on the axis, mean, spread."""
 
@@ -50,33 +54,39 @@ def add_class_legend(figure: "Figure", names: Sequence[str]) -> None:
     )
 
 
-def class_handles(names: Sequence[str]) -> list["Line2D"]:
+def class_handles(names: Sequence[str], colors: Sequence[str] = COLORS) -> list["Line2D"]:
     """One dot a class."""
     from matplotlib.lines import Line2D
 
     return [
-        Line2D([], [], marker="o", linestyle="", markersize=5, color=color_of(number), label=name)
+        Line2D([], [], marker="o", linestyle="", markersize=5, color=colors[number % len(colors)], label=name)
         for number, name in enumerate(names)
     ]
 
 
 def draw_curves(panel: "Axes", curves: Mapping[str, Sequence[Point]], plain: Sequence[str] = ()) -> None:
-    """One line a name with one standard deviation; plain methods are grey and dashed."""
+    """One line a name with one standard deviation; plain methods are grey and dashed.
+
+    Lines stand side by side at each place, as their spreads would hide each other.
+    """
+    places = sorted({point[0] for points in curves.values() for point in points})
+    step = min(np.diff(places), default=1.0) * _DODGE / max(len(curves), 1)
     for number, (name, points) in enumerate(curves.items()):
-        at, means, spreads = zip(*sorted(points), strict=True)
+        at, means, spreads = (np.array(column) for column in zip(*sorted(points), strict=True))
         is_plain = name in plain
         panel.errorbar(
-            at,
+            at + (number - (len(curves) - 1) / 2) * step,
             means,
-            yerr=spreads if any(spreads) else None,
+            yerr=spreads if spreads.any() else None,
             label=name,
             color=MUTED if is_plain else color_of(number),
-            linestyle=(0, (4, 2 + 2 * plain.index(name))) if is_plain else "-",
+            linestyle=_DASHES[plain.index(name) % len(_DASHES)] if is_plain else "-",
             marker=MARKERS[number % len(MARKERS)],
             markersize=4.5,
             linewidth=1.4,
             capsize=2,
         )
+    panel.set_xticks(places, [f"{place:g}" for place in places])
     panel.grid(True, axis="y")
 
 

@@ -12,12 +12,13 @@ from embedding_core.protocols.trial import Arm, TrialData
 from tasks.figure_style import INK, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.few_labels_figure import curves_of
 from tasks.reproduce.page import Story
-from tasks.reproduce.panels import class_handles, color_of, draw_curves
+from tasks.reproduce.panels import class_handles, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# The classes are called after the paper's colours.
+_COLORS = {"red": "#CC3311", "cyan": "#22AABB", "blue": "#0055AA"}
+"""The classes are called after the paper's colours."""
 _STEPS = 160
 _MARGIN = 0.6
 
@@ -39,7 +40,7 @@ def _draw_maps(story: Story) -> bytes:
         for panel, arm in zip(panels, arms, strict=False):
             chosen = choose_neighbors(arm, data, train, story.experiment.primary, settings["neighbors"])
             _draw_map(panel, chosen, data, train, test)
-        _explain(panels[len(arms)], data, f"{condition_of(labelled)}: {len(train)} of {len(data.Y)} rows")
+        _explain(panels[len(arms)], f"{condition_of(labelled)}: {len(train)} of {len(data.Y)} rows")
         for panel in panels[len(arms) + 1 :]:
             panel.set_visible(False)
         footnote(
@@ -60,14 +61,15 @@ def _draw_map(
     places = np.column_stack([axis.ravel() for axis in np.meshgrid(x, y)]).astype(np.float32)
     given = model.predict(places).argmax(axis=1).reshape(_STEPS, _STEPS)
     K = data.Y.shape[1]
-    shades = ListedColormap([color_of(k) for k in range(K)])
+    colors = [_COLORS[name] for name in data.label_names]
+    shades = ListedColormap(colors)
     panel.pcolormesh(x, y, given, cmap=shades, vmin=-0.5, vmax=K - 0.5, alpha=0.25, shading="nearest")
-    panel.scatter(data.X[:, 0], data.X[:, 1], s=7, c=[color_of(int(k)) for k in data.classes], linewidths=0)
+    panel.scatter(data.X[:, 0], data.X[:, 1], s=7, c=[colors[k] for k in data.classes], linewidths=0)
     panel.scatter(
         data.X[train, 0],
         data.X[train, 1],
         s=42,
-        c=[color_of(int(k)) for k in data.classes[train]],
+        c=[colors[k] for k in data.classes[train]],
         edgecolors=INK,
         linewidths=1.2,
         zorder=4,
@@ -78,11 +80,11 @@ def _draw_map(
     hide_frame(panel)
 
 
-def _explain(panel: "Axes", data: TrialData, text: str) -> None:
+def _explain(panel: "Axes", text: str) -> None:
     panel.axis("off")
     panel.set_title(text, fontsize=9)
-    panel.legend(handles=class_handles(data.label_names), loc="upper left", fontsize=9)
-    panel.text(0.0, 0.15, "Circled: labelled rows.", transform=panel.transAxes, fontsize=9)
+    panel.legend(handles=class_handles(list(_COLORS), list(_COLORS.values())), loc="upper left", fontsize=9)
+    panel.text(0.02, 0.25, "Circled: labelled rows.", transform=panel.transAxes, fontsize=9)
 
 
 def _draw_errors(story: Story) -> bytes:
