@@ -1,7 +1,7 @@
 """Measured beside printed: one row a cell, with a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Row:
     primary: bool = False
 
 
-def compare(experiment: Experiment, measured: Measured) -> list[Row]:
+def compare(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
     """Every measured cell beside the printed one, then the printed ones that cannot be measured."""
     rows = []
     columns = {arm.title: _means(experiment, arm.title, measured) for arm in experiment.baselines}
@@ -72,7 +72,8 @@ def compare(experiment: Experiment, measured: Measured) -> list[Row]:
             by_neighbors = classifies_by_neighbors(arm)
             for key, values in _group(measured[dataset, arm.title]).items():
                 beside = _beside(columns, dataset, key)
-                rows.append(_judged_row(experiment, dataset, arm.title, key, values, beside, by_neighbors))
+                row = _judged_row(experiment, dataset, arm.title, key, values, beside, by_neighbors)
+                rows.append(_of_sample(row, experiment.sample(dataset, quick)))
     return [*rows, *_unmeasured(experiment)]
 
 
@@ -162,6 +163,13 @@ def _judged_row(
     )
 
 
+def _of_sample(row: Row, count: int) -> Row:
+    """A row that was measured on fewer rows than the paper had proves nothing either way."""
+    if row.paper is None or not count:
+        return row
+    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {count} rows of this set")
+
+
 def _judge(printed: PublishedCell | None, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
     if printed is None:
         return UNPUBLISHED, ""
@@ -171,7 +179,7 @@ def _judge(printed: PublishedCell | None, mean: float, metric: str, ceiling: flo
 
 
 def _unmeasured(experiment: Experiment) -> list[Row]:
-    """Printed cells of data sets that cannot be had."""
+    """Printed cells of data sets that cannot be had, or are not at hand."""
     return [
         Row(
             dataset=cell.dataset,
@@ -181,7 +189,7 @@ def _unmeasured(experiment: Experiment) -> list[Row]:
             metric=cell.metric,
             paper=cell.value,
             verdict=NOT_COMPARABLE,
-            reason=cell.remark,
+            reason=cell.remark if cell.status else "the data set was not there",
             primary=True,
         )
         for cell in published_cells(experiment.name)

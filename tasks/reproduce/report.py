@@ -33,9 +33,9 @@ def load_measured(store: Store, refs: ArmRefs) -> Measured:
     return {key: load_cells(store, ref) for key, ref in refs.items() if ref is not None}
 
 
-def load_rows(store: Store, experiment: Experiment, refs: ArmRefs) -> list[Row]:
+def load_rows(store: Store, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
     """The comparison of an experiment."""
-    return compare(experiment, load_measured(store, refs))
+    return compare(experiment, load_measured(store, refs), quick)
 
 
 def stage(
@@ -63,7 +63,7 @@ def _write(
     experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
 ) -> Artifact:
     measured = load_measured(workspace.store, refs)
-    rows = compare(experiment, measured)
+    rows = compare(experiment, measured, quick)
     by_name = {one.name: one for one in data}
     story = Story(
         experiment=experiment,
@@ -121,7 +121,7 @@ def _track(
     store: Store,
 ) -> Artifact:
     assert report is not None
-    rows = load_rows(store, experiment, refs)
+    rows = load_rows(store, experiment, quick, refs)
     verdicts = {f"labelscape.verdict.{name}": str(count) for name, count in count_verdicts(rows).items()}
     record = RunRecord(
         experiment=TRACKED_UNDER,
