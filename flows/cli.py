@@ -145,6 +145,7 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="an experiment, `list`, `all`, or `fetch` to get public data sets"
     )
     parser.add_argument("--quick", action="store_true", help="fewer trials: minutes in place of hours")
+    parser.add_argument("--sets", metavar="A,B", help="only these of its data sets")
     parser.add_argument("--data", metavar="DIR", help="folder of the data sets (default: LABELSCAPE_DATA)")
 
 

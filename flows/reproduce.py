@@ -8,10 +8,11 @@ from flows.config import RunConfig
 from flows.reproduction import Told, reproduce_one
 from flows.train import PrefectStages, anyhow, current_attempt
 from tasks.reproduce.catalog import get_experiment
+from tasks.reproduce.experiment import Experiment
 
 
 @flow(name="labelscape-reproduce", flow_run_name="{name}", persist_result=False)
-def reproduce(name: str, quick: bool, folder: str, config: RunConfig) -> Told:
+def reproduce(name: str, quick: bool, folder: str, config: RunConfig, sets: list[str]) -> Told:
     """Run one experiment; every stage of it is a task.
 
     Parameters
@@ -24,20 +25,22 @@ def reproduce(name: str, quick: bool, folder: str, config: RunConfig) -> Told:
         Where the data sets lie.
     config : RunConfig
         Home, workers and tracking alone count.
+    sets : list of str
+        Data sets of the experiment to run it on.
     """
     stages = PrefectStages()
     told: Told = current_attempt().run(
-        reproduce_one, get_experiment(name), quick, Path(folder), config, stages
+        reproduce_one, get_experiment(name).only(sets), quick, Path(folder), config, stages
     )
     if stages.failure is not None:
         raise stages.failure
     return told
 
 
-def reproduce_anyhow(name: str, quick: bool, folder: Path, config: RunConfig) -> Told:
+def reproduce_anyhow(experiment: Experiment, quick: bool, folder: Path, config: RunConfig) -> Told:
     """Run the flow; where Prefect fails the results are had all the same."""
     told, _ = anyhow(
-        lambda: reproduce(name, quick, str(folder), config),
-        lambda: reproduce_one(get_experiment(name), quick, folder, config),
+        lambda: reproduce(experiment.name, quick, str(folder), config, list(experiment.datasets)),
+        lambda: reproduce_one(experiment, quick, folder, config),
     )
     return told

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace
-from flows.stages import Span
+from flows.stages import REPRODUCED, Span
 from flows.terminal import current_reporter
 from flows.training import StageRunner, Submit, repairing
 from storage.errors import TrackingError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Outcome
+from storage.tracking import TrackedRun
+from storage.tracking_engine import redact
 from tasks.reproduce import report, trials
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.datasets import open_dataset
@@ -35,8 +37,8 @@ class Told:
         The comparison.
     page : Path
         The Markdown page in the home folder.
-    tracked : str or None
-        Id of its run in the tracker.
+    tracked : TrackedRun or None
+        Its run in the tracker.
     computed : int
         Stages that were not in the store.
     untracked : str or None
@@ -47,7 +49,7 @@ class Told:
     quick: bool
     rows: list[Row]
     page: Path
-    tracked: str | None
+    tracked: TrackedRun | None
     computed: int = 0
     untracked: str | None = None
 
@@ -113,14 +115,19 @@ def reproduce_one(
         RunLog(workspace.store.root).add(
             LoggedRun(
                 name=experiment.name,
-                experiment=report.TRACKED_UNDER,
+                experiment=f"{report.TRACKED_UNDER} {experiment.name}",
                 source=str(folder),
-                config={"reproduce": experiment.name, "quick": quick},
+                config={REPRODUCED: experiment.name, "quick": quick},
                 stages={record.label: record.ref for record in runner.records.values()},
                 seconds=round(time.perf_counter() - begun, 3),
+                tracked=_place_of(told.tracked),
             )
         )
     return told
+
+
+def _place_of(tracked: TrackedRun | None) -> dict[str, str] | None:
+    return {"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None
 
 
 def _pieces(experiment: Experiment, quick: bool) -> dict[str, int]:
@@ -167,9 +174,9 @@ def _tell(
     return Told(
         experiment=experiment,
         quick=quick,
-        rows=report.load_rows(workspace.store, experiment, products.cells),
+        rows=report.load_rows(workspace.store, experiment, quick, products.cells),
         page=report.lay_out(experiment, quick, products.report, workspace),
-        tracked=tracked.parent_id if tracked else None,
+        tracked=tracked,
         computed=sum(not record.cached for record in runner.records.values()) if runner else 0,
         untracked=runner.untracked if runner else None,
     )

@@ -1,12 +1,13 @@
 """Public copies of data sets from OpenML, turned into tables and checked by their content."""
 
 import hashlib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from storage.errors import SourceError
+from storage.errors import ServiceDown, SourceError
 from storage.exports import write_parquet
 from storage.reference_sets import ReferenceSet
 
@@ -16,8 +17,10 @@ def fetch_set(wanted: ReferenceSet, folder: Path) -> str:
 
     Raises
     ------
+    ServiceDown
+        There is no network.
     SourceError
-        There is no network, or what came is not the set that the experiments were made with.
+        What came is not the set that the experiments were made with.
     """
     import pyarrow as pa
 
@@ -45,12 +48,16 @@ def _read_openml(wanted: ReferenceSet) -> tuple[np.ndarray, dict[str, np.ndarray
 
     name, version = wanted.openml["name"], wanted.openml["version"]
     try:
-        bunch = fetch_openml(name, version=version, as_frame=False, parser="liac-arff")
-    except (OSError, ValueError) as error:  # no network, or no such set
-        raise SourceError(
-            f"OpenML's {name} cannot be read ({type(error).__name__}: {error}). Try again with a network, or "
-            f"put the file {wanted.path} into the data folder yourself ({wanted.origin})."
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="A network error occurred")  # told below, once
+            bunch = fetch_openml(name, version=version, as_frame=False, parser="liac-arff", n_retries=1)
+    except OSError as error:
+        raise ServiceDown(
+            f"OpenML does not answer ({error}). Try again with a network, or put the files into the data "
+            f"folder yourself, for instance {wanted.path} ({wanted.origin})."
         ) from error
+    except ValueError as error:
+        raise SourceError(f"OpenML has no {name} of version {version} ({error}).") from error
     return _as_table(np.asarray(bunch.data, dtype=float), bunch.target, wanted.openml, bunch)
 
 

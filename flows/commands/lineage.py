@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
+from flows.stages import REPRODUCED
 from flows.terminal import show
 from storage.errors import ConfigError, StoreError
 from storage.run_log import LoggedRun, RunLog
@@ -51,11 +52,12 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
 
 
 def _head(run: LoggedRun) -> list[str]:
+    again = f"reproduce {run.config[REPRODUCED]}" if REPRODUCED in run.config else f"run --as {run.id}"
     tracked = f", tracked as {run.tracked['run_id'][:8]} at {run.tracked['uri']}" if run.tracked else ""
     return [
         f"run       {run.id}, {run.name}, {run.created[:19].replace('T', ' ')} UTC{tracked}",
         f"source    {run.source}",
-        f"again     labelscape run --as {run.id}",
+        f"again     labelscape {again}",
         "",
     ]
 

@@ -10,11 +10,14 @@ from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
 from flows.reproduction import Told, find_told, reproduce_one
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
-from storage.errors import LabelscapeError, ServiceDown
+from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
 from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import count_verdicts
+from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.page import comparison_table, title_of
+from tasks.reproduce.standing import standing
 from tasks.tables import Table, render_text
 
 LIST, ALL, FETCH = "list", "all", "fetch"
@@ -43,29 +46,46 @@ def reproduce(options: argparse.Namespace) -> int:
 
 
 def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
-    experiment = get_experiment(name)
+    experiment = _at_hand(get_experiment(name), folder, options.sets)
     told = find_told(experiment, options.quick, folder, config)
-    told = told or _run(name, options.quick, folder, config, options.verbose)
+    told = told or _run(experiment, options.quick, folder, config, options.verbose)
     if not options.json:
         show(_as_text(told))
     return told
 
 
-def _run(name: str, quick: bool, folder: Path, config: RunConfig, verbose: bool) -> Told:
+def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experiment:
+    """The experiment on the sets that were asked for and are there; the others are told."""
+    wanted = [name.strip() for name in asked.split(",")] if asked else list(experiment.datasets)
+    there = []
+    problem: SourceError | None = None
+    for name in experiment.only(wanted).datasets:
+        try:
+            locate(name, folder)
+            there.append(name)
+        except SourceError as error:
+            problem = error
+            current_reporter().say_once(f"left out: {error}")
+    if not there:
+        raise problem or ConfigError(
+            f"--sets {asked}: {experiment.name} has {', '.join(experiment.datasets)}."
+        )
+    return experiment.only(there)
+
+
+def _run(experiment: Experiment, quick: bool, folder: Path, config: RunConfig, verbose: bool) -> Told:
     """In a Prefect flow, or without one where its server does not answer."""
     reporter = current_reporter()
-    for wanted in get_experiment(name).datasets:
-        locate(wanted, folder)  # a missing set is told before a server is started
     try:
         prepare_engine(find_home(config), verbose)
     except ServiceDown as error:
         reporter.say(f"{error} This run goes on without Prefect.")
-        return reproduce_one(get_experiment(name), quick, folder, config)
+        return reproduce_one(experiment, quick, folder, config)
     if starts_server():
         reporter.say_once("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
     from flows.reproduce import reproduce_anyhow
 
-    return reproduce_anyhow(name, quick, folder, config)
+    return reproduce_anyhow(experiment, quick, folder, config)
 
 
 def _list(folder: Path, as_json: bool) -> int:
@@ -107,7 +127,9 @@ def _fetch(folder: Path) -> int:
             continue
         try:
             show(f"{wanted.title}: {fetch_set(wanted, folder)}")
-        except LabelscapeError as error:
+        except ServiceDown as error:
+            raise SourceError(str(error)) from error  # the others would wait for the same network
+        except SourceError as error:
             show(f"{wanted.title}: {error}")
             code = 2
     return code
@@ -119,7 +141,9 @@ def _as_text(told: Told) -> str:
     lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
     lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
     lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
-    lines += [f"tracked    run {told.tracked[:8]}"] if told.tracked else []
+    lines += (
+        [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
+    )
     lines += [f"untracked  {told.untracked}"] if told.untracked else []
     return "\n".join(lines)
 
@@ -131,18 +155,28 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
         return
     if options.name != ALL:
         return
-    show("\n" + render_text(_summary(told)))
+    if told:
+        show("\n" + render_text(_summary(told)))
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 
 
 def _summary(told: list[Told]) -> Table:
-    """Verdicts by experiment, and in all."""
-    counts = {one.experiment.name: count_verdicts(one.rows) for one in told}
-    verdicts = list(next(iter(counts.values()), {}))
-    total = {verdict: sum(count[verdict] for count in counts.values()) for verdict in verdicts}
+    """Verdicts on printed cells by experiment and in all, and how the proposed methods stand."""
+    verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
+    places = {one.experiment.name: standing(one.experiment, one.rows) for one in told}
     rows = [
-        (name, str(sum(count.values())), *(str(count[verdict]) for verdict in verdicts))
-        for name, count in {**counts, "all": total}.items()
+        (
+            name,
+            str(sum(verdicts[name].values())),
+            *map(str, [*verdicts[name].values(), *places[name].values()]),
+        )
+        for name in verdicts
     ]
-    return Table(("experiment", "printed cells", *verdicts), tuple(rows))
+    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))] if rows else []
+    header = ("experiment", "printed cells", *count_verdicts([]), *standing(told[0].experiment, []))
+    caption = (
+        f"verdicts under the paper's protocol; ahead, level, behind: the proposed method against the best of "
+        f"{' and '.join(arm.title for arm in BASELINES)}, all on z-scored features"
+    )
+    return Table(header, (*rows, ("all", *map(str, total))), caption)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
-from flows.stages import Span, check_stages
+from flows.stages import REPRODUCED, Span, check_stages
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from flows.training import RunResult, run_training
-from storage.errors import ServiceDown
+from storage.errors import ConfigError, ServiceDown
 from storage.run_log import LoggedRun, RunLog
 
 
@@ -20,6 +20,11 @@ def run(options: argparse.Namespace) -> int:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
     home = find_home(read_default_config(options))
     earlier = RunLog(home / "store").find(options.as_run)
+    if REPRODUCED in earlier.config:
+        name = earlier.config[REPRODUCED]
+        raise ConfigError(
+            f"run {earlier.id} is of an experiment; repeat it by `labelscape reproduce {name}`."
+        )
     config = RunConfig.model_validate({**earlier.config, "home": str(home)})
     return _execute(config, options, Span(options.refresh, options.since, options.until), earlier)
 

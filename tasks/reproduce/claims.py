@@ -15,6 +15,7 @@ from tasks.reproduce.comparison import (
     Measured,
     Row,
     judge_cell,
+    of_sample,
 )
 from tasks.reproduce.experiment import Experiment
 
@@ -48,7 +49,7 @@ def sides_of(claim: PublishedCell) -> tuple[Side, Side, str]:
     return Side(methods[0], conditions[0]), Side(methods[-1], conditions[-1]), sign
 
 
-def claim_rows(experiment: Experiment, measured: Measured) -> list[Row]:
+def claim_rows(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
     """Each claim under each preprocessing that both sides were measured with."""
     rows = []
     for claim in published_claims(experiment.name):
@@ -60,7 +61,8 @@ def claim_rows(experiment: Experiment, measured: Measured) -> list[Row]:
         ):
             leads = _leads(claim.metric, preprocessing, (left, cells[0]), (right, cells[1]))
             if leads:
-                rows.append(_judged(experiment, claim, preprocessing, leads, sign))
+                row = _judged(experiment, claim, preprocessing, leads, sign)
+                rows.append(of_sample(row, experiment.sample(claim.dataset, quick)))
     return rows
 
 

@@ -1,7 +1,7 @@
 """Measured beside printed: one row a cell, with a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Row:
     claim: bool = False
 
 
-def compare(experiment: Experiment, measured: Measured) -> list[Row]:
+def compare(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
     """Every measured cell beside the printed one, then the printed ones that cannot be measured."""
     rows = []
     columns = {arm.title: _means(experiment, arm.title, measured) for arm in experiment.baselines}
@@ -75,7 +75,8 @@ def compare(experiment: Experiment, measured: Measured) -> list[Row]:
             by_neighbors = classifies_by_neighbors(arm)
             for key, values in _group(measured[dataset, arm.title]).items():
                 beside = _beside(columns, dataset, key)
-                rows.append(_judged_row(experiment, dataset, arm.title, key, values, beside, by_neighbors))
+                row = _judged_row(experiment, dataset, arm.title, key, values, beside, by_neighbors)
+                rows.append(of_sample(row, experiment.sample(dataset, quick)))
     return [*rows, *_unmeasured(experiment)]
 
 
@@ -170,6 +171,13 @@ def _judged_row(
     )
 
 
+def of_sample(row: Row, count: int) -> Row:
+    """A row that was measured on fewer rows than the paper had proves nothing either way."""
+    if row.paper is None or not count:
+        return row
+    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {count} rows of this set")
+
+
 def _judge(printed: float, remark: str, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
     if ceiling is not None and printed > ceiling + POINTS:
         return NOT_COMPARABLE, f"impossible: with these wrong labels 1NN reaches {ceiling:.3f} at best"
@@ -177,7 +185,7 @@ def _judge(printed: float, remark: str, mean: float, metric: str, ceiling: float
 
 
 def _unmeasured(experiment: Experiment) -> list[Row]:
-    """Printed cells of what cannot be had."""
+    """Printed cells of data sets that cannot be had, or are not at hand."""
     return [
         Row(
             dataset=cell.dataset,
@@ -187,7 +195,7 @@ def _unmeasured(experiment: Experiment) -> list[Row]:
             metric=cell.metric,
             paper=cell.value,
             verdict=NOT_COMPARABLE,
-            reason=cell.remark,
+            reason=cell.remark if cell.status else "the data set was not there",
             primary=True,
         )
         for cell in published_cells(experiment.name)

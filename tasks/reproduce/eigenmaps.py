@@ -38,6 +38,7 @@ FIGS = Experiment(
     quick={"trials": 1},
     preprocessing=("raw",),
     proposed=title_of(0.9),
+    judged_by="accuracy",
     figure="tasks.reproduce.separability_figure",
     note=(
         "k = 1.5 times the mean class size; agreement: chance that the nearest row in the plane has the same "

@@ -4,7 +4,7 @@ A new experiment is one module of this package with an `EXPERIMENTS` tuple, name
 printed numbers are rows of `storage/published.csv`, its protocol a module of `embedding_core.protocols`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,8 @@ class Experiment:
         By data set: parameters in place of those of arms that choose sigma.
     proposed : str
         Title of the arm that the paper proposes; it is compared with the plain baselines.
+    judged_by : str
+        The metric of that comparison, where others need the labels of the test rows; empty: every one.
     unlisted : str
         Regular expression of conditions that stand in the file of cells, and in no table.
     figure : str
@@ -73,6 +75,7 @@ class Experiment:
     own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     proposed: str = ""
+    judged_by: str = ""
     unlisted: str = ""
     figure: str = ""
     note: str = ""
@@ -81,6 +84,15 @@ class Experiment:
         """Settings of the protocol on one data set."""
         chosen = {**self.full, **self.overrides.get(dataset, {})}
         return {**chosen, **self.quick, **self.quick_overrides.get(dataset, {})} if quick else chosen
+
+    def only(self, datasets: Collection[str]) -> "Experiment":
+        """The same on some of its data sets."""
+        return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
+
+    def sample(self, dataset: str, quick: bool) -> int:
+        """How many rows, or images of each person, a run takes of a data set; 0: all."""
+        settings = self.settings(dataset, quick)
+        return int(settings.get("rows", 0) or settings.get("most", 0))
 
     def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:
         """Each preprocessing that an arm is run under on a data set."""

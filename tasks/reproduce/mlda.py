@@ -25,11 +25,11 @@ TABLE1 = Experiment(
     protocol="embedding_core.protocols.multilabel_folds",
     full={"trials": 5, **_FOLDS, "rows": 0, "metrics": _METRICS},
     quick={"trials": 2},
-    quick_overrides={"yahoo": {"rows": 1000}},
+    quick_overrides={"yahoo": {"rows": 500}},
     own_preprocessing={"yahoo": ("raw", "unit")},
     proposed="MLDA",
     note="5-fold cross-validation, 1NN one class at a time, K-1 dimensions; a quick run takes two of the "
-    "folds, and 1,000 pages of Yahoo",
+    "folds, and 500 pages of Yahoo",
 )
 
 FIG3 = Experiment(

@@ -34,14 +34,14 @@ def load_measured(store: Store, refs: ArmRefs) -> Measured:
     return {key: load_cells(store, ref) for key, ref in refs.items() if ref is not None}
 
 
-def load_rows(store: Store, experiment: Experiment, refs: ArmRefs) -> list[Row]:
+def load_rows(store: Store, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
     """The comparison of an experiment."""
-    return _compare_all(experiment, load_measured(store, refs))
+    return _compare_all(experiment, load_measured(store, refs), quick)
 
 
-def _compare_all(experiment: Experiment, measured: Measured) -> list[Row]:
+def _compare_all(experiment: Experiment, measured: Measured, quick: bool) -> list[Row]:
     """Cells, then what the paper claims of them."""
-    return [*compare(experiment, measured), *claim_rows(experiment, measured)]
+    return [*compare(experiment, measured, quick), *claim_rows(experiment, measured, quick)]
 
 
 def stage(
@@ -69,7 +69,7 @@ def _write(
     experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
 ) -> Artifact:
     measured = load_measured(workspace.store, refs)
-    rows = _compare_all(experiment, measured)
+    rows = _compare_all(experiment, measured, quick)
     by_name = {one.name: one for one in data}
     story = Story(
         experiment=experiment,
@@ -127,7 +127,7 @@ def _track(
     store: Store,
 ) -> Artifact:
     assert report is not None
-    rows = load_rows(store, experiment, refs)
+    rows = load_rows(store, experiment, quick, refs)
     verdicts = {f"labelscape.verdict.{name}": str(count) for name, count in count_verdicts(rows).items()}
     record = RunRecord(
         experiment=TRACKED_UNDER,
