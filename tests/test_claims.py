@@ -112,7 +112,10 @@ def test_a_figure_without_numbers_is_not_comparable_and_caltech_keeps_its_place(
 
 def test_unlisted_conditions_are_left_out_of_the_table_alone():
     hides = replace(EXPERIMENT, unlisted=r"K=[2-9]$")
-    measured = {("sonar", "SVM"): cells(**{"K=1": [0.6], "K=2": [0.7], "K=10": [0.8]}), ("sonar", "LPSSVM"): []}
+    measured = {
+        ("sonar", "SVM"): cells(**{"K=1": [0.6], "K=2": [0.7], "K=10": [0.8]}),
+        ("sonar", "LPSSVM"): [],
+    }
     rows = compare(hides, measured)
     assert {"K=1", "K=2"} <= {row.condition for row in rows}
     shown = [line for line in comparison_table(hides, rows).rows if line[1] == "SVM"]

@@ -13,6 +13,7 @@ from embedding_core.protocols.separability import (
     HIDDEN,
     SHUFFLED,
     between_singles,
+    in_plane,
     label_groups,
     shuffle_labels,
     trial,
@@ -65,6 +66,15 @@ def test_labels_alone_show_as_much_with_shuffled_ones():
     assert made_up[GIVEN] == made_up[SHUFFLED] == 1.0
     honest = by_condition(trial(data, features_alone, SETTINGS, "raw", 0), AGREEMENT)
     assert honest[GIVEN] > honest[SHUFFLED] + 0.2
+
+
+@pytest.mark.filterwarnings("ignore:45 of 90 items have no link")
+def test_labels_of_two_classes_span_one_dimension():
+    data = blobs(90, K=2)
+    for arm in (FIGS.arms[0], OTHERS[2]):
+        assert by_condition(trial(data, arm, SETTINGS, "raw", 0), AGREEMENT)[GIVEN] == 1.0
+        assert in_plane(arm, data).params["n_components"] == 1
+    assert in_plane(SLE_ML, data) is SLE_ML
 
 
 def test_given_labels_are_measured_once_and_draws_repeat():

@@ -18,6 +18,8 @@ from embedding_core.protocols.placement import Placement, hit_rates, place_rows,
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
 from embedding_core.registry import get_method
 
+PLANE = 2
+"""Dimensions in which the places of the labels are looked at (Fig. 4)."""
 HITS, ACCURACY, SEPARATION = "hit_rate", "accuracy", "label_separation"
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -82,7 +84,7 @@ def _cells(placed: Placement, data: TrialData, split: Split, d: int, K: int) -> 
     seen = hit_rates(Z[train], data.classes[train], 1)[0]
     cells.append(Cell(condition_of(d, 1, labelled=True), HITS, float(seen)))
     cells.append(Cell(condition_of(d), ACCURACY, transfer_accuracy(Z, data.Y, train, test)))
-    if placed.labels is not None:
+    if placed.labels is not None and d == PLANE:
         value = label_separation(placed, data.classes, train, d)
         cells.append(Cell(condition_of(d), SEPARATION, value))
     return cells

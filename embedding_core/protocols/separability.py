@@ -7,6 +7,7 @@ the third what is there.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -42,6 +43,7 @@ def trial(
     method = get_method(arm.method)
     if not (data.single_label or method.multi_label):
         return []
+    arm = in_plane(arm, data)
     rng = trial_rng(settings["seed"], number)
     train, test = draw_rows(len(data.Y), HIDDEN_SHARE, rng)
     if method.role == "classifier":
@@ -53,6 +55,14 @@ def trial(
     cells += _picture_cells(SHUFFLED, shuffle_labels(data, rng), arm, preprocessing, settings["min_rows"])
     Z = place_rows(arm, data, train, preprocessing).rows
     return [*cells, Cell(HIDDEN, ACCURACY, transfer_accuracy(Z, data.Y, train, test))]
+
+
+def in_plane(arm: Arm, data: TrialData) -> Arm:
+    """The arm with fewer than its dimensions where it sees labels alone and there are too few sets of them."""
+    if not (arm.method == "constraint_score" or arm.params.get("balance") == 0):
+        return arm
+    most = len(np.unique(data.Y, axis=0)) - 1
+    return replace(arm, params={**arm.params, "n_components": min(arm.params["n_components"], most)})
 
 
 def shuffle_labels(data: TrialData, rng: np.random.Generator) -> TrialData:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.neighborhoods import HITS, draw_split
+from embedding_core.protocols.neighborhoods import HITS, PLANE, draw_split
 from embedding_core.protocols.placement import Placement, place_rows
 from embedding_core.protocols.trial import Arm, TrialData
 from tasks.figure_style import INK, MUTED, drawing, footnote, hide_frame, new_figure, to_png
@@ -24,7 +24,6 @@ from tasks.reproduce.panels import (
 
 _TEST_ROWS = re.compile(r"^(\d+)-D, K=(\d+)$")
 _SHOWN_ROWS = 2_500
-_PLANE = 2
 
 
 def draw(story: Story) -> dict[str, bytes]:
@@ -73,7 +72,7 @@ def _curves(rows: Sequence[Row], dataset: str, preprocessing: str) -> dict[str, 
     for row in rows:
         found = _TEST_ROWS.match(row.condition)
         same = (row.dataset, row.preprocessing, row.metric) == (dataset, preprocessing, HITS)
-        if not (found and same) or row.mean is None or int(found[1]) == _PLANE:
+        if not (found and same) or row.mean is None or int(found[1]) == PLANE:
             continue
         at = int(found[2])
         curves.setdefault(f"{row.method} {found[1]}-D", []).append((at, row.mean, row.spread or 0.0))
@@ -112,6 +111,7 @@ def _scatter_3d(panel: Any, xyz: NDArray[np.float64], classes: NDArray[np.intp],
     framed = np.clip(xyz, low - 0.5 * (high - low), high + 0.5 * (high - low))
     panel.scatter(*framed.T, s=3, c=[color_of(int(k)) for k in classes], alpha=0.6, linewidths=0)
     panel.set_title(title, fontsize=9)
+    panel.set_box_aspect(None, zoom=1.2)
     for axis in (panel.xaxis, panel.yaxis, panel.zaxis):
         axis.set_ticklabels([])
 
@@ -141,14 +141,16 @@ def _draw_label_places(placed: dict[str, Placement], data: TrialData) -> bytes:
             figure.subplots(1, len(placed), squeeze=False)[0], placed.items(), strict=True
         ):
             assert one.labels is not None
+            # Invisible, so that the axes reach as far as the labels: with a large mu they leave the rows.
+            panel.scatter(one.labels[:, 0], one.labels[:, 1], alpha=0)
             scatter_classes(panel, one.rows[rows], data.classes[rows], title, size=2)
             for name, place in zip(data.label_names, one.labels, strict=True):
                 panel.annotate(
                     name,
-                    place[:_PLANE],
+                    place[:PLANE],
                     ha="center",
                     va="center",
-                    fontsize=11,
+                    fontsize=9.5,
                     fontweight="bold",
                     color=INK,
                     bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": MUTED, "alpha": 0.85},

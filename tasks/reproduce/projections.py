@@ -11,13 +11,13 @@ _MOST = 100
 _COMMON: dict[str, Any] = {
     "paper": PROJECTIONS_PAPER,
     "protocol": "embedding_core.protocols.neighborhoods",
-    "unlisted": r"K=([2-4]|[6-9])$",
+    "unlisted": r"K=([2-4]|[6-9])$|2-D, K=",
     "proposed": "DP",
     "judged_by": "accuracy",
     "figure": "tasks.reproduce.neighborhood_figure",
 }
 _READING = (
-    "hit rate: share of test rows with one of their class among their K nearest test rows (K = 2-4 and 6-9 "
+    "hit rate: share of test rows with one of their class among their K nearest test rows (all K and 2-D "
     "are in the file of cells), which needs the labels of the test rows; accuracy: 1NN from the labelled "
     "rows; mu = l/s and 10 neighbours in the graph; unit columns"
 )

@@ -13,6 +13,7 @@ from embedding_core.protocols.separability import (
     GIVEN,
     HIDDEN_SHARE,
     SHUFFLED,
+    in_plane,
     label_groups,
     shuffle_labels,
 )
@@ -68,7 +69,7 @@ def _arms(story: Story, dataset: str, titles: Sequence[str]) -> list[Arm]:
 
 
 def _place(story: Story, arm: Arm, data: TrialData) -> NDArray[np.float64]:
-    return place_rows(arm, data, np.arange(len(data.Y)), story.experiment.primary).rows
+    return place_rows(in_plane(arm, data), data, np.arange(len(data.Y)), story.experiment.primary).rows
 
 
 def _agreement(story: Story, dataset: str, title: str, condition: str) -> str:
