@@ -58,7 +58,7 @@ def trial(
 
 
 def in_plane(arm: Arm, data: TrialData) -> Arm:
-    """The arm with fewer than its dimensions where it sees labels alone and there are too few sets of them."""
+    """The arm in fewer dimensions where it sees labels alone and their sets span no more."""
     if not (arm.method == "constraint_score" or arm.params.get("balance") == 0):
         return arm
     most = len(np.unique(data.Y, axis=0)) - 1
