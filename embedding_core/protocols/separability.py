@@ -9,7 +9,7 @@ the third what is there.
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,20 @@ from embedding_core.registry import get_method
 GIVEN, SHUFFLED, HIDDEN = "labels as given", "labels shuffled", "half of the labels hidden"
 AGREEMENT, ACCURACY, BETWEEN = "agreement", "accuracy", "between"
 HIDDEN_SHARE = 0.5
+
+
+class Drawn(NamedTuple):
+    """What a trial draws: rows that keep their labels, the others, and the data with shuffled labels."""
+
+    labelled: NDArray[np.intp]
+    hidden: NDArray[np.intp]
+    shuffled: TrialData
+
+
+def draw_trial(data: TrialData, seed: int, number: int) -> Drawn:
+    """The draws of one trial, the same for every method and for its picture."""
+    rng = trial_rng(seed, number)
+    return Drawn(*draw_rows(len(data.Y), HIDDEN_SHARE, rng), shuffle_labels(data, rng))
 
 
 def trial(
@@ -44,15 +58,15 @@ def trial(
     if not (data.single_label or method.multi_label):
         return []
     arm = in_plane(arm, data)
-    rng = trial_rng(settings["seed"], number)
-    train, test = draw_rows(len(data.Y), HIDDEN_SHARE, rng)
+    drawn = draw_trial(data, settings["seed"], number)
+    train, test = drawn.labelled, drawn.hidden
     if method.role == "classifier":
         right = (predict(arm, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
         return [Cell(HIDDEN, ACCURACY, float(right))]
     cells = []
     if number == 0:
         cells += _picture_cells(GIVEN, data, arm, preprocessing, settings["min_rows"])
-    cells += _picture_cells(SHUFFLED, shuffle_labels(data, rng), arm, preprocessing, settings["min_rows"])
+    cells += _picture_cells(SHUFFLED, drawn.shuffled, arm, preprocessing, settings["min_rows"])
     Z = place_rows(arm, data, train, preprocessing).rows
     return [*cells, Cell(HIDDEN, ACCURACY, transfer_accuracy(Z, data.Y, train, test))]
 

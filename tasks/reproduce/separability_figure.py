@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.draws import draw_rows, trial_rng
 from embedding_core.protocols.placement import place_rows
 from embedding_core.protocols.separability import (
     AGREEMENT,
     GIVEN,
-    HIDDEN_SHARE,
     SHUFFLED,
+    draw_trial,
     in_plane,
     label_groups,
-    shuffle_labels,
 )
 from embedding_core.protocols.trial import Arm, TrialData
 from storage.reference_sets import reference_sets
@@ -58,9 +56,7 @@ def draw(story: Story) -> dict[str, bytes]:
 def _both(story: Story, dataset: str) -> tuple[TrialData, TrialData]:
     """The data as given, and as the first trial shuffled them."""
     data = story.load(dataset)
-    rng = trial_rng(story.experiment.settings(dataset, story.quick)["seed"], 0)
-    draw_rows(len(data.Y), HIDDEN_SHARE, rng)  # the trial draws this first
-    return data, shuffle_labels(data, rng)
+    return data, draw_trial(data, story.experiment.settings(dataset, story.quick)["seed"], 0).shuffled
 
 
 def _arms(story: Story, dataset: str, titles: Sequence[str]) -> list[Arm]:
