@@ -54,13 +54,13 @@ class ScaledSVM(BaseEstimator):
 
     Parameters
     ----------
-    scale : {"zscore", "none", "unit"}
-        Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
     C : float
         Penalty of margin errors.
     gamma : float, "scale" or "auto"
         Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default, "auto"
         1 / p, LibSVM's.
+    scale : {"zscore", "none", "unit"}
+        Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
 
     Attributes
     ----------
@@ -78,9 +78,9 @@ class ScaledSVM(BaseEstimator):
     """
 
     def __init__(self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore") -> None:
-        self.scale = scale
         self.C = C
         self.gamma = gamma
+        self.scale = scale
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""

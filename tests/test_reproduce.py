@@ -10,18 +10,23 @@ import pytest
 from embedding_core.protocols.semi_supervised import CEILING, READINGS
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
+from flows.pipeline import open_workspace
 from flows.reproduction import find_told, reproduce_one
 from storage.errors import ConfigError, SourceError
 from storage.fetch import content_digest
 from storage.reference_sets import find_data_folder, locate, reference_sets
 from storage.schemas import TrialCell, unpack_files
 from storage.store import Store
-from tasks.reproduce import catalog, comparison
+from tasks.reporter import Reporter
+from tasks.reproduce import catalog, comparison, report, trials
 from tasks.reproduce.comparison import CEILING_TITLE, Row, compare, count_verdicts, judge_cell
+from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.dle import TABLE3, TABLE4
 from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.mlda import FIG5
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.standing import standing
+from tasks.settings import SourceSettings
 
 TINY = Experiment(
     name="dle-table3",
@@ -305,6 +310,15 @@ def test_command_prints_the_table_and_all_sums_up(command, tmp_path, tiny_catalo
     again = command("reproduce", "all", "--quick", "--home", tmp_path / "home")
     assert "printed cells" in again.out and "7 " in again.out
     assert "computed in" not in again.err
+
+
+def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("msrc", None, None, SourceSettings())
+    recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
+    drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
 
 
 def test_verdict_words_are_told_in_one_place():

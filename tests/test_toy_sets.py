@@ -7,7 +7,7 @@ import pytest
 
 from storage.sources.base import SourceOptions
 from storage.sources.recognise import open_source
-from storage.sources.toy_sets import TOY_SETS, draw_clusdat, draw_three_suns, draw_torus
+from storage.sources.toy_sets import GARBAGE_WIDTH, TOY_SETS, draw_clusdat, draw_three_suns, draw_torus
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_garbage_says_nothing_of_the_class(draw, count, shape):
     second = np.array(toy.classes) == toy.classes[-1]
     apart = np.abs(garbage[second].mean(axis=0) - garbage[~second].mean(axis=0)) / garbage.std(axis=0)
     assert apart.max() < 4 * np.sqrt(4 / len(toy.X))
-    assert garbage.std() == pytest.approx(toy.X[:, :shape].std(axis=0).mean(), rel=0.05)
+    assert garbage.std() == pytest.approx(GARBAGE_WIDTH * toy.X[:, :shape].std(axis=0).mean(), rel=0.05)
 
 
 def test_suns_touch_at_the_middle_one_alone():

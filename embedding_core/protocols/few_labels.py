@@ -15,8 +15,8 @@ from embedding_core.registry import get_method
 FOLDS = 3
 """Of the labelled rows, to choose the number of neighbours: as few as 5 rows of a class may be labelled."""
 
-_WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto"}
-"""While the graph is chosen; a search inside of the search would cost twenty times as much."""
+_WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto", "n_components": "energy"}
+"""In place of "cv" while the graph is chosen: a search inside of the search would multiply its cost."""
 
 Rows = NDArray[np.intp]
 
@@ -67,7 +67,7 @@ def choose_neighbors(
         return arm
     if len(candidates) == 1:
         return _with_params(arm, {"n_neighbors": candidates[0]})
-    quick = {name: value for name, value in _WITHOUT_SEARCH.items() if name in arm.params}
+    quick = {name: value for name, value in _WITHOUT_SEARCH.items() if arm.params.get(name) == "cv"}
     folds = stratified_folds(data.Y[train], FOLDS, seed=0)
 
     def score(k: int) -> float:

@@ -34,7 +34,9 @@ def reproduce(options: argparse.Namespace) -> int:
     REPORTER.set(TerminalReporter(quiet=options.json))
     names = list(experiments()) if options.name == ALL else [get_experiment(options.name).name]
     told, failed = [], {}
-    for name in names:
+    for number, name in enumerate(names, start=1):
+        if len(names) > 1:
+            current_reporter().say(f"{name}, {number} of {len(names)}")
         try:
             told.append(_one(name, options, folder, config))
         except LabelscapeError as error:

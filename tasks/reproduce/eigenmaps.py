@@ -37,6 +37,7 @@ FIGS = Experiment(
     full={"trials": 5, "min_rows": 5, "seed": 0},
     quick={"trials": 1},
     preprocessing=("raw",),
+    unlisted=r", (?!FallFoliage \+ Field)\w+ \+ ",
     proposed=title_of(0.9),
     judged_by="accuracy",
     figure="tasks.reproduce.separability_figure",
@@ -44,7 +45,7 @@ FIGS = Experiment(
         "k = 1.5 times the mean class size; agreement: chance that the nearest row in the plane has the same "
         "labels, with shuffled ones it shows what a picture makes up; accuracy: hidden labels named by the "
         "nearest labelled row of the plane; between: share of the sets of two labels whose centre lies "
-        "between those of the two"
+        "between those of the two; single sets are in the file of cells"
     ),
 )
 

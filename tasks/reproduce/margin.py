@@ -18,6 +18,7 @@ ARMS = (
     Arm("LapRLS", "laprls", _SEARCH),
     Arm("LPP+SVM", "lpp_svm", _PLAIN),
     Arm("LPSSVM", "lpssvm", _GRAPH),
+    Arm("LPSSVM, dimension by CV (ours)", "lpssvm", {**_GRAPH, "n_components": "cv"}),
 )
 _COMMON: dict[str, Any] = {
     "paper": LPSSVM_PAPER,

@@ -21,7 +21,7 @@ from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
-from tasks.reproduce.trials import load_cells
+from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.tracking import load_tracked, make_tracker, pack_tracked
 
@@ -50,7 +50,9 @@ def stage(
     """Table, cells and figures of an experiment."""
     inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
     inputs |= {f"data[{one.name}]": one.digest(workspace.store) for one in data}
-    figure = (experiment.figure,) if experiment.figure else ()
+    # A figure may fit the experiment's methods once more.
+    used = [m for arm in experiment.arms for m in used_methods(arm, experiment.settings("", quick))]
+    figure = (experiment.figure, *(method.module for method in used)) if experiment.figure else ()
     return Stage(
         name="reproduce_report",
         variant=experiment.name,

@@ -40,6 +40,11 @@ _HOW = (
     "nearest row in the plane has the same labels. What shows below too is made up."
 )
 
+_LABELS_ALONE = (
+    " Labels alone (SLE-ML 0.0, CS) put each class on one point and leave open which two of K-1 equal "
+    "directions are drawn: classes that differ in the others coincide."
+)
+
 
 def draw(story: Story) -> dict[str, bytes]:
     """Every picture with its control."""
@@ -88,7 +93,8 @@ def _draw_pairs(story: Story, dataset: str, titles: Sequence[str]) -> bytes:
                 name = arm.title if condition == GIVEN else "shuffled"
                 scatter_classes(panel, _place(story, arm, data), data.classes, name + number)
         add_class_legend(figure, pair[0].label_names)
-        footnote(figure, f"{reference_sets()[dataset].title}. {_HOW}")
+        alone = _LABELS_ALONE if {title_of(0.0), "CS"} & set(titles) else ""
+        footnote(figure, f"{reference_sets()[dataset].title}. {_HOW}{alone}")
         return to_png(figure)
 
 

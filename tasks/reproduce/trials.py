@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from embedding_core.method import Method
 from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.registry import METHODS
 from storage.keys import ArtifactRef
@@ -33,21 +34,26 @@ class Trial:
 def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, workspace: Workspace) -> Stage:
     """Every cell of one arm on one data set."""
     settings = experiment.settings(data.name, quick)
-    own = METHODS.get(arm.method)
-    # The number of trials decides how many rows there are, not what each of them is.
+    methods = used_methods(arm, settings)
     return Stage(
         name="reproduce",
         variant=f"{experiment.name}/{data.name}/{arm.title}",
-        code=(experiment.protocol, "embedding_core.evaluation", *((own.module,) if own else ())),
+        code=(experiment.protocol, *(method.module for method in methods)),
         params={
             "arm": {**asdict(arm), "title": "", "params": dict(arm.params), "role": ""},
-            "method": own.facts() if own else {},
+            "methods": [method.facts() for method in methods],
             "preprocessing": list(experiment.preprocessing_of(arm, data.name)),
             "settings": settings,
         },
         inputs={"data": data.digest(workspace.store)},
         produce=lambda: _measure(experiment, arm, settings, data, workspace),
     )
+
+
+def used_methods(arm: Arm, settings: Mapping[str, Any]) -> list[Method]:
+    """Methods of the registry that a trial runs: the arm's, and those that the protocol's settings name."""
+    named = (method for method, _ in settings.get("methods", {}).values())
+    return [METHODS[name] for name in dict.fromkeys([arm.method, *named]) if name in METHODS]
 
 
 def load_cells(store: Store, ref: ArtifactRef) -> list[TrialCell]:
