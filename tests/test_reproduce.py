@@ -101,11 +101,11 @@ def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbours_alone()
     measured = {
         ("soybean", "DLE"): cells(more, [0.5]) + cells(READINGS["within"], [0.85]),
         ("soybean", "CF"): cells(more, [0.362]),
-        ("soybean", CEILING_TITLE): cells(more, [0.667]) + cells(READINGS["within"], [0.95]),
+        ("soybean", CEILING_TITLE): cells(more, [0.3]) + cells(READINGS["within"], [0.95]),
     }
     impossible, possible, graph, *_ = compare(experiment, measured)
     assert impossible.verdict == "not comparable"
-    assert "0.667" in impossible.reason
+    assert "0.300" in impossible.reason
     assert possible.verdict == "reproduced"
     assert graph.verdict == "reproduced"
     assert (impossible.primary, possible.primary) == (False, True)
@@ -319,6 +319,24 @@ def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
     assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
     drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
     assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
+
+
+def test_what_decides_a_number_is_in_its_key(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("iris", None, None, SourceSettings())
+
+    def key(experiment, arm=1, quick=True):
+        return trials.stage(experiment, experiment.arms[arm], data, quick, workspace).recipe().key
+
+    others = [
+        key(TINY, quick=False),
+        key(replace(TINY, full={**TINY.full, "seed": 1})),
+        key(replace(TINY, preprocessing=("raw",))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], params={"sigma": 2.0})))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], fit_on="train")))),
+    ]
+    assert len({key(TINY), *others}) == 6
+    assert key(replace(TINY, title="another title", note="a note")) == key(TINY)
 
 
 def test_verdict_words_are_told_in_one_place():
