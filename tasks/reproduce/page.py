@@ -99,7 +99,8 @@ def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
         if len(values := {get(row) for row in measured if get(row)}) == 1
     ]
     trials = sorted({row.trials for row in measured})
-    spread = f"mean ± standard deviation over {' or '.join(map(str, trials))} trials" if trials else ""
+    counted = f"{' or '.join(map(str, trials))} trial{'s' if trials != [1] else ''}"
+    spread = f"mean ± standard deviation over {counted}" if trials else ""
     return "; ".join(
         part for part in (*same, spread, experiment.note, verdict_line(experiment, rows)) if part
     )
