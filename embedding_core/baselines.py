@@ -56,13 +56,16 @@ class ScaledSVM(BaseEstimator):
     ----------
     C : float
         Penalty of margin errors.
-    gamma : float or "scale"
-        Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default.
+    gamma : float, "scale" or "auto"
+        Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default, "auto"
+        1 / p, LibSVM's.
+    scale : {"zscore", "none", "unit"}
+        Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
 
     Attributes
     ----------
     scaler_ : Scaler
-        Z-scores; a sparse X is divided by the deviations alone.
+        With z-scores a sparse X is divided by the deviations alone.
     machines_ : list of SVC or None
         None for a label that all training rows carry, or none does: it is predicted as it was seen.
     constants_ : (K,) array
@@ -74,16 +77,17 @@ class ScaledSVM(BaseEstimator):
     as decision values are, but not calibrated probabilities.
     """
 
-    def __init__(self, C: float = 1.0, gamma: float | str = "scale") -> None:
+    def __init__(self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore") -> None:
         self.C = C
         self.gamma = gamma
+        self.scale = scale
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""
         check_positive("C", self.C)
-        check_positive("gamma", self.gamma, ("scale",))
+        check_positive("gamma", self.gamma, ("scale", "auto"))
         X, indicator = as_labelled_features(X, Y)
-        self.scaler_ = Scaler("zscore").fit(X)
+        self.scaler_ = Scaler(self.scale).fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labelled]
         rows = scaled[indicator.labelled]
         self.machines_ = [self._fit_label(rows, column) for column in labels.T]

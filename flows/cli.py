@@ -24,6 +24,11 @@ _COMMANDS = {
     "stage": ("run", "stage", "re-run one stage, and those below it whose input changed"),
     "compare": ("compare", "compare", "show the tracked runs of an experiment side by side"),
     "annotate": ("annotate", "annotate", "label new items with the champion, or a tracked run's model"),
+    "reproduce": (
+        "reproduce",
+        "reproduce",
+        "run the papers' tables and figures, beside what the papers print",
+    ),
     "methods": ("listing", "methods", "list the methods that can be named"),
     "lineage": ("lineage", "lineage", "trace a result back to the bytes it came from"),
     "store": ("store", "store", "look after the store: list, verify, measure, tidy up, pin runs"),
@@ -36,11 +41,11 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "auto", "stage")
+_RESUMABLE = ("run", "auto", "stage", "reproduce")
 _CONFIGURED = ("run", "auto", "status", "stage", "config", "serve", "deploy")
 _SCRIPTABLE = (
     *("run", "auto", "status", "stage", "compare", "annotate"),
-    *("methods", "lineage", "sync", "config"),
+    *("reproduce", "methods", "lineage", "sync", "config"),
 )
 
 
@@ -150,6 +155,15 @@ def _add_annotate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
 
 
+def _add_reproduce(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="an experiment, `list`, `all`, or `fetch` to get public data sets"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer trials: minutes in place of hours")
+    parser.add_argument("--sets", metavar="A,B", help="only these of its data sets")
+    parser.add_argument("--data", metavar="DIR", help="folder of the data sets (default: LABELSCAPE_DATA)")
+
+
 def _add_store(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     texts = {
@@ -194,6 +208,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "stage": _add_stage,
     "compare": _add_compare,
     "annotate": _add_annotate,
+    "reproduce": _add_reproduce,
     "lineage": _add_lineage,
     "store": _add_store,
     "sync": _add_sync,

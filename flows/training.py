@@ -100,7 +100,11 @@ class StageRunner:
     def _record(self, stage: Stage, outcome: Outcome) -> None:
         self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
         state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self.workspace.reporter.say(f"  {stage.label:<38} {state}")
+        self.workspace.reporter.say(f"  {stage.label:<38} {state}{self._remark(stage, outcome)}")
+
+    def _remark(self, stage: Stage, outcome: Outcome) -> str:
+        """What else to say of a finished stage."""
+        return ""
 
 
 def run_training(
@@ -217,7 +221,7 @@ def walk_remembering(
 ) -> Walked:
     """Go through stages and remember what they gave, also where they break off."""
     try:
-        products = _walk_repairing(workspace, walk_stages)
+        products = repairing(workspace, walk_stages)
     except BaseException:
         # Of two errors the first is the one to show.
         with suppress(StoreError, StoreUnreachable):
@@ -227,7 +231,8 @@ def walk_remembering(
     return products
 
 
-def _walk_repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
+def repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
+    """Go through stages again where they met a damaged artefact, which has been set aside by then."""
     for _ in range(_MAX_REPAIRS):
         try:
             return walk_stages()

@@ -11,6 +11,7 @@
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
 | model | name, format, payload | - |
 | scores | method, classifier, fold, metric, value | - |
+| cells | condition, preprocessing, metric, trial, value: numbers of an experiment's trials | - |
 | files | name, mime, data: a report | - |
 
 `pack_*` gives what `Store.compute` takes, `unpack_*` takes what `Store.read` gives and refuses other columns.
@@ -309,6 +310,16 @@ class Score(NamedTuple):
     value: float
 
 
+class TrialCell(NamedTuple):
+    """One number of one trial of an experiment."""
+
+    condition: str
+    preprocessing: str
+    metric: str
+    trial: int
+    value: float
+
+
 class StoredFile(NamedTuple):
     """One file of a report."""
 
@@ -319,6 +330,13 @@ class StoredFile(NamedTuple):
 
 _MODEL = {"name": _TEXT, "format": _TEXT, "payload": _BLOB}
 _SCORES = {"method": _TEXT, "classifier": _TEXT, "fold": pa.int32(), "metric": _TEXT, "value": pa.float64()}
+_CELLS = {
+    "condition": _TEXT,
+    "preprocessing": _TEXT,
+    "metric": _TEXT,
+    "trial": pa.int32(),
+    "value": pa.float64(),
+}
 _FILES = {"name": _TEXT, "mime": _TEXT, "data": _BLOB}
 
 
@@ -351,6 +369,16 @@ def pack_scores(scores: Iterable[Score]) -> Artifact:
 def unpack_scores(table: pa.Table) -> list[Score]:
     """Unpack measured numbers, in the order they were packed."""
     return [Score(*row) for row in _unpack_rows("scores", _SCORES, table)]
+
+
+def pack_cells(cells: Iterable[TrialCell]) -> Artifact:
+    """Pack the numbers of an experiment's trials."""
+    return _pack_rows("cells", _CELLS, cells)
+
+
+def unpack_cells(table: pa.Table) -> list[TrialCell]:
+    """Unpack the numbers of an experiment's trials, in the order they were packed."""
+    return [TrialCell(*row) for row in _unpack_rows("cells", _CELLS, table)]
 
 
 def pack_files(files: Iterable[StoredFile]) -> Artifact:

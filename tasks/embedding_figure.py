@@ -101,7 +101,7 @@ def _prepare(coordinates: NDArray[np.float64], Y: NDArray[np.int8], remark: str)
     if len(index) > MAX_POINTS:
         remarks.append(f"A random {MAX_POINTS:,} of {len(index):,} items drawn; counts are of all.")
         index = np.sort(np.random.default_rng(0).choice(index, MAX_POINTS, replace=False))
-    framed, outside = _fit_frame(xy[index])
+    framed, outside = fit_frame(xy[index])
     if outside:
         remarks.append(f"{_items(outside)} far off, drawn on the edge of the frame.")
     counts, n_unlabelled = (Y == 1).sum(axis=0), int((Y < 0).any(axis=1).sum())
@@ -112,7 +112,7 @@ def _items(number: int) -> str:
     return f"{number:,} item" if number == 1 else f"{number:,} items"
 
 
-def _fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+def fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Pull far outliers to the frame, so that they do not squeeze all others into a blot."""
     if len(xy) == 0:
         return xy, 0

@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
@@ -105,15 +105,19 @@ def write_report(ref: ArtifactRef, workspace: Workspace, around: Circumstances |
     """Lay a report's files out for people to open; returns its page."""
     around = around or Circumstances()
     folder = workspace.home / "reports" / ref.digest[:12]
-    page, shown = folder / _PAGE, folder / _AROUND
+    return lay_out(folder, _PAGE, around.to_json(), lambda: compose_report(ref, workspace.store, around))
+
+
+def lay_out(folder: Path, page_name: str, mark: str, compose: Callable[[], Mapping[str, bytes]]) -> Path:
+    """Write files to a folder, all or none, unless those of the same mark are there; returns its page."""
+    page, shown = folder / page_name, folder / _AROUND
     with store_errors(folder):
-        if page.exists() and shown.exists() and shown.read_text(encoding="utf-8") == around.to_json():
+        if page.exists() and shown.exists() and shown.read_text(encoding="utf-8") == mark:
             return page
         with hold_lock(folder.parent / f".{folder.name}.lock"):
             place = temporary_path(folder)
             shutil.rmtree(place, ignore_errors=True)
-            files = compose_report(ref, workspace.store, around)
-            _write_files({**files, _AROUND: around.to_json().encode()}, place)
+            _write_files({**compose(), _AROUND: mark.encode()}, place)
             shutil.rmtree(folder, ignore_errors=True)
             place.rename(folder)
     return page

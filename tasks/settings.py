@@ -34,7 +34,7 @@ class StoreSettings(Settings):
 class SourceSettings(Settings):
     """Where the collection lies and how its labels are read."""
 
-    path: str = Field("demo", description="folder, file, or a built-in set: demo, digits, iris, wine")
+    path: str = Field("demo", description="folder, file, or a built-in set: demo, digits, iris, wine, toys")
     kind: Literal["auto", "images", "table", "arff", "sparse", "builtin"] = Field(
         "auto", description="auto recognises the source by what it is"
     )

@@ -98,7 +98,10 @@ def test_several_sets_in_one_folder(tmp_path: Path, cache: Path) -> None:
         ({"kind": "video"}, "kind 'video' is unknown; use one of auto, images"),
         ({"label_separator": ""}, "label_separator is empty"),
         ({"min_label_count": -1}, "min_label_count=-1 is negative"),
-        ({"kind": "builtin"}, "is no built-in set; there are demo, digits, iris, wine"),
+        (
+            {"kind": "builtin"},
+            "is no built-in set; there are demo, digits, iris, wine, torus, clusdat, three_suns",
+        ),
         ({"kind": "table"}, "should hold one data set of kind table; it holds none"),
         ({"drop_labels": ("skies",)}, r"drop_labels names 'skies', which labels\.csv does not have.*'sky'"),
     ],

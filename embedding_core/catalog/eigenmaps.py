@@ -1,10 +1,8 @@
 """SLE-ML and the eigenmaps that its paper compares it with."""
 
+from embedding_core.catalog.sources import SLE_ML_PAPER
 from embedding_core.method import Method
 
-SLE_ML_PAPER = (
-    "M. Tai, M. Kudo: A Supervised Laplacian Eigenmap Algorithm for Visualization of Multi-label Data"
-)
 _GRAPH_COST = "edges K + n K^2"
 
 

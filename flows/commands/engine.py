@@ -27,5 +27,5 @@ def run_with_engine(
         reporter.say(f"{error} This run goes on without Prefect.")
         return replace(plainly(), unrecorded=str(error))
     if starts_server():
-        reporter.say("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
+        reporter.say_once("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
     return in_flow()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 KINDS = ("auto", "images", "table", "arff", "sparse", "builtin")
-BUILTIN_NAMES = ("demo", "digits", "iris", "wine")
+BUILTIN_NAMES = ("demo", "digits", "iris", "wine", "torus", "clusdat", "three_suns")
 UNDERSTOOD = (
     "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet or one sub-folder a class; "
     "a .parquet or .csv table with columns f0, f1, ... and label:<name> or class; "

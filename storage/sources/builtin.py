@@ -1,4 +1,4 @@
-"""Built-in sets: a demo collection of drawn scenes, and digits, iris and wine of scikit-learn."""
+"""Built-in sets: a demo collection of drawn scenes, digits, iris and wine of scikit-learn, toy problems."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from storage.sources.base import Collection, SourceOptions, combine_digests, dig
 from storage.sources.image_folder import ImageFolder, find_label_file
 from storage.sources.labelling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
+from storage.sources.toy_sets import TOY_SETS
 
 # Where scikit-learn keeps the data of each set, so that a digest does not cost the import of scikit-learn.
 _DATA_FILES = {"digits": "digits.csv.gz", "iris": "iris.csv", "wine": "wine_data.csv"}
@@ -70,26 +71,53 @@ class BuiltinTable:
         from sklearn import datasets
 
         bunch = getattr(datasets, f"load_{self.name}")()
-        X = np.ascontiguousarray(bunch.data, dtype=np.float32)
         names = [str(bunch.target_names[k]) for k in bunch.target]
-        labelling, notes = settle_labels(label_classes(names), self.options, self.name)
-        return Collection(
-            kind=self.kind,
-            ids=[str(row) for row in range(len(X))],
-            digests=digest_rows(X),
-            labels=labelling.Y,
-            label_names=labelling.names,
-            split=None,
-            single_label=True,
-            paths=None,
-            X=X,
-            feature_names=[str(name) for name in bunch.feature_names],
-            notes=notes,
-        )
+        features = [str(name) for name in bunch.feature_names]
+        return _collect(self.name, bunch.data, names, features, self.options)
 
 
-def open_builtin(options: SourceOptions) -> DemoSource | BuiltinTable:
+@dataclass(frozen=True)
+class ToySource:
+    """A toy problem of a paper, drawn whenever it is read."""
+
+    name: str
+    options: SourceOptions
+    kind: str = "builtin"
+
+    def digest(self, cache_dir: Path) -> str:
+        toy = TOY_SETS[self.name]()
+        return combine_digests(["builtin", self.name, *digest_rows(toy.X), *toy.classes])
+
+    def read(self, cache_dir: Path) -> Collection:
+        """Draw the set."""
+        toy = TOY_SETS[self.name]()
+        return _collect(self.name, toy.X, toy.classes, toy.feature_names, self.options)
+
+
+def _collect(
+    name: str, rows: np.ndarray, classes: list[str], feature_names: list[str], options: SourceOptions
+) -> Collection:
+    X = np.ascontiguousarray(rows, dtype=np.float32)
+    labelling, notes = settle_labels(label_classes(classes), options, name)
+    return Collection(
+        kind="builtin",
+        ids=[str(row) for row in range(len(X))],
+        digests=digest_rows(X),
+        labels=labelling.Y,
+        label_names=labelling.names,
+        split=None,
+        single_label=True,
+        paths=None,
+        X=X,
+        feature_names=feature_names,
+        notes=notes,
+    )
+
+
+def open_builtin(options: SourceOptions) -> DemoSource | BuiltinTable | ToySource:
     """The built-in set that the options name."""
     if options.path == "demo":
         return DemoSource(options)
+    if options.path in TOY_SETS:
+        return ToySource(options.path, options)
     return BuiltinTable(options.path, options)

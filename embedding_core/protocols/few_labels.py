@@ -1,0 +1,86 @@
+"""A few labelled rows of each class, all others unlabelled and to be named (Figs. 2 and 3 of LPSSVM)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.folds import stratified_folds
+from embedding_core.protocols.draws import draw_a_class, draw_share_a_class, trial_rng
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.registry import get_method
+
+FOLDS = 3
+"""Of the labelled rows, to choose the number of neighbours: as few as 5 rows of a class may be labelled."""
+
+_WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto", "n_components": "energy"}
+"""In place of "cv" while the graph is chosen: a search inside of the search would multiply its cost."""
+
+Rows = NDArray[np.intp]
+
+
+def condition_of(labelled: float) -> str:
+    """How much is labelled: "N=5", so many of each class, or "10 % labelled"."""
+    return f"{labelled:.0%} labelled".replace("%", " %") if labelled < 1 else f"N={labelled}"
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Accuracy and error on the rows that are not labelled, for each number of labelled ones.
+
+    Settings
+    --------
+    labelled : sequence of int, or of float below 1
+        So many rows of each class, or such a share of each.
+    neighbors : sequence of int
+        Neighbours in the graph, chosen by cross-validation on the labelled rows; one alone is taken as it is.
+    metric : {"accuracy", "error"}
+    seed : int
+    """
+    cells = []
+    for labelled in settings["labelled"]:
+        train, test = draw_labelled_rows(data.classes, labelled, settings["seed"], number)
+        chosen = choose_neighbors(arm, data, train, preprocessing, settings["neighbors"])
+        right = float((predict(chosen, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean())
+        value = 1 - right if settings["metric"] == "error" else right
+        cells.append(Cell(condition_of(labelled), settings["metric"], value))
+    return cells
+
+
+def draw_labelled_rows(classes: Rows, labelled: float, seed: int, number: int) -> tuple[Rows, Rows]:
+    """Rows that are labelled in a trial, and all others."""
+    rng = trial_rng(seed, number)
+    if labelled < 1:
+        return draw_share_a_class(classes, labelled, rng)
+    return draw_a_class(classes, int(labelled), rng)
+
+
+def choose_neighbors(
+    arm: Arm, data: TrialData, train: Rows, preprocessing: str, candidates: Sequence[int]
+) -> Arm:
+    """The arm with the number of neighbours that names held-out labelled rows best, the first of equals."""
+    method = get_method(arm.method)
+    if not method.uses_graph or arm.params.get("n_neighbors"):
+        return arm
+    if len(candidates) == 1:
+        return _with_params(arm, {"n_neighbors": candidates[0]})
+    quick = {name: value for name, value in _WITHOUT_SEARCH.items() if arm.params.get(name) == "cv"}
+    folds = stratified_folds(data.Y[train], FOLDS, seed=0)
+
+    def score(k: int) -> float:
+        one = _with_params(arm, {**quick, "n_neighbors": k})
+        found = [predict(one, data, train[rest], train[held], preprocessing) for rest, held in folds]
+        right = [
+            (labels == data.Y[train[held]]).all(axis=1)
+            for labels, (_, held) in zip(found, folds, strict=True)
+        ]
+        return float(np.concatenate(right).mean())
+
+    return _with_params(arm, {"n_neighbors": max(candidates, key=score)})
+
+
+def _with_params(arm: Arm, params: Mapping[str, Any]) -> Arm:
+    return replace(arm, params={**arm.params, **params})

@@ -1,0 +1,56 @@
+"""Labels that one method alone finds (Fig. 5 of MLDA), by cross-validation, and those it alone makes up."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.protocols.multilabel_folds import fold_rows
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+
+
+class Lone(NamedTuple):
+    """A label that one method alone gives to an item: its row, the label, whether it is right."""
+
+    row: int
+    label: int
+    right: bool
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """For each method how many labels of a fold it alone finds, and how many it alone gives wrongly.
+
+    Settings
+    --------
+    methods : mapping of title to (name in the registry, parameters)
+    folds, seed : int
+    """
+    lone = lone_labels(data, settings, preprocessing, number)
+    return [
+        Cell(title, metric, float(sum(one.right == right for one in found)))
+        for title, found in lone.items()
+        for metric, right in (("found_alone", True), ("wrong_alone", False))
+    ]
+
+
+def lone_labels(
+    data: TrialData, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> dict[str, list[Lone]]:
+    """What each method alone says of the test rows of a fold."""
+    train, test = fold_rows(data, settings, number)
+    answers = {
+        title: predict(Arm(title, method, params), data, train, test, preprocessing)
+        for title, (method, params) in settings["methods"].items()
+    }
+    votes = np.sum(list(answers.values()), axis=0)
+    return {title: _lone(given, votes, data.Y[test], test) for title, given in answers.items()}
+
+
+def _lone(
+    given: NDArray[np.int8], votes: NDArray[np.int64], truth: NDArray[np.int8], rows: NDArray[np.intp]
+) -> list[Lone]:
+    alone: Sequence[tuple[int, int]] = list(zip(*np.nonzero((given > 0) & (votes == 1)), strict=True))
+    return [Lone(int(rows[i]), int(label), bool(truth[i, label] > 0)) for i, label in alone]

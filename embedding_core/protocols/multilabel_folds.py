@@ -1,0 +1,50 @@
+"""Cross-validation on items with several labels (Table 5 of DLE, Table 1 of MLDA); a trial is a fold."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.folds import stratified_folds
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.protocols.draws import trial_rng
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Metrics of the 0/1 decisions on one fold.
+
+    Settings
+    --------
+    folds, seed : int
+    rows : int
+        Most rows to use, drawn at random; 0: all.
+    metrics : sequence of str
+        Names of `embedding_core.metrics`, of decisions alone.
+    """
+    part = sample_rows(data, settings["rows"], settings["seed"])
+    train, test = fold_rows(part, settings, number)
+    found = predict(arm, part, train, test, preprocessing)
+    values = multilabel_metrics(part.Y[test], found, found)
+    return [Cell("", metric, values[metric]) for metric in settings["metrics"]]
+
+
+def fold_rows(
+    data: TrialData, settings: Mapping[str, Any], number: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Training and test rows of one fold."""
+    return stratified_folds(data.Y, settings["folds"], settings["seed"])[number]
+
+
+def sample_rows(data: TrialData, count: int, seed: int) -> TrialData:
+    """At most `count` rows, drawn at random, in their order; labels that lose all their rows go."""
+    if not 0 < count < len(data.Y):
+        return data
+    rows = np.sort(trial_rng(seed, 0).permutation(len(data.Y))[:count])
+    part = data.take(rows)
+    kept = np.flatnonzero((part.Y > 0).any(axis=0))
+    names = tuple(part.label_names[label] for label in kept)
+    return TrialData(part.X, np.ascontiguousarray(part.Y[:, kept]), names, part.single_label)

@@ -1,0 +1,111 @@
+"""Does the embedding keep a row near its own class? (Figs. 3 to 6 of discriminative projections)
+
+Readings. The paper counts a row as right where one of its K nearest neighbours has its class, and does not
+say among which rows. Its text speaks of how a projection generalises, so the neighbours of a test row are
+other test rows here; the same count among the labelled rows shows what a method makes of those. As this
+measure needs the labels of the test rows, it is no classification: the accuracy of 1NN from the labelled rows
+stands beside it. The first d columns of a projection with more are its d-dimensional embedding.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.protocols.draws import draw_labelled, draw_share_a_class, trial_rng
+from embedding_core.protocols.placement import Placement, hit_rates, place_rows, transfer_accuracy
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
+from embedding_core.registry import get_method
+
+PLANE = 2
+"""Dimensions in which the places of the labels are looked at (Fig. 4)."""
+HITS, ACCURACY, SEPARATION = "hit_rate", "accuracy", "label_separation"
+Split = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def condition_of(dimensions: int, neighbors: int = 0, labelled: bool = False) -> str:
+    """What a cell is of: "9-D, K=3", "labelled rows, 9-D, K=3", or "9-D" for a cell without neighbours."""
+    parts = ["labelled rows" if labelled else "", f"{dimensions}-D", f"K={neighbors}" if neighbors else ""]
+    return ", ".join(part for part in parts if part)
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Hit rates for 1 to K neighbours, accuracy of 1NN, and how far apart labels lie.
+
+    Settings
+    --------
+    labelled : int, or float below 1
+        So many labelled rows drawn from all, or such a share of every class.
+    rows : int
+        Take so many rows, drawn at random, in place of all; 0 takes all.
+    dimensions : sequence of int
+    neighbors : int
+        The largest K.
+    seed : int
+    """
+    data, (train, test) = draw_split(data, settings, number)
+    dimensions, K = settings["dimensions"], settings["neighbors"]
+    if get_method(arm.method).role == "classifier":
+        return _baseline_cells(arm, data, (train, test), preprocessing, dimensions, K)
+    placed = place_rows(arm, data, train, preprocessing)
+    kept = [d for d in dimensions if d <= placed.rows.shape[1]]
+    return [cell for d in kept for cell in _cells(placed, data, (train, test), d, K)]
+
+
+def draw_split(data: TrialData, settings: Mapping[str, Any], number: int) -> tuple[TrialData, Split]:
+    """The rows of a trial, and which of them are labelled."""
+    rng = trial_rng(settings["seed"], number)
+    wanted = settings["rows"]
+    if 0 < wanted < len(data.Y):
+        data = data.take(np.sort(rng.permutation(len(data.Y))[:wanted]))
+    labelled = settings["labelled"]
+    if labelled < 1:
+        return data, draw_share_a_class(data.classes, labelled, rng)
+    return data, draw_labelled(data.classes, labelled / len(data.Y), rng)
+
+
+def label_separation(placed: Placement, classes: NDArray[np.intp], rows: NDArray[np.intp], d: int) -> float:
+    """Mean distance of two labels' places over the root mean squared distance of rows from their label's."""
+    assert placed.labels is not None
+    places, Z = placed.labels[:, :d], placed.rows[rows, :d]
+    own = np.linalg.norm(Z - places[classes[rows]], axis=1)
+    first, second = np.triu_indices(len(places), 1)
+    apart = np.linalg.norm(places[first] - places[second], axis=1)
+    return float(apart.mean() / np.sqrt((own**2).mean()))
+
+
+def _cells(placed: Placement, data: TrialData, split: Split, d: int, K: int) -> list[Cell]:
+    train, test = split
+    Z = placed.rows[:, :d]
+    cells = _hit_cells(hit_rates(Z[test], data.classes[test], K), d)
+    seen = hit_rates(Z[train], data.classes[train], 1)[0]
+    cells.append(Cell(condition_of(d, 1, labelled=True), HITS, float(seen)))
+    cells.append(Cell(condition_of(d), ACCURACY, transfer_accuracy(Z, data.Y, train, test)))
+    if placed.labels is not None and d == PLANE:
+        value = label_separation(placed, data.classes, train, d)
+        cells.append(Cell(condition_of(d), SEPARATION, value))
+    return cells
+
+
+def _hit_cells(rates: NDArray[np.float64], d: int) -> list[Cell]:
+    return [Cell(condition_of(d, k), HITS, float(rate)) for k, rate in enumerate(rates, start=1)]
+
+
+def _baseline_cells(
+    arm: Arm, data: TrialData, split: Split, preprocessing: str, dimensions: Sequence[int], K: int
+) -> list[Cell]:
+    """The same numbers for every dimension: a plain method works on the features. 1NN has hit rates too."""
+    train, test = split
+    right = (predict(arm, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
+    cells = [Cell(condition_of(d), ACCURACY, float(right)) for d in dimensions]
+    if arm.method != "1nn":
+        return cells
+    X = prepare(data.X, preprocessing, train)
+    rates = hit_rates(X[test], data.classes[test], K)
+    seen = float(hit_rates(X[train], data.classes[train], 1)[0])
+    for d in dimensions:
+        cells += [*_hit_cells(rates, d), Cell(condition_of(d, 1, labelled=True), HITS, seen)]
+    return cells

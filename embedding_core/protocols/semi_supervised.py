@@ -1,0 +1,69 @@
+"""A few rows are labelled, some of them wrongly; 1NN in the embedding names the rest (Tables 3, 4 of DLE).
+
+Readings of "another 5 % data points are given incorrect labels" (Table 4):
+
+more
+    5 % of all rows besides the 10 %, all of them wrong: a third of the labels is wrong, so that 1NN, which
+    repeats the label of one row, can be right in two thirds of all cases at best.
+within
+    5 % of the 10 % are wrong.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.errors import InvalidInput
+from embedding_core.protocols.draws import corrupt, draw_labelled, trial_rng
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+
+CEILING = "ceiling"
+"""Not a method: the share of right labels among the labelled rows, what 1NN can reach at best on average."""
+
+READINGS: Mapping[str, str] = {
+    "clean": "10 % labelled",
+    "within": "5 % of the labelled wrong",
+    "more": "5 % more, all wrong",
+}
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Accuracy on the unlabelled rows under each reading of the wrong labels.
+
+    Settings
+    --------
+    labelled, wrong : float
+        Shares of rows; `wrong` of all rows or of the labelled ones, by reading.
+    readings : sequence of {"clean", "within", "more"}
+    seed : int
+    """
+    cells = []
+    for reading in settings["readings"]:
+        given, train, test = _draw(data, settings, reading, number)
+        if arm.method == CEILING:
+            right = (given[train] == data.Y[train]).all(axis=1).mean()
+        else:
+            seen = TrialData(data.X, given, data.label_names, data.single_label)
+            right = (predict(arm, seen, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
+        cells.append(Cell(READINGS[reading], "accuracy", float(right)))
+    return cells
+
+
+def _draw(
+    data: TrialData, settings: Mapping[str, Any], reading: str, number: int
+) -> tuple[NDArray[np.int8], NDArray[np.intp], NDArray[np.intp]]:
+    """Labels as they are given, the labelled rows, the rows to name."""
+    if reading not in READINGS:
+        raise InvalidInput(f"reading {reading!r}; choose from {', '.join(READINGS)}.")
+    rng = trial_rng(settings["seed"], number)
+    right, rest = draw_labelled(data.classes, settings["labelled"], rng)
+    if reading == "clean":
+        return data.Y, right, rest
+    if reading == "within":
+        return corrupt(data.Y, right, round(settings["wrong"] * len(right)), rng), right, rest
+    more = rng.permutation(rest)[: round(settings["wrong"] * len(data.Y))]
+    return corrupt(data.Y, more, len(more), rng), np.sort([*right, *more]), np.setdiff1d(rest, more)

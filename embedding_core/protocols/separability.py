@@ -1,0 +1,130 @@
+"""What a picture of classes shows, and how much of it shuffled labels show too (Figs. 1 to 5 of SLE-ML).
+
+A supervised eigenmap can set classes apart that are not apart. Each picture is therefore measured three
+times: with the labels as given, with the same labels dealt to other rows at random, and with half of the
+labels hidden, where the nearest labelled row names the hidden ones. The first two tell what an eye would see,
+the third what is there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.protocols.draws import draw_rows, trial_rng
+from embedding_core.protocols.placement import neighbor_agreement, place_rows, transfer_accuracy
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.registry import get_method
+
+GIVEN, SHUFFLED, HIDDEN = "labels as given", "labels shuffled", "half of the labels hidden"
+AGREEMENT, ACCURACY, BETWEEN = "agreement", "accuracy", "between"
+HIDDEN_SHARE = 0.5
+
+
+class Drawn(NamedTuple):
+    """What a trial draws: rows that keep their labels, the others, and the data with shuffled labels."""
+
+    labelled: NDArray[np.intp]
+    hidden: NDArray[np.intp]
+    shuffled: TrialData
+
+
+def draw_trial(data: TrialData, seed: int, number: int) -> Drawn:
+    """The draws of one trial, the same for every method and for its picture."""
+    rng = trial_rng(seed, number)
+    return Drawn(*draw_rows(len(data.Y), HIDDEN_SHARE, rng), shuffle_labels(data, rng))
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Agreement of nearest rows with given and shuffled labels, accuracy on hidden ones.
+
+    Settings
+    --------
+    min_rows : int
+        Sets of two labels that fewer rows carry have no centre worth the name.
+    seed : int
+
+    Notes
+    -----
+    A method for one class a row has no cells on rows with several. With the labels as given nothing is drawn
+    at random, so that the first trial alone measures that.
+    """
+    method = get_method(arm.method)
+    if not (data.single_label or method.multi_label):
+        return []
+    arm = in_plane(arm, data)
+    drawn = draw_trial(data, settings["seed"], number)
+    train, test = drawn.labelled, drawn.hidden
+    if method.role == "classifier":
+        right = (predict(arm, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
+        return [Cell(HIDDEN, ACCURACY, float(right))]
+    cells = []
+    if number == 0:
+        cells += _picture_cells(GIVEN, data, arm, preprocessing, settings["min_rows"])
+    cells += _picture_cells(SHUFFLED, drawn.shuffled, arm, preprocessing, settings["min_rows"])
+    Z = place_rows(arm, data, train, preprocessing).rows
+    return [*cells, Cell(HIDDEN, ACCURACY, transfer_accuracy(Z, data.Y, train, test))]
+
+
+def in_plane(arm: Arm, data: TrialData) -> Arm:
+    """The arm in fewer dimensions where it sees labels alone and their sets span no more."""
+    if not (arm.method == "constraint_score" or arm.params.get("balance") == 0):
+        return arm
+    most = len(np.unique(data.Y, axis=0)) - 1
+    return replace(arm, params={**arm.params, "n_components": min(arm.params["n_components"], most)})
+
+
+def shuffle_labels(data: TrialData, rng: np.random.Generator) -> TrialData:
+    """The same rows, each with the labels of another one."""
+    dealt = data.Y[rng.permutation(len(data.Y))]
+    return TrialData(data.X, dealt, data.label_names, data.single_label)
+
+
+def label_groups(Y: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Number (n,) of each row's label set."""
+    return np.unique(Y, axis=0, return_inverse=True)[1].ravel()
+
+
+def between_singles(
+    Z: NDArray[np.float64], Y: NDArray[np.int8], min_rows: int
+) -> dict[tuple[int, int], bool]:
+    """Whether the centre of each set of two labels lies between the centres of its two single labels.
+
+    Between: in the ball whose diameter joins the two, so that they are seen from there at more than a right
+    angle. Sets of which one of the three has fewer than `min_rows` rows are left out.
+    """
+    found = {}
+    for a, b in combinations(range(Y.shape[1]), 2):
+        places = [_carriers(Z, Y, labels) for labels in ((a,), (b,), (a, b))]
+        if min(map(len, places)) >= min_rows:
+            first, second, both = (rows.mean(axis=0) for rows in places)
+            found[a, b] = bool((first - both) @ (second - both) < 0)
+    return found
+
+
+def _carriers(Z: NDArray[np.float64], Y: NDArray[np.int8], labels: tuple[int, ...]) -> NDArray[np.float64]:
+    """Places of the rows that carry these labels and no others."""
+    wanted = np.zeros(Y.shape[1], dtype=Y.dtype)
+    wanted[list(labels)] = 1
+    return Z[(wanted == Y).all(axis=1)]
+
+
+def _picture_cells(
+    condition: str, data: TrialData, arm: Arm, preprocessing: str, min_rows: int
+) -> list[Cell]:
+    Z = place_rows(arm, data, np.arange(len(data.Y)), preprocessing).rows
+    cells = [Cell(condition, AGREEMENT, neighbor_agreement(Z, label_groups(data.Y)))]
+    if data.single_label:
+        return cells
+    found = between_singles(Z, data.Y, min_rows)
+    if found:
+        cells.append(Cell(condition, BETWEEN, float(np.mean(list(found.values())))))
+    for (a, b), is_between in found.items():
+        pair = f"{condition}, {data.label_names[a]} + {data.label_names[b]}"
+        cells.append(Cell(pair, BETWEEN, float(is_between)))
+    return cells

@@ -1,0 +1,95 @@
+"""How far two classes lie apart in a plane (Fig. 4 of MLDA): the original space, and that of MLDA.
+
+The paper fits on all rows and looks at the same rows, so that what it shows need not hold for new ones.
+Beside its picture stand rows that were held out, and a fit on shuffled labels, which has nothing to find.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedding_core.errors import InvalidInput
+from embedding_core.folds import stratified_folds
+from embedding_core.neighbors import nearest_rows
+from embedding_core.protocols.draws import trial_rng
+from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
+from embedding_core.registry import get_method
+
+FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "rows of the fit, labels shuffled"
+
+
+class Plane(NamedTuple):
+    """Two coordinates (m, 2) of the rows that carry one of two labels, and which one (m,)."""
+
+    coordinates: NDArray[np.float64]
+    second: NDArray[np.bool_]
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """Accuracy of 1NN between the two classes in the plane; held-out rows are judged by rows of the fit.
+
+    Settings
+    --------
+    labels : pair of str
+        Rows that carry exactly one of the two count.
+    folds, seed : int
+        Of the held-out rows, which are placed by a fit on all others.
+    """
+    rng = trial_rng(settings["seed"], number)
+    shuffled = TrialData(data.X, data.Y[rng.permutation(len(data.Y))], data.label_names)
+    values = {
+        FITTED: neighbor_accuracy(fitted_plane(data, arm, settings["labels"], preprocessing)),
+        HELD_OUT: held_out_accuracy(*split_planes(data, arm, settings, preprocessing, number)),
+        SHUFFLED: neighbor_accuracy(fitted_plane(shuffled, arm, settings["labels"], preprocessing)),
+    }
+    return [Cell(name, "accuracy", value) for name, value in values.items()]
+
+
+def fitted_plane(data: TrialData, arm: Arm, labels: tuple[str, str], preprocessing: str) -> Plane:
+    """The first two coordinates of a fit on all rows."""
+    everyone = np.arange(len(data.Y))
+    return _select(_place(data, arm, everyone, preprocessing), data, labels, everyone)
+
+
+def split_planes(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> tuple[Plane, Plane]:
+    """The first two coordinates of a fit on all folds but one: of its rows, and of those held out."""
+    train, test = stratified_folds(data.Y, settings["folds"], settings["seed"])[number % settings["folds"]]
+    placed = _place(data, arm, train, preprocessing)
+    return _select(placed, data, settings["labels"], train), _select(placed, data, settings["labels"], test)
+
+
+def held_out_accuracy(known: Plane, held_out: Plane) -> float:
+    """Share of held-out rows whose nearest row of the fit is of their class."""
+    _, nearest = nearest_rows(known.coordinates, held_out.coordinates, 1)
+    return float((known.second[nearest[:, 0]] == held_out.second).mean())
+
+
+def neighbor_accuracy(plane: Plane) -> float:
+    """Share of rows whose nearest other row is of their class."""
+    _, nearest = nearest_rows(plane.coordinates, plane.coordinates, 2)
+    own = np.arange(len(nearest))
+    other = np.where(nearest[:, 0] == own, nearest[:, 1], nearest[:, 0])
+    return float((plane.second[other] == plane.second).mean())
+
+
+def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: str) -> NDArray[np.float64]:
+    X = prepare(data.X, preprocessing, train)
+    fitted = get_method(arm.method).build(**arm.params).fit(X[train], data.Y[train])
+    return np.asarray(fitted.transform(X))[:, :2]
+
+
+def _select(
+    Q: NDArray[np.float64], data: TrialData, labels: tuple[str, str], rows: NDArray[np.intp]
+) -> Plane:
+    for name in labels:
+        if name not in data.label_names:
+            raise InvalidInput(f"no label {name!r}; there are {', '.join(data.label_names)}.")
+    first, second = (data.Y[rows, data.label_names.index(name)] > 0 for name in labels)
+    either = first != second
+    return Plane(Q[rows][either], second[either])

@@ -1,0 +1,181 @@
+"""`reproduce`: the papers' tables and figures, beside what the papers print."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from flows.commands.engine import run_with_engine
+from flows.commands.options import read_default_config
+from flows.config import RunConfig, find_home
+from flows.reproduction import Told, find_told, reproduce_one
+from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
+from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
+from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.tracking_engine import redact
+from tasks.reproduce.catalog import experiments, get_experiment
+from tasks.reproduce.comparison import count_verdicts
+from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.page import comparison_table, title_of
+from tasks.reproduce.standing import standing
+from tasks.tables import Table, render_text
+
+LIST, ALL, FETCH = "list", "all", "fetch"
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """List the experiments, fetch public data, or run one experiment or all."""
+    config = read_default_config(options)
+    folder = find_data_folder(options.data, find_home(config))
+    if options.name == LIST:
+        return _list(folder, options.json)
+    if options.name == FETCH:
+        return _fetch(folder)
+    REPORTER.set(TerminalReporter(quiet=options.json))
+    names = list(experiments()) if options.name == ALL else [get_experiment(options.name).name]
+    told, failed = [], {}
+    for number, name in enumerate(names, start=1):
+        if len(names) > 1:
+            current_reporter().say(f"{name}, {number} of {len(names)}")
+        try:
+            told.append(_one(name, options, folder, config))
+        except LabelscapeError as error:
+            if options.name != ALL:
+                raise
+            failed[name] = str(error)
+    _conclude(told, failed, options)
+    return 2 if failed else 0
+
+
+def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
+    experiment = _at_hand(get_experiment(name), folder, options.sets)
+    told = find_told(experiment, options.quick, folder, config)
+    told = told or _run(experiment, options.quick, folder, config, options.verbose)
+    if not options.json:
+        show(_as_text(told))
+    return told
+
+
+def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experiment:
+    """The experiment on the sets that were asked for and are there; the others are told."""
+    wanted = [name.strip() for name in asked.split(",")] if asked else list(experiment.datasets)
+    there = []
+    problem: SourceError | None = None
+    for name in experiment.only(wanted).datasets:
+        try:
+            locate(name, folder)
+            there.append(name)
+        except SourceError as error:
+            problem = error
+            current_reporter().say_once(f"left out: {error}")
+    if not there:
+        raise problem or ConfigError(
+            f"--sets {asked}: {experiment.name} has {', '.join(experiment.datasets)}."
+        )
+    return experiment.only(there)
+
+
+def _run(experiment: Experiment, quick: bool, folder: Path, config: RunConfig, verbose: bool) -> Told:
+    """In a Prefect flow, or without one where its server does not answer."""
+
+    def in_flow() -> Told:
+        from flows.reproduce import reproduce_anyhow
+
+        return reproduce_anyhow(experiment, quick, folder, config)
+
+    return run_with_engine(config, verbose, in_flow, lambda: reproduce_one(experiment, quick, folder, config))
+
+
+def _list(folder: Path, as_json: bool) -> int:
+    """Every experiment, and whether its data are there."""
+    records = [
+        {
+            "name": one.name,
+            "shows": f"{one.where}: {one.title}",
+            "paper": one.paper,
+            "data": ", ".join(reference_sets()[name].title for name in one.datasets),
+            "missing": ", ".join(name for name in one.datasets if not _is_there(name, folder)),
+        }
+        for one in experiments().values()
+    ]
+    if as_json:
+        show(json.dumps(records, indent=2, ensure_ascii=False))
+        return 0
+    header = tuple(records[0])
+    rows = tuple(tuple(record.values()) for record in records)
+    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
+    show(f"\nData sets are looked for in {folder} (--data or LABELSCAPE_DATA name another folder).")
+    return 0
+
+
+def _is_there(name: str, folder: Path) -> bool:
+    try:
+        return bool(locate(name, folder))
+    except LabelscapeError:
+        return False
+
+
+def _fetch(folder: Path) -> int:
+    """Get the public data sets that are not there yet."""
+    from storage.fetch import fetch_set
+
+    code = 0
+    for name, wanted in reference_sets().items():
+        if _is_there(name, folder) or not wanted.openml:
+            continue
+        try:
+            show(f"{wanted.title}: {fetch_set(wanted, folder)}")
+        except ServiceDown as error:
+            raise SourceError(str(error)) from error  # the others would wait for the same network
+        except SourceError as error:
+            show(f"{wanted.title}: {error}")
+            code = 2
+    return code
+
+
+def _as_text(told: Told) -> str:
+    """The table of an experiment, and where its files are."""
+    table = render_text(comparison_table(told.experiment, told.rows), name_width=72)
+    lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
+    lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
+    lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
+    lines += (
+        [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
+    )
+    lines += [f"NOT TRACKED: {told.untracked}"] if told.untracked else []
+    lines += [f"NOT IN PREFECT: {told.unrecorded}"] if told.unrecorded else []
+    return "\n".join(lines)
+
+
+def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:
+    if options.json:
+        records = {one.experiment.name: [asdict(row) for row in one.rows] for one in told}
+        show(json.dumps({"experiments": records, "failed": failed}, indent=2, ensure_ascii=False))
+        return
+    if options.name != ALL:
+        return
+    if told:
+        show("\n" + render_text(_summary(told)))
+    for name, problem in failed.items():
+        show(f"\n{name} did not run: {problem}")
+
+
+def _summary(told: list[Told]) -> Table:
+    """Verdicts on printed cells by experiment and in all, and how the proposed methods stand."""
+    verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
+    places = {one.experiment.name: standing(one.experiment, one.rows) for one in told}
+    rows = [
+        (
+            name,
+            str(sum(verdicts[name].values())),
+            *map(str, [*verdicts[name].values(), *places[name].values()]),
+        )
+        for name in verdicts
+    ]
+    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))] if rows else []
+    header = ("experiment", "printed cells", *count_verdicts([]), *standing(told[0].experiment, []))
+    caption = (
+        f"verdicts under the paper's protocol; ahead, level, behind: the proposed method against the best of "
+        f"{' and '.join(arm.title for arm in BASELINES)}, all on z-scored features"
+    )
+    return Table(header, (*rows, ("all", *map(str, total))), caption)

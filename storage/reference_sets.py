@@ -1,0 +1,96 @@
+"""The data sets of the papers' experiments: where each lies in a data folder, and how to come by it."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from storage.errors import ConfigError, SourceError
+
+DATA_VARIABLE = "LABELSCAPE_DATA"
+_LIST = Path(__file__).with_name("reference_sets.toml")
+
+
+@dataclass(frozen=True)
+class ReferenceSet:
+    """One data set.
+
+    Attributes
+    ----------
+    name, title : str
+        The name that experiments use, and the one a reader sees.
+    path : str
+        File below the data folder; empty where the set is built in.
+    sha256, origin : str
+        Of the file, and where it was found.
+    builtin : str
+        Name of the built-in set.
+    content : str
+        Digest of the content (`fetch.content_digest`), for sets that have a public copy.
+    openml : mapping
+        A public copy and how its labels are read; empty without one.
+    min_label_count, drop_labels
+        As in `SourceOptions`.
+    first_rows : int
+        The paper's part of the file, from its beginning; 0 for all.
+    """
+
+    name: str
+    title: str
+    path: str = ""
+    sha256: str = ""
+    origin: str = ""
+    builtin: str = ""
+    content: str = ""
+    openml: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    min_label_count: int = 1
+    drop_labels: tuple[str, ...] = ()
+    first_rows: int = 0
+
+
+@cache
+def reference_sets() -> dict[str, ReferenceSet]:
+    """Every set by name."""
+    known = tomllib.loads(_LIST.read_text(encoding="utf-8"))
+    return {
+        name: ReferenceSet(name, **{**facts, "drop_labels": tuple(facts.get("drop_labels", ()))})
+        for name, facts in known.items()
+    }
+
+
+def find_data_folder(given: str | None, home: Path) -> Path:
+    """The folder of the user's data sets: as given, else by the environment, else in the home folder."""
+    named = given or os.environ.get(DATA_VARIABLE)
+    folder = Path(named).expanduser() if named else home / "data"
+    if given and not folder.is_dir():
+        raise ConfigError(f"--data {given}: there is no such folder.")
+    return folder.absolute()
+
+
+def locate(name: str, folder: Path) -> str:
+    """What to open: a file of the data folder, or the name of a built-in set.
+
+    Raises
+    ------
+    SourceError
+        The file is not there; the message says which one is expected, and how to come by it.
+    """
+    wanted = reference_sets()[name]
+    if wanted.builtin:
+        return wanted.builtin
+    file = folder / wanted.path
+    if file.is_file():
+        return str(file)
+    raise SourceError(
+        f"the data set {wanted.title!r} is not there: {file} is expected ({wanted.origin}). "
+        f"{_advice(wanted)} Name the folder of your data sets by --data or {DATA_VARIABLE}."
+    )
+
+
+def _advice(wanted: ReferenceSet) -> str:
+    if wanted.openml:
+        return f"Where there is a network, `labelscape reproduce fetch` gets it from OpenML ({wanted.name})."
+    return "It has no public copy that could be fetched; put the file there."

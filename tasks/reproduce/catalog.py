@@ -1,0 +1,29 @@
+"""Every experiment by name."""
+
+import importlib
+from functools import cache
+
+from embedding_core.method import did_you_mean
+from storage.errors import ConfigError
+from tasks.reproduce.experiment import Experiment
+
+MODULES = ("dle", "mlda", "projections", "eigenmaps", "margin")
+"""Modules of this package that declare experiments."""
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    """Every experiment, in the order of the papers."""
+    found = [
+        one for name in MODULES for one in importlib.import_module(f"tasks.reproduce.{name}").EXPERIMENTS
+    ]
+    return {one.name: one for one in found}
+
+
+def get_experiment(name: str) -> Experiment:
+    """Look an experiment up; an unknown name raises ConfigError with near ones."""
+    known = experiments()
+    if name not in known:
+        near = did_you_mean(name, list(known))
+        raise ConfigError(f"experiment {name!r} is not known.{near} There are: {', '.join(known)}, or all.")
+    return known[name]

@@ -1,0 +1,134 @@
+"""What a paper says in words, checked: that one method leads another, or that two are alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from storage.published import PublishedCell, published_claims
+from storage.schemas import TrialCell
+from tasks.reproduce.comparison import (
+    LOWER,
+    POINTS,
+    REPRODUCED,
+    WORSE,
+    Measured,
+    Row,
+    judge_cell,
+    of_sample,
+)
+from tasks.reproduce.experiment import Experiment
+
+LEADS, ALIKE = " > ", " ~ "
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a claim: a method, and how its conditions begin."""
+
+    method: str
+    condition: str
+
+    def rest_of(self, condition: str) -> str | None:
+        """What follows in a condition that the side stands for; None for other conditions."""
+        if self.condition in ("", condition):
+            return "" if self.condition else condition
+        begin = f"{self.condition}, "
+        return condition[len(begin) :] if condition.startswith(begin) else None
+
+
+def sides_of(claim: PublishedCell) -> tuple[Side, Side, str]:
+    """The two sides, and the sign between them.
+
+    >>> cell = PublishedCell("e", "Fig. 3", "usps", "DP > LDA", "hit_rate", "100-D > 9-D", None)
+    >>> sides_of(cell)[:2]
+    (Side(method='DP', condition='100-D'), Side(method='LDA', condition='9-D'))
+    """
+    sign = LEADS if LEADS in claim.method + claim.condition else ALIKE
+    methods, conditions = claim.method.split(sign), claim.condition.split(sign)
+    return Side(methods[0], conditions[0]), Side(methods[-1], conditions[-1]), sign
+
+
+def claim_rows(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
+    """Each claim under each preprocessing that both sides were measured with."""
+    rows = []
+    for claim in published_claims(experiment.name):
+        left, right, sign = sides_of(claim)
+        cells = [measured.get((claim.dataset, side.method), ()) for side in (left, right)]
+        shared = {one.preprocessing for one in cells[0]} & {one.preprocessing for one in cells[1]}
+        for preprocessing in (
+            one for one in dict.fromkeys(c.preprocessing for c in cells[0]) if one in shared
+        ):
+            leads = _leads(claim.metric, preprocessing, (left, cells[0]), (right, cells[1]))
+            if leads:
+                row = _judged(experiment, claim, preprocessing, leads, sign)
+                rows.append(of_sample(row, experiment.sample(claim.dataset, quick)))
+    return rows
+
+
+_Leads = dict[str, dict[int, float]]
+"""By the rest of the condition, by trial."""
+
+
+def _values(metric: str, preprocessing: str, side: Side, cells: Sequence[TrialCell]) -> _Leads:
+    found: _Leads = {}
+    for cell in cells:
+        rest = side.rest_of(cell.condition)
+        if rest is not None and (cell.metric, cell.preprocessing) == (metric, preprocessing):
+            found.setdefault(rest, {})[cell.trial] = cell.value
+    return found
+
+
+def _leads(
+    metric: str,
+    preprocessing: str,
+    left: tuple[Side, Sequence[TrialCell]],
+    right: tuple[Side, Sequence[TrialCell]],
+) -> _Leads:
+    """By how much the left side is better, trial by trial: both saw the same draws."""
+    ours, theirs = (_values(metric, preprocessing, *side) for side in (left, right))
+    sign = -1.0 if metric in LOWER else 1.0
+    return {
+        rest: {
+            trial: sign * (ours[rest][trial] - theirs[rest][trial])
+            for trial in ours[rest].keys() & theirs[rest].keys()
+        }
+        for rest in ours
+        if rest in theirs
+    }
+
+
+def _judged(
+    experiment: Experiment, claim: PublishedCell, preprocessing: str, leads: _Leads, sign: str
+) -> Row:
+    means = np.array([np.mean(list(one.values())) for one in leads.values()])
+    trials = sorted(set.union(*(set(one) for one in leads.values())))
+    by_trial = [np.mean([one[trial] for one in leads.values() if trial in one]) for trial in trials]
+    mean = float(means.mean())
+    holds = means > 0 if sign == LEADS else np.abs(means) <= POINTS
+    if claim.value is None:
+        verdict = REPRODUCED if holds.all() else WORSE
+    else:
+        verdict = judge_cell(claim.value, mean, "lead")
+    return Row(
+        dataset=claim.dataset,
+        method=claim.method,
+        condition=claim.condition,
+        preprocessing=preprocessing,
+        metric=f"{claim.metric}_lead",
+        paper=claim.value,
+        mean=mean,
+        spread=float(np.std(by_trial, ddof=1)) if len(by_trial) > 1 else None,
+        trials=len(trials),
+        verdict=verdict,
+        reason=f'{_how_often(holds, sign)}; the paper: "{claim.remark}"',
+        primary=preprocessing == experiment.primary,
+        claim=True,
+    )
+
+
+def _how_often(holds: np.ndarray, sign: str) -> str:
+    what = "ahead" if sign == LEADS else "within 2 points"
+    if len(holds) == 1:
+        return what if holds[0] else f"not {what}"
+    return f"{what} under {int(holds.sum())} of {len(holds)} conditions"

@@ -1,0 +1,81 @@
+"""Data sets of the experiments, through the same stages as any other collection."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from embedding_core.protocols.trial import TrialData
+from storage.keys import ArtifactRef
+from storage.reference_sets import locate, reference_sets
+from storage.sources.base import combine_digests
+from storage.store import Store
+from tasks import features, ingest
+from tasks.dataset import Dataset, load_dataset
+from tasks.settings import FeatureSettings, SourceSettings
+from tasks.stage import Stage, Workspace
+
+
+@dataclass(frozen=True)
+class DatasetRef:
+    """A data set by reference; None where its artefacts are not there yet."""
+
+    name: str
+    manifest: ArtifactRef | None
+    features: ArtifactRef | None
+    settings: SourceSettings
+
+    def digest(self, store: Store) -> str | None:
+        """One digest of features and labels; None where they are not there yet."""
+        if self.manifest is None or self.features is None:
+            return None
+        labels = ingest.part_digest(self.manifest, "labels", store)
+        part = reference_sets()[self.name].first_rows
+        return combine_digests([str(labels), self.features.digest, *([str(part)] if part else [])])
+
+
+def open_dataset(
+    name: str, folder: Path, workspace: Workspace, execute: Callable[[Stage], ArtifactRef | None]
+) -> DatasetRef:
+    """Read a data set of the folder; images get their features here."""
+    wanted = reference_sets()[name]
+    settings = SourceSettings(
+        path=locate(name, folder), min_label_count=wanted.min_label_count, drop_labels=wanted.drop_labels
+    )
+    source = ingest.open_collection(settings, workspace)
+    # Named by the set, so that the record of a run tells those of several sets apart.
+    manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
+    extract = features.stage(FeatureSettings(), settings, source, manifest, workspace)
+    found = execute(replace(extract, variant=name))
+    return DatasetRef(name, manifest, found, settings)
+
+
+def load_items(store: Store, data: DatasetRef) -> Dataset:
+    """Every item, rows without a label included."""
+    assert data.manifest and data.features
+    return load_dataset(store, data.manifest, data.features)
+
+
+def paper_rows(items: Dataset, name: str) -> np.ndarray:
+    """Rows that carry a label, for the papers' sets have no others, of the part that the paper has."""
+    rows = np.flatnonzero((items.Y > 0).any(axis=1))
+    part = reference_sets()[name].first_rows
+    return rows[rows < part] if part else rows
+
+
+def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray:
+    """Pixels (h, w, 3) of the image behind a row of `load_trial_data`."""
+    from embedding_core.features.images import decode_image
+
+    items = load_items(workspace.store, data)
+    found = ingest.open_collection(data.settings, workspace).read(workspace.cache_dir)
+    path = dict(zip(found.ids, found.paths or [], strict=True))[items.ids[paper_rows(items, data.name)[row]]]
+    return decode_image(path.read_bytes())
+
+
+def load_trial_data(store: Store, data: DatasetRef) -> TrialData:
+    """The rows that carry a label, as protocols take them."""
+    items = load_items(store, data)
+    rows = paper_rows(items, data.name)
+    return TrialData(items.X[rows], items.Y[rows], tuple(items.label_names), items.single_label)

@@ -1,0 +1,112 @@
+"""What an experiment is; nothing heavy is imported here.
+
+A new experiment is one module of this package with an `EXPERIMENTS` tuple, named in `catalog.MODULES`; its
+printed numbers are rows of `storage/published.csv`, its protocol a module of `embedding_core.protocols`.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from embedding_core.protocols.trial import Arm
+
+TRIALS = "trials"
+
+BASELINES = (
+    Arm("1NN", "1nn", role="baseline"),
+    Arm("scaled SVM", "svm", role="baseline", preprocessing=("zscore",)),
+)
+"""Plain methods beside every row: 1NN under the row's own preprocessing, a support vector machine, scaled."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of a paper.
+
+    Attributes
+    ----------
+    name, title, paper, where : str
+        What the command line calls it, what it shows, the paper, and the table or figure.
+    datasets : tuple of str
+        Names in `storage/reference_sets.toml`.
+    arms : tuple of Arm
+        The compared methods; those with the role "baseline" become columns.
+    protocol : str
+        Module with `trial(data, arm, settings, preprocessing, number)`.
+    full, quick : mapping
+        Settings of the protocol, `trials` among them; quick ones replace full ones of the same name.
+    preprocessing : tuple of str
+        Each is a row of its own.
+    primary, primary_condition : str
+        The preprocessing and condition that stand for the paper's in the count of verdicts; an empty
+        condition: any.
+    overrides, quick_overrides : mapping
+        By data set: settings that replace the others there; the latter in quick runs alone.
+    own_preprocessing : mapping
+        By data set: in place of `preprocessing`.
+    own_graph : mapping
+        By data set: parameters in place of those of arms that choose sigma.
+    proposed : str
+        Title of the arm that the paper proposes; it is compared with the plain baselines.
+    judged_by : str
+        The metric of that comparison, where others need the labels of the test rows; empty: every one.
+    unlisted : str
+        Regular expression of conditions that stand in the file of cells, and in no table.
+    figure : str
+        Module with `draw(story) -> dict of file name to PNG bytes`, see `story.Story`; empty without one.
+    note : str
+        One line on how to read the table.
+    """
+
+    name: str
+    title: str
+    paper: str
+    where: str
+    datasets: tuple[str, ...]
+    arms: tuple[Arm, ...]
+    protocol: str
+    full: Mapping[str, Any]
+    quick: Mapping[str, Any]
+    preprocessing: tuple[str, ...] = ("raw", "zscore")
+    primary: str = "raw"
+    primary_condition: str = ""
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    quick_overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    proposed: str = ""
+    judged_by: str = ""
+    unlisted: str = ""
+    figure: str = ""
+    note: str = ""
+
+    def settings(self, dataset: str, quick: bool) -> dict[str, Any]:
+        """Settings of the protocol on one data set."""
+        chosen = {**self.full, **self.overrides.get(dataset, {})}
+        return {**chosen, **self.quick, **self.quick_overrides.get(dataset, {})} if quick else chosen
+
+    def only(self, datasets: Collection[str]) -> "Experiment":
+        """The same on some of its data sets."""
+        return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
+
+    def sample(self, dataset: str, quick: bool) -> int:
+        """How many rows, or images of each person, a run takes of a data set; 0: all."""
+        settings = self.settings(dataset, quick)
+        return int(settings.get("rows", 0) or settings.get("most", 0))
+
+    def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:
+        """Each preprocessing that an arm is run under on a data set."""
+        return arm.preprocessing or self.own_preprocessing.get(dataset, self.preprocessing)
+
+    def arms_on(self, dataset: str) -> tuple[Arm, ...]:
+        """The arms with the parameters that they have on a data set."""
+        graph = self.own_graph.get(dataset, {})
+        return tuple(
+            replace(arm, params={**arm.params, **graph}) if "sigma" in arm.params else arm
+            for arm in self.arms
+        )
+
+    @property
+    def baselines(self) -> tuple[Arm, ...]:
+        """The arms that become columns."""
+        return tuple(arm for arm in self.arms if arm.role == "baseline")

@@ -1,0 +1,154 @@
+"""What an experiment leaves for readers: one table as text, Markdown and Parquet, and its figures."""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from embedding_core.protocols.trial import TrialData
+from storage.reference_sets import reference_sets
+from storage.schemas import TrialCell
+from tasks.ranking import format_score, metric_title
+from tasks.reproduce.comparison import REPRODUCED, Row, count_verdicts
+from tasks.reproduce.experiment import Experiment
+from tasks.tables import Table, render_markdown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TABLE_FILE, CELLS_FILE = "table.md", "cells.parquet"
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that a figure may be drawn from.
+
+    Attributes
+    ----------
+    experiment, quick
+        What was run.
+    rows : sequence of Row
+        The comparison.
+    cells : mapping of (data set, title of the arm) to cells
+    load : callable
+        A data set by its name, as the trials had it.
+    picture : callable
+        Pixels of the image behind a row of a data set of images.
+    """
+
+    experiment: Experiment
+    quick: bool
+    rows: Sequence[Row]
+    cells: dict[tuple[str, str], list[TrialCell]]
+    load: Callable[[str], TrialData]
+    picture: Callable[[str, int], "NDArray[np.uint8]"]
+
+
+def title_of(experiment: Experiment, quick: bool) -> str:
+    """One line that says what was run."""
+    return f"{experiment.name}: {experiment.where}, {experiment.title}{' (quick)' if quick else ''}"
+
+
+def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
+    """The rows as one table; columns in which all rows agree are left to the caption."""
+    rows = [
+        row for row in rows if not (experiment.unlisted and re.search(experiment.unlisted, row.condition))
+    ]
+    varied = [(heading, get) for heading, get in _FACTS if len({get(row) for row in rows if row.trials}) > 1]
+    beside = [arm.title for arm in experiment.baselines]
+    header = ("data", "method", *(name for name, _ in varied), "paper", "ours", *beside, "verdict", "why")
+    lines = tuple(
+        (
+            _dataset_title(row.dataset),
+            row.method,
+            *(get(row) for _, get in varied),
+            format_score(row.paper),
+            format_score(row.mean, row.spread),
+            *(format_score(row.baselines.get(title)) for title in beside),
+            row.verdict,
+            row.reason,
+        )
+        for row in rows
+    )
+    texts = {1, *range(2, 2 + len(varied)), len(header) - 2, len(header) - 1}
+    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts))
+
+
+# With one class an item every metric of whole rows is the plain accuracy.
+_METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "right alone", "wrong_alone": "wrong alone"}
+_FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("condition", lambda row: row.condition),
+    ("preprocessing", lambda row: row.preprocessing),
+    ("metric", lambda row: _METRIC_TITLES.get(row.metric) or metric_title(row.metric)),
+)
+
+
+def _dataset_title(name: str) -> str:
+    known = reference_sets().get(name)
+    return known.title if known else name
+
+
+def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """How the numbers were made, and what they amount to."""
+    measured = [row for row in rows if row.trials]
+    same = [
+        f"{heading} {values.pop()}"
+        for heading, get in _FACTS
+        if len(values := {get(row) for row in measured if get(row)}) == 1
+    ]
+    trials = sorted({row.trials for row in measured})
+    counted = f"{' or '.join(map(str, trials))} trial{'s' if trials != [1] else ''}"
+    spread = f"mean ± standard deviation over {counted}" if trials else ""
+    return "; ".join(
+        part for part in (*same, spread, experiment.note, verdict_line(experiment, rows)) if part
+    )
+
+
+def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """The count of verdicts in words."""
+    counted = count_verdicts(rows)
+    total = sum(counted.values())
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
+    under = " and ".join(part for part in (experiment.primary, experiment.primary_condition) if part)
+    lines = [f"of {total} printed cells ({under}): {told}" if total else "the paper prints no number here"]
+    orders = [row for row in rows if row.claim and row.primary and row.paper is None]
+    if orders:
+        held = sum(row.verdict == REPRODUCED for row in orders)
+        lines.append(f"of {len(orders)} claims in words ({experiment.primary}) {held} hold")
+    return "; ".join(lines)
+
+
+def markdown_page(experiment: Experiment, quick: bool, rows: Sequence[Row], figures: Sequence[str]) -> str:
+    """The experiment as a Markdown page."""
+    parts = [f"# {title_of(experiment, quick)}", experiment.paper]
+    parts.append(render_markdown(comparison_table(experiment, rows)))
+    parts += [f"![{name}]({name})" for name in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def cells_parquet(experiment: Experiment, rows: Sequence[Row]) -> bytes:
+    """One row a cell."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    texts = ("dataset", "method", "condition", "preprocessing", "metric", "verdict", "reason")
+    columns: dict[str, pa.Array] = {
+        "experiment": pa.array([experiment.name] * len(rows), pa.string()),
+        "table": pa.array([experiment.where] * len(rows), pa.string()),
+        **{name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in texts},
+        **{
+            name: pa.array([getattr(row, name) for row in rows], pa.float64())
+            for name in ("paper", "mean", "spread")
+        },
+        "trials": pa.array([row.trials for row in rows], pa.int32()),
+        "primary": pa.array([row.primary for row in rows], pa.bool_()),
+        **{
+            f"baseline:{arm.title}": pa.array([row.baselines.get(arm.title) for row in rows], pa.float64())
+            for arm in experiment.baselines
+        },
+    }
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, compression="zstd")
+    return buffer.getvalue()

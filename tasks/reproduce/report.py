@@ -1,0 +1,172 @@
+"""The report of an experiment as a stage, its files laid out for people, and its record in the tracker."""
+
+import importlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Any
+
+from storage.keys import ArtifactRef
+from storage.published import published_rows
+from storage.schemas import StoredFile, pack_files, unpack_files
+from storage.store import Artifact, Store
+from storage.tracking import MethodRecord, RunRecord, Tracker
+from storage.tracking_engine import redact
+from tasks import report as pages
+from tasks.reproduce.claims import claim_rows
+from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
+from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
+from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
+from tasks.reproduce.trials import load_cells, used_methods
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.tracking import load_tracked, make_tracker, pack_tracked
+
+ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
+TRACKED_UNDER = "reproduce"
+
+
+def load_measured(store: Store, refs: ArmRefs) -> Measured:
+    """Every cell of an experiment."""
+    return {key: load_cells(store, ref) for key, ref in refs.items() if ref is not None}
+
+
+def load_rows(store: Store, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
+    """The comparison of an experiment."""
+    return _compare_all(experiment, load_measured(store, refs), quick)
+
+
+def _compare_all(experiment: Experiment, measured: Measured, quick: bool) -> list[Row]:
+    """Cells, then what the paper claims of them."""
+    return [*compare(experiment, measured, quick), *claim_rows(experiment, measured, quick)]
+
+
+def stage(
+    experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
+) -> Stage:
+    """Table, cells and figures of an experiment."""
+    inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
+    inputs |= {f"data[{one.name}]": one.digest(workspace.store) for one in data}
+    # A figure may fit the experiment's methods once more.
+    used = [m for arm in experiment.arms for m in used_methods(arm, experiment.settings("", quick))]
+    figure = (experiment.figure, *(method.module for method in used)) if experiment.figure else ()
+    return Stage(
+        name="reproduce_report",
+        variant=experiment.name,
+        code=("tasks.reproduce.page", *figure),
+        params={
+            "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
+            "quick": quick,
+            "published": [asdict(cell) for cell in published_rows(experiment.name)],
+        },
+        inputs=inputs,
+        produce=lambda: _write(experiment, quick, data, refs, workspace),
+    )
+
+
+def _write(
+    experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
+) -> Artifact:
+    measured = load_measured(workspace.store, refs)
+    rows = _compare_all(experiment, measured, quick)
+    by_name = {one.name: one for one in data}
+    story = Story(
+        experiment=experiment,
+        quick=quick,
+        rows=rows,
+        cells={key: list(cells) for key, cells in measured.items()},
+        load=lambda name: load_trial_data(workspace.store, by_name[name]),
+        picture=lambda name, row: read_picture(by_name[name], row, workspace),
+    )
+    figures = importlib.import_module(experiment.figure).draw(story) if experiment.figure else {}
+    files = {
+        TABLE_FILE: markdown_page(experiment, quick, rows, list(figures)).encode(),
+        CELLS_FILE: cells_parquet(experiment, rows),
+        **figures,
+    }
+    return pack_files(
+        StoredFile(name, guess_type(name)[0] or "application/octet-stream", content)
+        for name, content in files.items()
+    )
+
+
+def lay_out(experiment: Experiment, quick: bool, ref: ArtifactRef, workspace: Workspace) -> Path:
+    """The report's files in the home folder; returns the page."""
+    name = f"{experiment.name}{'-quick' if quick else ''}-{ref.digest[:12]}"
+    return pages.lay_out(
+        workspace.home / "reports" / "reproduce" / name,
+        TABLE_FILE,
+        ref.digest,
+        lambda: {file.name: file.data for file in unpack_files(workspace.store.read(ref))},
+    )
+
+
+def tracking_stage(
+    experiment: Experiment,
+    quick: bool,
+    uri: str | None,
+    report: ArtifactRef | None,
+    refs: ArmRefs,
+    workspace: Workspace,
+) -> Stage:
+    """The record of an experiment in the tracker; the same results are not tracked twice."""
+    tracker = make_tracker(uri, workspace.home)
+    return Stage(
+        name="reproduce_tracking",
+        variant=experiment.name,
+        code=(),
+        params={"uri": redact(tracker.uri), "quick": quick},
+        inputs={"report": digest_of(report)},
+        produce=lambda: _track(tracker, experiment, quick, report, refs, workspace.store),
+        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+    )
+
+
+def _track(
+    tracker: Tracker,
+    experiment: Experiment,
+    quick: bool,
+    report: ArtifactRef | None,
+    refs: ArmRefs,
+    store: Store,
+) -> Artifact:
+    assert report is not None
+    rows = load_rows(store, experiment, quick, refs)
+    verdicts = {f"labelscape.verdict.{name}": str(count) for name, count in count_verdicts(rows).items()}
+    record = RunRecord(
+        experiment=TRACKED_UNDER,
+        name=title_of(experiment, quick),
+        params=experiment.settings("", quick),
+        tags={"labelscape.reproduce": experiment.name, "labelscape.digest.report": report.digest, **verdicts},
+        methods=_method_records(experiment, rows),
+        files={file.name: file.data for file in unpack_files(store.read(report))},
+    )
+    return pack_tracked(tracker.log(record))
+
+
+def _method_records(experiment: Experiment, rows: Iterable[Row]) -> list[MethodRecord]:
+    """One record an arm; each of its cells is a metric by data set, preprocessing and condition."""
+    by_title: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.mean is not None and not row.claim:
+            by_title.setdefault(row.method, []).append(row)
+    arms = {arm.title: arm for arm in experiment.arms}
+    return [
+        MethodRecord(
+            name=title,
+            title=title,
+            params={"method": arms[title].method, **arms[title].params},
+            metrics={_metric_name(row): row.mean for row in own if row.mean is not None},
+            metrics_std={_metric_name(row): row.spread for row in own if row.spread is not None},
+        )
+        for title, own in by_title.items()
+    ]
+
+
+def _metric_name(row: Row) -> str:
+    """A name that the tracker takes: it knows letters, digits and a few signs."""
+    parts: list[Any] = [row.dataset, row.preprocessing, row.condition, row.metric]
+    return "/".join(re.sub(r"[^\w .-]", "", str(part)).strip() for part in parts if part)

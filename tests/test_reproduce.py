@@ -1,0 +1,352 @@
+"""Experiments: verdicts, tables, and one whole experiment on built-in sets."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from embedding_core.protocols.semi_supervised import CEILING, READINGS
+from embedding_core.protocols.trial import Arm
+from flows.config import load_config
+from flows.pipeline import open_workspace
+from flows.reproduction import find_told, reproduce_one
+from storage.errors import ConfigError, SourceError
+from storage.fetch import content_digest
+from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.schemas import TrialCell, unpack_files
+from storage.store import Store
+from tasks.reporter import Reporter
+from tasks.reproduce import catalog, comparison, report, trials
+from tasks.reproduce.comparison import CEILING_TITLE, Row, compare, count_verdicts, judge_cell
+from tasks.reproduce.datasets import DatasetRef
+from tasks.reproduce.dle import TABLE3, TABLE4
+from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.mlda import FIG5
+from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
+from tasks.reproduce.standing import standing
+from tasks.settings import SourceSettings
+
+TINY = Experiment(
+    name="dle-table3",
+    title="a small copy of Table 3",
+    paper="a paper",
+    where="Table 3",
+    datasets=("iris", "wine"),
+    arms=(Arm("LPP", "lpp"), Arm("DLE", "dle"), *BASELINES),
+    protocol="embedding_core.protocols.semi_supervised",
+    full={"trials": 3, "labelled": 0.2, "readings": ["clean"], "seed": 0},
+    quick={"trials": 2},
+    proposed="DLE",
+)
+
+
+def quiet_config(home: Path, **tracking):
+    return load_config(None, home=str(home), workers=1, tracking={"enabled": False, **tracking})
+
+
+@pytest.mark.parametrize(
+    ("paper", "mean", "metric", "verdict"),
+    [
+        (0.60, 0.60, "accuracy", "reproduced"),
+        (0.60, 0.62, "accuracy", "reproduced"),
+        (0.60, 0.58, "accuracy", "reproduced"),
+        (0.60, 0.6201, "accuracy", "better"),
+        (0.60, 0.5799, "accuracy", "worse"),
+        (0.60, 0.65, "error", "worse"),
+        (0.60, 0.55, "hamming_loss", "better"),
+    ],
+)
+def test_verdict_is_two_points_either_way(paper, mean, metric, verdict):
+    assert judge_cell(paper, mean, metric) == verdict
+
+
+def cells(condition, values, preprocessing="raw"):
+    return [
+        TrialCell(condition, preprocessing, "accuracy", number, value) for number, value in enumerate(values)
+    ]
+
+
+def test_rows_have_means_spreads_and_baselines_beside():
+    experiment = replace(TINY, datasets=("iris",))
+    measured = {
+        ("iris", "LPP"): cells("", [0.60, 0.64]) + cells("", [0.7, 0.7], "zscore"),
+        ("iris", "DLE"): cells("", [0.9, 0.9]),
+        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.8], "zscore"),
+        ("iris", "scaled SVM"): cells("", [0.4], "zscore"),
+    }
+    raw, scaled, dle, *rest = compare(experiment, measured)
+    assert (raw.mean, raw.trials) == (pytest.approx(0.62), 2)
+    assert raw.spread == pytest.approx(0.0283, abs=1e-4)
+    assert raw.baselines == {"1NN": 0.5, "scaled SVM": 0.4}
+    assert scaled.baselines == {"1NN": 0.8, "scaled SVM": 0.4}
+    assert (raw.paper, raw.verdict, raw.primary) == (pytest.approx(0.632), "reproduced", True)
+    assert (scaled.verdict, scaled.primary) == ("better", False)
+    assert dle.verdict == "better"
+    protein = [row for row in rest if row.dataset == "protein"]
+    assert len(protein) == 7
+    assert {row.verdict for row in protein} == {"not comparable"}
+    assert all(row.reason and row.mean is None for row in protein)
+
+
+def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbours_alone():
+    arms = (
+        Arm("DLE", "dle"),
+        Arm("CF", "local_global_consistency"),
+        Arm(CEILING_TITLE, CEILING, role="baseline"),
+    )
+    experiment = replace(TABLE4, datasets=("soybean",), arms=arms)
+    more = READINGS["more"]
+    measured = {
+        ("soybean", "DLE"): cells(more, [0.5]) + cells(READINGS["within"], [0.85]),
+        ("soybean", "CF"): cells(more, [0.362]),
+        ("soybean", CEILING_TITLE): cells(more, [0.3]) + cells(READINGS["within"], [0.95]),
+    }
+    impossible, possible, graph, *_ = compare(experiment, measured)
+    assert impossible.verdict == "not comparable"
+    assert "0.300" in impossible.reason
+    assert possible.verdict == "reproduced"
+    assert graph.verdict == "reproduced"
+    assert (impossible.primary, possible.primary) == (False, True)
+
+
+def test_a_sample_of_the_rows_proves_nothing():
+    experiment = replace(TINY, datasets=("iris",), arms=TINY.arms[:1], quick={"trials": 1, "rows": 50})
+    measured = {("iris", "LPP"): cells("", [0.632])}
+    assert compare(experiment, measured)[0].verdict == "reproduced"
+    sampled = compare(experiment, measured, quick=True)[0]
+    assert (sampled.verdict, sampled.mean) == ("not comparable", 0.632)
+    assert "50 rows" in sampled.reason
+
+
+def test_printed_numbers_of_a_set_that_is_not_there_are_told_so():
+    rows = compare(replace(TINY, datasets=()), {})
+    assert len(rows) == 42
+    assert {row.reason for row in rows if row.dataset == "iris"} == {"the data set was not there"}
+
+
+def test_verdicts_are_counted_under_the_papers_protocol_alone():
+    row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, verdict="reproduced", primary=True)
+    rows = [row, replace(row, primary=False), replace(row, verdict="worse"), replace(row, paper=None)]
+    assert count_verdicts(rows) == {"reproduced": 1, "better": 0, "worse": 1, "not comparable": 0}
+
+
+def test_standing_of_the_proposed_method_against_plain_ones():
+    row = Row("iris", "DLE", "", "zscore", "accuracy", mean=0.9, baselines={"1NN": 0.8, "scaled SVM": 0.85})
+    rows = [row, replace(row, dataset="wine", mean=0.86), replace(row, dataset="balance", mean=0.7)]
+    rows += [replace(row, preprocessing="raw"), replace(row, method="LPP")]
+    assert standing(TINY, rows) == {"ahead": 1, "level": 1, "behind": 1}
+
+
+def test_standing_leaves_out_what_is_no_baseline():
+    row = Row("iris", "DLE", "", "zscore", "accuracy", mean=0.9, baselines={"1NN": 0.8, CEILING_TITLE: 1.0})
+    assert standing(TINY, [row]) == {"ahead": 1, "level": 0, "behind": 0}
+
+
+def test_quick_settings_replace_full_ones_by_set():
+    experiment = replace(TINY, overrides={"wine": {"labelled": 0.5}}, quick_overrides={"wine": {"trials": 1}})
+    assert experiment.settings("iris", quick=False)["trials"] == 3
+    assert experiment.settings("iris", quick=True)["trials"] == 2
+    assert experiment.settings("wine", quick=True) == {**TINY.full, "trials": 1, "labelled": 0.5}
+
+
+def test_a_set_may_have_a_graph_of_its_own():
+    experiment = replace(TABLE3, own_graph={"wine": {"graph": "knn"}})
+    by_title = {arm.title: arm for arm in experiment.arms_on("wine")}
+    assert by_title["DLE"].params["graph"] == "knn"
+    assert "graph" not in by_title["1NN"].params
+    assert {arm.title: arm for arm in experiment.arms_on("iris")}["DLE"].params["graph"] == "gaussian"
+
+
+def test_whole_experiment_on_built_in_sets(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    assert find_told(TINY, True, tmp_path, config) is None
+    told = reproduce_one(TINY, True, tmp_path, config)
+    measured = [row for row in told.rows if row.trials]
+    assert {(row.dataset, row.method, row.preprocessing) for row in measured} == {
+        (dataset, method, preprocessing)
+        for dataset in ("iris", "wine")
+        for method in ("LPP", "DLE")
+        for preprocessing in ("raw", "zscore")
+    }
+    assert all(row.trials == 2 and set(row.baselines) == {"1NN", "scaled SVM"} for row in measured)
+    (iris,) = [
+        row for row in measured if (row.dataset, row.method, row.preprocessing) == ("iris", "DLE", "raw")
+    ]
+    assert 0.8 < iris.mean <= 1
+    text = told.page.read_text(encoding="utf-8")
+    assert "| iris | DLE |" in text and "printed cells" in text
+    table = pq.read_table(told.page.parent / "cells.parquet")
+    assert table.num_rows == len(told.rows)
+    assert {"paper", "mean", "spread", "verdict", "baseline:1NN"} <= set(table.column_names)
+    again = find_told(TINY, True, tmp_path, config)
+    assert again is not None and again.rows == told.rows
+    assert find_told(TINY, False, tmp_path, config) is None
+
+
+def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    assert reproduce_one(small, True, tmp_path, config).computed == 7
+    assert reproduce_one(small, True, tmp_path, config).computed == 0
+    wider = replace(small, arms=(*small.arms, Arm("PCA", "pca")))
+    assert reproduce_one(wider, True, tmp_path, config).computed == 2
+
+
+@pytest.mark.slow  # it starts processes
+def test_processes_give_the_same_numbers(tmp_path):
+    small = replace(TINY, datasets=("iris",), arms=TINY.arms[1:2])
+    alone, together = (
+        reproduce_one(
+            small,
+            True,
+            tmp_path,
+            load_config(
+                None, home=str(tmp_path / str(workers)), workers=workers, tracking={"enabled": False}
+            ),
+        )
+        for workers in (1, 2)
+    )
+    assert alone.rows == together.rows
+
+
+@pytest.mark.slow
+def test_an_experiment_is_tracked_once(tmp_path):
+    config = quiet_config(tmp_path / "home", enabled=True)
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    told = reproduce_one(small, True, tmp_path, config)
+    assert told.tracked and reproduce_one(small, True, tmp_path, config).tracked == told.tracked
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}")
+    run = client.get_run(told.tracked.parent_id)
+    assert run.data.tags["labelscape.reproduce"] == "dle-table3"
+    names = {file.path for file in client.list_artifacts(told.tracked.parent_id)}
+    assert {"table.md", "cells.parquet"} <= names
+
+
+def test_caption_tells_what_all_rows_share():
+    rows = [Row("iris", name, "clean", "raw", "accuracy", 0.5, 0.5, 0.1, 3) for name in ("LPP", "DLE")]
+    table = comparison_table(TINY, rows)
+    assert table.header == ("data", "method", "paper", "ours", "1NN", "scaled SVM", "verdict", "why")
+    assert "preprocessing raw" in table.caption and "over 3 trials" in table.caption
+    assert "dle-table3: Table 3" in markdown_page(TINY, False, rows, ["curves.png"])
+    assert pq.read_table(io.BytesIO(cells_parquet(TINY, rows)))["method"].to_pylist() == ["LPP", "DLE"]
+
+
+def test_a_missing_set_is_told_with_its_place(tmp_path):
+    with pytest.raises(SourceError, match=r"soybean_complete562.parquet is expected.*fetch.*LABELSCAPE_DATA"):
+        locate("soybean", tmp_path)
+    with pytest.raises(SourceError, match="no public copy"):
+        locate("yale", tmp_path)
+    assert locate("iris", tmp_path) == "iris"
+
+
+def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELSCAPE_DATA", str(tmp_path / "named"))
+    assert find_data_folder(None, tmp_path) == tmp_path / "named"
+    assert find_data_folder(str(tmp_path), tmp_path) == tmp_path
+    monkeypatch.delenv("LABELSCAPE_DATA")
+    assert find_data_folder(None, tmp_path) == tmp_path / "data"
+    with pytest.raises(ConfigError, match="no such folder"):
+        find_data_folder(str(tmp_path / "nowhere"), tmp_path)
+
+
+@pytest.mark.slow
+def test_content_digests_are_those_of_the_real_sets(shared_data):
+    from storage.sources.base import SourceOptions
+    from storage.sources.table import TableSource
+
+    for wanted in reference_sets().values():
+        if wanted.content:
+            table = pq.read_table(shared_data / wanted.path)
+            X = TableSource(shared_data / wanted.path, SourceOptions()).read(shared_data).X
+            names = [name for name in table.column_names if name == "class" or name.startswith("label:")]
+            labels = {name: table[name].to_numpy() for name in names}
+            assert content_digest(X, labels) == wanted.content, wanted.name
+
+
+def test_list_says_what_is_missing(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
+    answer = command("reproduce", "list", "--home", tmp_path)
+    assert answer.code == 0
+    for name in catalog.experiments():
+        assert name in answer.out
+    assert "soybean, housing, balance" in answer.out
+
+
+def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
+    answer = command("reproduce", "dle-tabel3", "--home", tmp_path)
+    assert answer.code == 2
+    assert "Did you mean dle-table3" in answer.err
+    answer = command("reproduce", "dle-fig2", "--home", tmp_path)
+    assert answer.code == 2
+    assert "face_yale.parquet is expected" in answer.err
+    answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
+    assert answer.code == 2
+    assert "has soybean, housing, wine, balance, iris" in answer.err
+
+
+@pytest.fixture
+def tiny_catalog(monkeypatch):
+    """The small experiment in place of all, run without Prefect."""
+    from flows.commands import reproduce as command_module
+
+    def alone(experiment, quick, folder, config, verbose):
+        return reproduce_one(experiment, quick, folder, config.model_copy(update={"workers": 1}))
+
+    for module in (catalog, command_module):
+        monkeypatch.setattr(module, "experiments", lambda: {TINY.name: TINY})
+    monkeypatch.setattr(command_module, "_run", alone)
+
+
+def test_command_prints_the_table_and_all_sums_up(command, tmp_path, tiny_catalog):
+    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+    answer = command("reproduce", "dle-table3", "--quick", "--home", tmp_path / "home")
+    assert answer.code == 0
+    assert "iris" in answer.out and "verdict" in answer.out
+    again = command("reproduce", "all", "--quick", "--home", tmp_path / "home")
+    assert "printed cells" in again.out and "7 " in again.out
+    assert "computed in" not in again.err
+
+
+def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("msrc", None, None, SourceSettings())
+    recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
+    drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
+
+
+def test_what_decides_a_number_is_in_its_key(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("iris", None, None, SourceSettings())
+
+    def key(experiment, arm=1, quick=True):
+        return trials.stage(experiment, experiment.arms[arm], data, quick, workspace).recipe().key
+
+    others = [
+        key(TINY, quick=False),
+        key(replace(TINY, full={**TINY.full, "seed": 1})),
+        key(replace(TINY, preprocessing=("raw",))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], params={"sigma": 2.0})))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], fit_on="train")))),
+    ]
+    assert len({key(TINY), *others}) == 6
+    assert key(replace(TINY, title="another title", note="a note")) == key(TINY)
+
+
+def test_verdict_words_are_told_in_one_place():
+    assert set(count_verdicts([])) == set(comparison.VERDICTS) - {comparison.UNPUBLISHED}
+
+
+def test_files_of_a_report_are_kept_in_the_store(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    store = Store(tmp_path / "home" / "store")
+    (entry,) = [one for one in store.entries() if one["stage"] == "reproduce_report"]
+    files = unpack_files(store.read(store.ref("reproduce_report", entry["key"])))
+    assert {file.name for file in files} == {"table.md", "cells.parquet"}
