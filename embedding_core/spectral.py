@@ -172,14 +172,17 @@ def _connected_pairs(graph: Graph, r: int) -> Eigenmap:
 def _rayleigh_ritz(apply: Apply, U: NDArray[np.float64], root: NDArray[np.float64]) -> Eigenmap:
     """Eigenpairs of M in the span of orthonormal U; μ = 1 - θ, no smaller than 0.
 
-    A node of degree d has z = u / d^(1/2), in which rounding of u is all there is once d is small. One more
-    product, z = D^(-1) W z / θ, gives each node the mean of its neighbours that the equation asks for.
+    A node of degree d has z = u / d^(1/2), in which rounding of u is all there is once d is small. M u / θ in
+    place of u, that is z = D^(-1) W z / θ, gives it the mean of its neighbours that the equation asks for.
     """
-    theta, Y = scipy.linalg.eigh(U.T @ apply(U))
-    theta, U = theta[::-1], U @ Y[:, ::-1]
+    image = apply(U)
+    theta, Y = scipy.linalg.eigh(U.T @ image)
+    theta, Y = theta[::-1], Y[:, ::-1]
     steady = theta > LEAST_STEP
-    U[:, steady] = apply(U[:, steady]) / theta[steady]
-    return Eigenmap(U / root[:, None], np.maximum(1.0 - theta, 0.0))
+    V = image @ (Y / np.where(steady, theta, 1.0))  # M U Y / θ
+    V[:, ~steady] = U @ Y[:, ~steady]
+    V /= root[:, None]
+    return Eigenmap(V, np.maximum(1.0 - theta, 0.0))
 
 
 def _dense_vectors(apply: Apply, trivial: NDArray[np.float64], r: int) -> NDArray[np.float64]:
