@@ -1,6 +1,7 @@
 """The public estimators of embedding_core and one problem for all of them, for the tests of their contract.
 
-`ESTIMATORS` are those of the five papers, `COMPARED` the methods that the papers compare with, `EVERY` both.
+`ESTIMATORS` are those of the five papers, `COMPARED` the methods that the papers compare with, `OWN` those
+beyond the papers, `EVERY` all of them.
 
 `python -m tests.core_estimators FILE` fits them all and leaves the results in FILE, for tests that compare
 processes and numbers of threads.
@@ -37,6 +38,8 @@ from embedding_core import (
     Eigenfaces,
     Fisherfaces,
     HarmonicFunctions,
+    KernelDLE,
+    KernelDLEClassifier,
     KMeansLaplacian,
     LaplacianEigenmaps,
     Laplacianfaces,
@@ -97,7 +100,12 @@ COMPARED: dict[str, Any] = {
     "LapRLS": LapRLS(),
     "LPPSVM": LPPSVM(),
 }
-EVERY = ESTIMATORS | COMPARED
+OWN: dict[str, Any] = {
+    "KernelDLE": KernelDLE(few_labels=False),
+    "KernelDLE-few_labels": KernelDLE(few_labels=True),
+    "KernelDLEClassifier": KernelDLEClassifier(few_labels=False),
+}
+EVERY = ESTIMATORS | COMPARED | OWN
 NAMES = list(ESTIMATORS)
 ALL_NAMES = list(EVERY)
 ONE_CLASS_AN_ITEM = ("DLE", "DLE-balanced", "LDA", "Fisherfaces", "ConstraintScore", "SLapEig", "SLE")
