@@ -113,6 +113,7 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
         self.embedding_model_ = model
         self.classes_, self.multi_label_ = model.classes_, model.multi_label_
         self.n_features_in_ = model.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)  # of a former fit
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         self._learn(target.Y[target.labelled], model.loo_embedding_[target.labelled])
