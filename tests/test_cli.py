@@ -326,6 +326,7 @@ class TestWholeRuns:
         err = run.communicate(timeout=120)[1]
         assert run.returncode == 130
         assert "interrupted; finished stages are kept.\nresume with: labelscape run digits" in err
+        assert err.splitlines()[-1].startswith("resume with: labelscape run digits"), "nothing after it"
         assert "Traceback" not in err
         assert not leftovers(tmp_path)
         status = self.process(tmp_path, "status", "digits", *UNTRACKED)
