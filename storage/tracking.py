@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.errors import TrackingError
+from storage.locks import hold_lock
 from storage.tracking_engine import (
     check_uri,
     default_artifact_root,
@@ -163,9 +164,12 @@ class Tracker:
         probe(self.uri)
         file = sqlite_file(self.uri)
         with tracking_errors(self.uri):
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-            return mlflow.MlflowClient(tracking_uri=self.uri)
+            if file is None:
+                return mlflow.MlflowClient(tracking_uri=self.uri)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Two processes that set a new database up at once would trip over each other's tables.
+            with hold_lock(file.with_name(f".{file.name}.lock")):
+                return mlflow.MlflowClient(tracking_uri=self.uri)
 
     def _is_empty(self) -> bool:
         """A database that is not there yet holds no run; asking the engine would create it."""
