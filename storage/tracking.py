@@ -2,12 +2,13 @@
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from storage.errors import TrackingError
+from storage.errors import StoreError, TrackingError
 from storage.locks import hold_lock
 from storage.tracking_engine import (
     check_uri,
@@ -167,8 +168,11 @@ class Tracker:
             if file is None:
                 return mlflow.MlflowClient(tracking_uri=self.uri)
             file.parent.mkdir(parents=True, exist_ok=True)
-            # Two processes that set a new database up at once would trip over each other's tables.
-            with hold_lock(file.with_name(f".{file.name}.lock")):
+            with ExitStack() as held:
+                # Two processes that set a new database up at once would trip over each other's tables. In a
+                # folder that cannot be written there is none to set up.
+                with suppress(StoreError):
+                    held.enter_context(hold_lock(file.with_name(f".{file.name}.lock")))
                 return mlflow.MlflowClient(tracking_uri=self.uri)
 
     def _is_empty(self) -> bool:
