@@ -131,7 +131,7 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
     )
     if not known.positions:
         return one
-    missing = sum(digest not in known for digest in collection.digests)
+    missing = sum(digest not in known.positions for digest in collection.digests)
     total = len(collection.ids)
     counted = f"{missing} of {total} items to extract"
     return replace(one, reasons=[counted, *one.reasons], seconds=known.seconds * missing / total)

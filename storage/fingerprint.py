@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage.disk import TEMPORARY, seal, unseal
+from storage.disk import TEMPORARY, remove_quietly, seal, unseal
 from storage.errors import StoreError
 
 PACKAGES = ("embedding_core", "storage", "tasks", "flows")
@@ -61,10 +61,12 @@ class _Notes:
         if self._file is None or not self._changed:
             return
         place = self._file.with_name(f"{self._file.name}.{os.getpid()}{TEMPORARY}")
-        with suppress(OSError):
+        try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(seal({"modules": self._known, "reader": _reader()}))
             place.replace(self._file)
+        except OSError:
+            remove_quietly(place)  # on a full disk a piece of it was written
         self._changed = False
 
     def recall(self, module: str, path: Path) -> _Facts | None:

@@ -2,12 +2,14 @@
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from storage.errors import TrackingError
+from storage.errors import StoreError, TrackingError
+from storage.locks import hold_lock
 from storage.tracking_engine import (
     check_uri,
     default_artifact_root,
@@ -164,9 +166,15 @@ class Tracker:
         probe(self.uri)
         file = sqlite_file(self.uri)
         with tracking_errors(self.uri):
-            if file is not None:
-                file.parent.mkdir(parents=True, exist_ok=True)
-            return mlflow.MlflowClient(tracking_uri=self.uri)
+            if file is None:
+                return mlflow.MlflowClient(tracking_uri=self.uri)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as held:
+                # Two processes that set a new database up at once would trip over each other's tables. In a
+                # folder that cannot be written there is none to set up.
+                with suppress(StoreError):
+                    held.enter_context(hold_lock(file.with_name(f".{file.name}.lock")))
+                return mlflow.MlflowClient(tracking_uri=self.uri)
 
     def is_empty(self) -> bool:
         """A database that is not there yet holds no run; asking the engine would create it."""

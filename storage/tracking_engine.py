@@ -91,10 +91,11 @@ def load_model_flavour() -> Any:
 
 def engine_errors() -> tuple[type[Exception], ...]:
     """What MLflow raises when a database or server refuses; requests' errors are OSErrors."""
+    from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    return (MlflowException, SQLAlchemyError, OSError)
+    return (MlflowException, SQLAlchemyError, CommandError, OSError)
 
 
 @contextlib.contextmanager

@@ -22,12 +22,13 @@ from storage.schemas import (
     pack_parts,
     unpack_feature_digests,
     unpack_features,
+    unpack_parts,
 )
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
 from tasks.chunks import split_items
-from tasks.dataset import PART_STAGE, part_refs
+from tasks.dataset import PART_STAGE
 from tasks.ingest import digest_collection, digest_columns, digest_items, part_digest
 from tasks.reporter import Advance
 from tasks.runs import load_last_run
@@ -106,21 +107,32 @@ class KnownRows:
         self._ends = list(accumulate(ref.rows for ref in refs))
 
     def __contains__(self, digest: str) -> bool:
-        return digest in self.positions
+        """Whether the features of a content can be had; its portion is read for that."""
+        position = self.positions.get(digest)
+        return position is not None and self._part(position)[0] is not None
 
     @property
     def seconds(self) -> float:
         """What making all portions took, each the last time."""
-        return float(sum(self._store.details(ref)["seconds"] for ref in self._refs))
+        held = (ref for ref in self._refs if self._store.has(ref))
+        return float(sum(self._store.details(ref)["seconds"] for ref in held))
 
     def row(self, digest: str) -> _Row:
         """Features of an item that is known."""
-        position = self.positions[digest]
-        number = bisect_right(self._ends, position)
-        part = _read_part(self._store, self._refs[number])
-        row = position - (self._ends[number] - self._refs[number].rows)
+        part, row = self._part(self.positions[digest])
+        assert part is not None
         error = part.errors[row] if part.errors else None
         return (None if error else part.X[row], error)
+
+    def _part(self, position: int) -> tuple[Features | None, int]:
+        """The portion that holds a row, None where it is gone or damaged, and the row within it."""
+        number = bisect_right(self._ends, position)
+        ref = self._refs[number]
+        row = position - (self._ends[number] - ref.rows)
+        try:
+            return _read_part(self._store, ref), row
+        except StoreError:
+            return None, row
 
 
 def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, Any]) -> KnownRows:
@@ -131,7 +143,11 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
         made = store.details(features)["recipe"]
         if {**recipe, "strict": made["params"]["strict"]} != made["params"]:
             return KnownRows(store, [], {})
-        refs = part_refs(store, features)
+        parts = unpack_parts(store.read(features))
+        refs = [
+            ArtifactRef(PART_STAGE, key, digest, "features", int(rows))
+            for key, digest, rows in zip(parts.keys, parts.digests, parts.rows, strict=True)
+        ]
         digests = _listed_digests(store, last, made) or _stored_digests(store, refs)
     except (KeyError, StoreError):
         return KnownRows(store, [], {})

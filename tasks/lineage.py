@@ -155,9 +155,15 @@ class Genealogy:
         return [self.trace(ref.digest, label) for label, ref in (ends or run.stages).items()]
 
     def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
-        """All artefacts of a run but its report and its record, which are made of them."""
-        results = {label: ref for label, ref in stages.items() if ref.stage not in ("report", "tracking")}
-        return [self.trace(ref.digest, label) for label, ref in results.items()]
+        """All artefacts of a run, with those its report was made of; not its report and its record."""
+        nodes: list[Node] = []
+        for label, ref in stages.items():
+            node = self.trace(ref.digest, label)
+            if ref.stage == "report":
+                nodes += node.inputs
+            elif ref.stage != "tracking":
+                nodes.append(node)
+        return nodes
 
     def of_artifact(self, name: str) -> Node:
         """The artefact whose key or digest begins with `name`."""

@@ -330,6 +330,8 @@ class TestWholeRuns:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
         err = interrupt_at(run, "  features")
         assert "interrupted; finished stages are kept.\nresume with: labelscape run digits" in err
+        assert err.splitlines()[-1].startswith("resume with: labelscape run digits"), "nothing after it"
+        assert "Traceback" not in err
         assert not leftovers(tmp_path)
         status = start_command(tmp_path, "status", "digits", *UNTRACKED)
         assert f"{'features':<38} fresh" in status.communicate(timeout=60)[0]

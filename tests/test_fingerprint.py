@@ -200,3 +200,20 @@ def test_damaged_notes_and_changed_sources_are_read_again(
     notes.write_text(damage)
     fingerprint.keep_notes(notes)
     assert take() == first
+
+
+def test_notes_that_find_no_room_leave_nothing(
+    take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    monkeypatch.setattr(fingerprint, "_RECENT_NS", -1)
+    write = Path.write_bytes
+
+    def half(path: Path, data: bytes) -> int:
+        write(path, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    fingerprint.keep_notes(tmp_path / "home" / "code.json")
+    assert take()
+    assert list((tmp_path / "home").iterdir()) == []
