@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flows.config import RunConfig, load_config
+from flows.config import RunConfig, load_config, repeat_config
 from flows.pipeline import resolved_config
 from flows.stores import open_store
 from storage.errors import ConfigError, StoreUnreachable
 from storage.remote import Remote
+from storage.run_log import LoggedRun
 from storage.shared_store import SharedStore
 from storage.store import Store
 
@@ -71,6 +72,7 @@ def test_objects_beside_the_folder_are_not_listed(tmp_path: Path) -> None:
     inside.write("runs/b.json", b"22")
     assert {name: one.size for name, one in inside.listing().items()} == {"runs/b.json": 2}
     assert inside.listing("nowhere") == {}
+    assert Remote(f"file://{tmp_path}/store/runs/b.json").listing() == {}
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
@@ -105,6 +107,11 @@ class TestSetting:
         assert mine.place == "memory://mine"
         assert mine.root != store.root
         assert mine.root.parent == tmp_path / "cache"
+
+    def test_a_run_is_repeated_with_the_store_of_this_place(self, tmp_path: Path) -> None:
+        run = LoggedRun("n", "e", "wine", resolved_config(RunConfig()), {})
+        here = load_config(None, ["store.uri=memory://mine"], home=str(tmp_path))
+        assert open_store(repeat_config(run, here)).place == "memory://mine"
 
     def test_where_results_are_kept_is_no_part_of_what_they_are(self) -> None:
         shared = load_config(None, ["store.uri=s3://bucket/x", "store.grace_minutes=1"])

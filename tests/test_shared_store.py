@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from storage import leases
+from storage.artifacts import Artifact
 from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable
 from storage.remote import Remote
 from storage.run_log import LoggedRun, RunLog
@@ -121,6 +122,21 @@ def test_what_did_not_arrive_is_not_there_and_is_put_the_next_time(
     assert machine("b").find(recipe(), verify=True) is None
     assert store.compute(recipe(), never).cached
     assert machine("b").compute(recipe(), never).cached
+
+
+def test_a_copy_is_put_with_all_that_it_links_to(machine: Open, remote: Remote) -> None:
+    store, made = machine("a"), []
+
+    def put_together() -> Artifact:
+        made.append("list")
+        part = store.compute(recipe(1, stage="features_part"), lambda: made.append("part") or artifact(1)).ref
+        return replace(artifact(), links=(part,))
+
+    store.compute(recipe(), put_together)
+    remote.remove(*objects(remote))  # as if the line had been cut before anything arrived
+    store.compute(recipe(), put_together)
+    assert made == ["list", "part", "list"]
+    assert len(objects(remote, ".parquet")) == 2
 
 
 def test_an_exception_while_a_file_is_put_leaves_nothing_to_see(
