@@ -72,6 +72,17 @@ def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> Non
         )
 
 
+def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None:
+    """Raise where the labelled items agree on all labels; `multi_label`: these were given as columns."""
+    Y = target.Y[target.labelled]
+    if (Y.min(axis=0) == Y.max(axis=0)).all():
+        found = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
+        raise InvalidInput(
+            f"The {len(Y)} labelled items have {found}; {name} separates classes and needs items on both "
+            "sides of at least one. Label items of another class."
+        )
+
+
 def as_indicator(y: Any) -> Indicator:
     """Bring classes or label columns into one form.
 

@@ -1,6 +1,5 @@
 """A stage: enough to name its artefact before anything is computed, and the function that computes it."""
 
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_core.errors import InvalidInput
+from embedding_core.threads import count_cores
 from storage.errors import ConfigError, StageError
 from storage.fingerprint import code_fingerprint, module_fingerprint
 from storage.keys import ArtifactRef, Recipe
@@ -103,9 +103,7 @@ class Stage:
 
 def count_threads(workers: int) -> int:
     """As many threads as were asked for; 0: one a core this process may use."""
-    if workers:
-        return workers
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return workers or count_cores()
 
 
 def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:

@@ -19,8 +19,8 @@ from embedding_core.kernel_dle.l1 import l1_distances, l1_gradients
 from embedding_core.kernel_dle.metric import sensitivity_metric, whitening_metric
 from embedding_core.kernel_dle.neighbor_votes import fit_votes
 from embedding_core.kernel_dle.solution import Problem, solve
-from embedding_core.kernel_dle.threads import for_row_blocks
 from embedding_core.metrics import multilabel_metrics
+from embedding_core.threads import for_row_blocks
 from tests.literal_kernel_dle import literal_kernel, literal_laplacian
 from tests.synthetic import multi_label, single_label, sparse_items
 

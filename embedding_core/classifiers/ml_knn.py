@@ -9,13 +9,17 @@ from embedding_core.neighbors import nearest_rows, vote
 from embedding_core.scaling import Features
 
 
-def other_neighbors(X: Features, k: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+def other_neighbors(
+    X: Features, k: int, asked: NDArray[np.intp] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Distances and indices (n, k) of the k rows nearest to each row of X, itself left out.
 
-    A row among many copies of itself may not be in its own list of k + 1: all of these are others then.
+    With `asked`, row numbers, these alone may be neighbours, and indices count among them. A row among many
+    copies of itself may not be in its own list of k + 1: all of these are others then.
     """
-    distances, indices = nearest_rows(X, X, k + 1)
-    itself = indices == np.arange(len(indices))[:, None]
+    asked = np.arange(X.shape[0]) if asked is None else asked
+    distances, indices = nearest_rows(X[asked], X, k + 1)
+    itself = asked[indices] == np.arange(len(indices))[:, None]
     itself[~itself.any(axis=1), -1] = True
     return distances[~itself].reshape(-1, k), indices[~itself].reshape(-1, k)
 

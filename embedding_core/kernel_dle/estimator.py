@@ -33,7 +33,7 @@ from embedding_core.kernel_dle.kernels import (
     resolve_kernel,
 )
 from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
-from embedding_core.labels import Indicator
+from embedding_core.labels import Indicator, check_labels_differ
 from embedding_core.margin.nystrom import Kernel, KernelMap, check_precomputed
 from embedding_core.neighbors import as_labelled_features
 
@@ -298,12 +298,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"{type(self).__name__} got n_samples={len(Y)} labelled item and needs two or more; label "
                 "more."
             )
-        if (Y.min(axis=0) == Y.max(axis=0)).all():
-            found = "no label on which they differ" if self.multi_label_ else f"one class, {self.classes_[0]}"
-            raise InvalidInput(
-                f"The {len(Y)} labelled items have {found}; {type(self).__name__} separates classes and "
-                "needs items on both sides of at least one. Label items of another class."
-            )
+        check_labels_differ(target, type(self).__name__, self.multi_label_)
 
     @property
     def _n_features_out(self) -> int:

@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from embedding_core.errors import InvalidInput
 from embedding_core.kernel_dle.l1 import l1_distances
 from embedding_core.kernel_dle.metric import Metric
-from embedding_core.kernel_dle.threads import for_row_blocks
 from embedding_core.nearest import squared_norms
 from embedding_core.scaling import Scaler
+from embedding_core.threads import for_row_blocks
 
 WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
 """Factors s of exp(-s d / median). Each is twice the one before: `multi_scale` relies on it."""

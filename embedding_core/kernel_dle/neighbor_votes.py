@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.kernel_dle.solution import leave_one_out_quality
 from embedding_core.neighbors import nearest_rows, vote
 
@@ -48,7 +49,7 @@ def fit_votes(
     asked = np.arange(len(Z))
     if len(Z) > MOST_ROWS:
         asked = np.sort(check_random_state(random_state).choice(len(Z), MOST_ROWS, replace=False))
-    distances, indices = _others(Z, asked, min(max(CANDIDATES), len(asked) - 1))
+    distances, indices = other_neighbors(Z, min(max(CANDIDATES), len(asked) - 1), asked)
     best: tuple[tuple[float, float], int, NDArray[np.float64]] | None = None
     for k in [k for k in CANDIDATES if k <= distances.shape[1]]:
         votes = vote(Y[asked], distances[:, :k], indices[:, :k], "distance")
@@ -57,17 +58,3 @@ def fit_votes(
             best = quality, k, votes
     assert best is not None  # two rows at least: one neighbour can be asked
     return NeighborVotes(Z[asked], Y[asked], best[1]), best[2]
-
-
-def _others(
-    Z: NDArray[np.float64], asked: NDArray[np.intp], k: int
-) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Distances and numbers among `asked` (l, k) of the rows nearest to each row of Z, itself left out.
-
-    A row among many copies of itself may not be in its own list of k + 1: all of these are others then, as
-    for a row that is not asked.
-    """
-    distances, indices = nearest_rows(Z[asked], Z, k + 1)
-    itself = asked[indices] == np.arange(len(Z))[:, None]
-    itself[~itself.any(axis=1), -1] = True
-    return distances[~itself].reshape(-1, k), indices[~itself].reshape(-1, k)

@@ -22,7 +22,7 @@ from embedding_core.checks import (
 )
 from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator
+from embedding_core.labels import Indicator, check_labels_differ
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
 from embedding_core.margin.nystrom import KERNELS, Kernel, check_precomputed
 from embedding_core.margin.selection import decide
@@ -138,15 +138,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _check_classes(self, target: Indicator) -> None:
-        Y = target.Y[target.labelled]
-        if (Y.min(axis=0) == Y.max(axis=0)).all():
-            found = (
-                "no label on which they differ" if self.multi_label_ else f"one class, {target.classes[0]}"
-            )
-            raise InvalidInput(
-                f"The {len(Y)} labelled items have {found}; {type(self).__name__} separates classes and "
-                "needs items on both sides of at least one. Label items of another class."
-            )
+        check_labels_differ(target, type(self).__name__, self.multi_label_)
 
     def _check_weighed(self, target: Indicator) -> None:
         """Raise where no label is left on which items with a positive weight differ."""

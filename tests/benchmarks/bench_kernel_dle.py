@@ -45,7 +45,7 @@ def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
     from scipy.spatial.distance import cdist
 
     from embedding_core.kernel_dle.l1 import l1_distances
-    from embedding_core.kernel_dle.threads import for_row_blocks
+    from embedding_core.threads import for_row_blocks
 
     rng = np.random.default_rng(0)
     A, B = rng.normal(size=(n, p)), rng.normal(size=(n, p))
@@ -144,7 +144,7 @@ def measure(quick: bool = False, data: Path = DATA) -> list[Row]:
     first, second = (run_landmarks(size, m) for size in (small, large))
     rows.append(
         (
-            f"Kernel DLE, {m:,} landmarks, {small:,} to {large:,} items: processor for {large // small}x",
+            f"Kernel DLE, {m:,} landmarks, {small:,} to {large:,} items: CPU time for {large // small}x",
             f"at most {BAR_GROWTH}x; peak below {BAR_PEAK_GB} GB",
             f"{second['cpu'] / first['cpu']:.1f}x",
             f"{second['peak'] / 1e9:.2f} GB",

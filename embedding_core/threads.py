@@ -1,4 +1,4 @@
-"""Blocks of rows by several threads."""
+"""How many threads, and blocks of rows by several of them."""
 
 import os
 from collections.abc import Callable
