@@ -44,8 +44,8 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What a reader sees."""
-        return self.title or get_method(self.method).title
+        """What a reader sees; the name, where the method is not known to this version."""
+        return self.title or (METHODS[self.method].title if self.method in METHODS else self.name)
 
     @property
     def plain(self) -> bool:

@@ -178,7 +178,7 @@ def version_tags(one: Standing, metric: str, digests: Mapping[str, str]) -> dict
 def _candidate(recipe: Mapping[str, Any]) -> Candidate:
     """The candidate of a kept recipe; one without a method where the recipe is not there."""
     return Candidate(
-        name=recipe.get("name", ""),
+        name=recipe.get("name", "another model"),
         method=recipe.get("method", ""),
         params=recipe.get("params", {}),
         title=recipe.get("title", ""),

@@ -13,7 +13,7 @@ from storage.keys import ArtifactRef
 from storage.predictions import Predictions, pack_predictions, unpack_predictions
 from storage.schemas import Score
 from storage.store import Artifact
-from tasks.dataset import Dataset, load_dataset
+from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.embedding import Data, method_settings, takes_graph
 from tasks.fold_pool import FoldJob, FoldRunner
 from tasks.settings import EvaluationSettings
@@ -161,6 +161,10 @@ def _score_folds(candidate: Candidate, contest: Contest, folds: Sequence[int]) -
     data, settings, workspace = contest.data, contest.settings, contest.workspace
     assert data.manifest and data.features
     graph = data.affinity if takes_graph(candidate.method, candidate.params, data) else None
+    if graph:
+        load_graph(
+            workspace.store, graph
+        )  # what another machine computed comes here, where the processes look
     jobs = [
         FoldJob(
             workspace.store.root,

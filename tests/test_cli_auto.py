@@ -96,7 +96,7 @@ class TestWithoutTracker:
         assert done.code == 0
         assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in done.out
         assert "give the same command again to track and register them" in done.out
-        assert json.loads(command("sync", "--json").out) == {"runs": []}
+        assert json.loads(command("sync", "--json").out)["runs"] == []
 
 
 @pytest.mark.slow
@@ -152,6 +152,11 @@ class TestTitles:
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn,mlls")
         assert "champion   version 5 of labelscape-t: it has the title already" in told.out
         assert held(CHALLENGER) is None
+        client = Tracker(default_uri(home)).client()
+        client.delete_model_version_tag("labelscape-t", "5", "labelscape.recipe")  # as if registered by hand
+        told = command("auto", table, *QUICK, "--home", home, "--candidates", "svm")
+        assert "was not registered by labelscape auto and stays" in told.out
+        assert "champion   stays another model, version 5 of labelscape-t\n" in told.out
         shown = json.loads(command("compare", "t", "--home", home, "--all", "--json").out)
         assert {run["method"] for run in shown} == {"mlls", "1nn", "svm"}
         assert any(run["title"].endswith("(stopped early)") for run in shown)

@@ -35,6 +35,11 @@ def test_the_menu_of_the_issue_is_whole_and_the_plain_ones_stand_before_the_dear
     assert max(names.index("random_forest"), names.index("rbf_svc")) < names.index("kernel_dle")
 
 
+def test_a_method_of_another_version_is_called_by_its_name() -> None:
+    assert Candidate("old", "a_method_of_old").label == "old"
+    assert Candidate("random_forest", "random_forest").label == "Random forest"
+
+
 def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
     for one in MENU:
         by_name = {other.name: other for other in MENU[: MENU.index(one)]}
