@@ -15,6 +15,7 @@ from flows.reproduction import find_told, reproduce_one
 from storage.errors import ConfigError, SourceError
 from storage.fetch import content_digest
 from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.run_log import RunLog
 from storage.schemas import TrialCell, unpack_files
 from storage.store import Store
 from tasks.reporter import Reporter
@@ -341,6 +342,16 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
 
 def test_verdict_words_are_told_in_one_place():
     assert set(count_verdicts([])) == set(comparison.VERDICTS) - {comparison.UNPUBLISHED}
+
+
+def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    answer = command("run", "--as", run.id, "--home", tmp_path / "home")
+    assert answer.code == 2
+    assert "labelscape reproduce dle-table3" in answer.err
+    assert "again     labelscape reproduce dle-table3" in command("lineage", "--home", tmp_path / "home").out
 
 
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):
