@@ -52,7 +52,7 @@ def _draw_among(panel: "Axes", places: NDArray[np.float64], names: Sequence[str]
     box = np.array([panel.get_xlim(), panel.get_ylim()])
     inside = np.flatnonzero(((places >= box[:, 0]) & (places <= box[:, 1])).all(axis=1))
     panel.set_title(f"{title}, rows and {len(inside)} of {len(places)} labels", fontsize=9)
-    _write_names(panel, places[inside], [names[label] for label in inside])
+    _write_names(panel, places[inside], [names[label] for label in inside.tolist()])
 
 
 def near_groups(places: NDArray[np.float64], names: Sequence[str]) -> list[tuple[NDArray[np.float64], str]]:
