@@ -1,5 +1,6 @@
 """The data sets of the papers' experiments: where each lies in a data folder, and how to come by it."""
 
+import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
@@ -61,11 +62,11 @@ def reference_sets() -> dict[str, ReferenceSet]:
     }
 
 
-def find_data_folder(given: str | None, home: Path) -> Path:
+def find_data_folder(given: str | None, home: Path, must_exist: bool = True) -> Path:
     """The folder of the user's data sets: as given, else by the environment, else in the home folder."""
     named = given or os.environ.get(DATA_VARIABLE)
     folder = Path(named).expanduser() if named else home / "data"
-    if given and not folder.is_dir():
+    if given and must_exist and not folder.is_dir():
         raise ConfigError(f"--data {given}: there is no such folder.")
     return folder.absolute()
 
@@ -88,6 +89,15 @@ def locate(name: str, folder: Path) -> str:
         f"the data set {wanted.title!r} is not there: {file} is expected ({wanted.origin}). "
         f"{_advice(wanted)} Name the folder of your data sets by --data or {DATA_VARIABLE}."
     )
+
+
+def is_original(name: str, folder: Path) -> bool:
+    """Whether a set is byte for byte the one that the README's numbers were made with; a built-in one is."""
+    wanted = reference_sets()[name]
+    if wanted.builtin:
+        return True
+    with (folder / wanted.path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256
 
 
 def _advice(wanted: ReferenceSet) -> str:

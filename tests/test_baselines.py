@@ -21,6 +21,14 @@ def draw(n=90, p=5, seed=0):
     return X, Y
 
 
+def test_unscaled_svm_equals_that_of_scikit_learn():
+    X, Y = draw()
+    model = ScaledSVM(scale="none").fit(X[:60], Y[:60])
+    plain = OneVsRestClassifier(SVC()).fit(X[:60], Y[:60])
+    np.testing.assert_array_equal(model.predict(X[60:]), plain.predict(X[60:]))
+    assert not np.array_equal(model.predict(X[60:]), ScaledSVM().fit(X[:60], Y[:60]).predict(X[60:]))
+
+
 def test_svm_equals_a_pipeline_of_scikit_learn():
     X, Y = draw()
     expected = make_pipeline(StandardScaler(), OneVsRestClassifier(SVC())).fit(X[:60], Y[:60])

@@ -14,7 +14,8 @@ from flows.pipeline import open_workspace
 from flows.reproduction import find_told, reproduce_one
 from storage.errors import ConfigError, SourceError
 from storage.fetch import content_digest
-from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
+from storage.run_log import RunLog
 from storage.schemas import TrialCell, unpack_files
 from storage.store import Store
 from tasks.reporter import Reporter
@@ -243,12 +244,27 @@ def test_a_missing_set_is_told_with_its_place(tmp_path):
     assert locate("iris", tmp_path) == "iris"
 
 
+def test_another_file_of_the_same_name_is_noticed(tmp_path):
+    place = tmp_path / reference_sets()["sonar"].path
+    place.parent.mkdir()
+    place.write_bytes(b"something else")
+    assert not is_original("sonar", tmp_path)
+    assert is_original("wine", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_real_sets_are_those_of_the_list(shared_data):
+    assert all(is_original(name, shared_data) for name in reference_sets())
+
+
 def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeypatch):
     monkeypatch.setenv("LABELSCAPE_DATA", str(tmp_path / "named"))
     assert find_data_folder(None, tmp_path) == tmp_path / "named"
     assert find_data_folder(str(tmp_path), tmp_path) == tmp_path
     monkeypatch.delenv("LABELSCAPE_DATA")
     assert find_data_folder(None, tmp_path) == tmp_path / "data"
+    new = tmp_path / "nowhere"
+    assert find_data_folder(str(new), tmp_path, must_exist=False) == new
     with pytest.raises(ConfigError, match="no such folder"):
         find_data_folder(str(tmp_path / "nowhere"), tmp_path)
 
@@ -341,6 +357,16 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
 
 def test_verdict_words_are_told_in_one_place():
     assert set(count_verdicts([])) == set(comparison.VERDICTS) - {comparison.UNPUBLISHED}
+
+
+def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    answer = command("run", "--as", run.id, "--home", tmp_path / "home")
+    assert answer.code == 2
+    assert "labelscape reproduce dle-table3" in answer.err
+    assert "again     labelscape reproduce dle-table3" in command("lineage", "--home", tmp_path / "home").out
 
 
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):

@@ -155,6 +155,7 @@ ROWS = {
         schemas.Score("mlda", "1nn", 0, "macro_f1", 0.1 + 0.2),
         schemas.Score("svm", "svm", 4, "é", -0.0),
     ],
+    "cells": [schemas.TrialCell("10 % labelled", "zscore", "accuracy", 9, 0.1 + 0.2)],
     "files": [schemas.StoredFile("index.html", "text/html", b"<p>\x00\xff")],
 }
 

@@ -11,7 +11,7 @@ from flows.engine import prepare_engine, starts_server
 from flows.reproduction import Told, find_told, reproduce_one
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
-from storage.reference_sets import find_data_folder, locate, reference_sets
+from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import count_verdicts
@@ -26,7 +26,7 @@ LIST, ALL, FETCH = "list", "all", "fetch"
 def reproduce(options: argparse.Namespace) -> int:
     """List the experiments, fetch public data, or run one experiment or all."""
     config = read_default_config(options)
-    folder = find_data_folder(options.data, find_home(config))
+    folder = find_data_folder(options.data, find_home(config), must_exist=options.name != FETCH)
     if options.name == LIST:
         return _list(folder, options.json)
     if options.name == FETCH:
@@ -65,6 +65,8 @@ def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experim
         try:
             locate(name, folder)
             there.append(name)
+            if not is_original(name, folder):
+                current_reporter().say_once(f"{name}: not the file of the README's numbers; they may differ.")
         except SourceError as error:
             problem = error
             current_reporter().say_once(f"left out: {error}")
