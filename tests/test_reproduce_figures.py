@@ -15,6 +15,7 @@ from storage.sources.toy_sets import draw_three_suns
 from tasks.reproduce import few_labels_figure, neighborhood_figure, separability_figure, suns_figure
 from tasks.reproduce.comparison import compare
 from tasks.reproduce.eigenmaps import FIGS
+from tasks.reproduce.label_places import near_groups
 from tasks.reproduce.margin import TOY, UCI
 from tasks.reproduce.page import Story
 from tasks.reproduce.projections import USPS
@@ -68,6 +69,13 @@ def test_neighborhoods():
     curves = neighborhood_figure._curves(story.rows, "usps", "raw")
     assert list(curves) == ["DP 3-D", "1NN, all features", "LDA 3-D"]
     assert [point[0] for point in curves["1NN, all features"]] == [1, 2, 3]
+
+
+def test_labels_that_lie_together_are_named_together():
+    places = np.array([[0.0, 0.0], [0.1, 0.0], [10.0, 0.0]])
+    groups = near_groups(places, ["0", "8", "5"])
+    assert [name for _, name in groups] == ["0 8", "5"]
+    np.testing.assert_allclose(groups[0][0], [0.05, 0.0])
 
 
 @pytest.mark.slow

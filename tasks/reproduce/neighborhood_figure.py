@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from embedding_core.protocols.neighborhoods import HITS, PLANE, draw_split
 from embedding_core.protocols.placement import Placement, place_rows
 from embedding_core.protocols.trial import Arm, TrialData
-from tasks.figure_style import INK, MUTED, drawing, footnote, hide_frame, new_figure, to_png
+from tasks.figure_style import drawing, footnote, new_figure, to_png
 from tasks.reproduce.comparison import Row
+from tasks.reproduce.label_places import draw_label_places
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import (
     Point,
@@ -43,7 +44,7 @@ def draw(story: Story) -> dict[str, bytes]:
     weighed = [arm for arm in arms if "mu" in arm.params]
     if weighed:
         places = {arm.title: place_rows(arm, data, split[0], story.experiment.primary) for arm in weighed}
-        figures["label-places.png"] = _draw_label_places(places, data)
+        figures["label-places.png"] = draw_label_places(places, data, _some(np.arange(len(data.Y))))
     return figures
 
 
@@ -129,34 +130,4 @@ def _draw_both(
                 scatter_classes(panel, one.rows[rows], data.classes[rows], f"{title}, {part}")
         add_class_legend(figure, data.label_names)
         footnote(figure, "Both panels of a column have the same axes.")
-        return to_png(figure)
-
-
-def _draw_label_places(placed: dict[str, Placement], data: TrialData) -> bytes:
-    """Where the labels lie, over the rows (Fig. 4)."""
-    rows = _some(np.arange(len(data.Y)))
-    with drawing():
-        figure = new_figure(4.4 * len(placed), 4.3)
-        for panel, (title, one) in zip(
-            figure.subplots(1, len(placed), squeeze=False)[0], placed.items(), strict=True
-        ):
-            assert one.labels is not None
-            # Invisible, so that the axes reach as far as the labels: with a large mu they leave the rows.
-            panel.scatter(one.labels[:, 0], one.labels[:, 1], alpha=0)
-            scatter_classes(panel, one.rows[rows], data.classes[rows], title, size=2)
-            for name, place in zip(data.label_names, one.labels, strict=True):
-                panel.annotate(
-                    name,
-                    place[:PLANE],
-                    ha="center",
-                    va="center",
-                    fontsize=9.5,
-                    fontweight="bold",
-                    color=INK,
-                    bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": MUTED, "alpha": 0.85},
-                )
-            hide_frame(panel)
-        footnote(
-            figure, "Numbers: places of the labels by g; dots: rows by f, in the colours of their classes."
-        )
         return to_png(figure)
