@@ -159,7 +159,7 @@ class TestStages:
         assert states["features"] == "fresh"
         assert states["embedding[mlda]"] == "missing"
         shown = command("status", picture_folder, *UNTRACKED, "--set", "affinity.n_neighbors=4")
-        assert f"{'affinity':<38} stale: parameter n_neighbors 10 → 4" in shown.out
+        assert f"{'affinity':<38} stale because parameter affinity.n_neighbors 10 → 4" in shown.out
         assert "of 15 stages would run" in shown.out
 
     def test_a_forced_stage_reads_every_image_again(
