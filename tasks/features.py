@@ -98,10 +98,15 @@ class KnownRows:
     ----------
     positions : dict
         Row by digest, counted over all portions.
+    sound : set of str
+        Keys of portions of which every item is known to be readable.
     """
 
-    def __init__(self, store: Store, refs: Sequence[ArtifactRef], positions: dict[str, int]) -> None:
+    def __init__(
+        self, store: Store, refs: Sequence[ArtifactRef], positions: dict[str, int], sound: bool = False
+    ) -> None:
         self.positions = positions
+        self.sound = {ref.key for ref in refs} if sound else set()
         self._store = store
         self._refs = refs
         self._ends = list(accumulate(ref.rows for ref in refs))
@@ -140,7 +145,8 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
     last = load_last_run(store, place)
     try:
         features = ArtifactRef.from_json(last["features"])
-        made = store.details(features)["recipe"]
+        known = store.details(features)
+        made = known["recipe"]
         if {**recipe, "strict": made["params"]["strict"]} != made["params"]:
             return KnownRows(store, [], {})
         parts = unpack_parts(store.read(features))
@@ -151,7 +157,8 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
         digests = _listed_digests(store, last, made) or _stored_digests(store, refs)
     except (KeyError, StoreError):
         return KnownRows(store, [], {})
-    return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)})
+    sound = known["metadata"].get(_SKIPPED) == canonical_json({})
+    return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)}, sound)
 
 
 def _listed_digests(store: Store, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
@@ -241,7 +248,7 @@ class _Extraction:
         store = self._workspace.store
         produce = lambda: _pack_part(self._features(rows, ids, digests, advance))  # noqa: E731
         ref = store.compute(recipe, produce, force=self._anew).ref
-        if store.details(ref)["metadata"].get(_UNREADABLE) != "0":
+        if ref.key not in self._known.sound and store.details(ref)["metadata"].get(_UNREADABLE) != "0":
             reasons = columns.strings(store.read(ref, ["error"]), "error")
             self.errors |= {name: why for name, why in zip(ids, reasons, strict=True) if why is not None}
         return ref
