@@ -35,8 +35,9 @@ def _draw_maps(story: Story) -> bytes:
     train, test = draw_labelled_rows(data.classes, labelled, settings["seed"], 0)
     arms = [arm for arm in story.experiment.arms_on(dataset) if arm.role == "paper"]
     with drawing():
-        figure = new_figure(9.6, 5.6)
-        panels = figure.subplots(3, 2).ravel()
+        lines = -(-(len(arms) + 1) // 2)  # the last panel explains the others
+        figure = new_figure(9.6, 1.9 * lines)
+        panels = figure.subplots(lines, 2, squeeze=False).ravel()
         for panel, arm in zip(panels, arms, strict=False):
             chosen = choose_neighbors(arm, data, train, story.experiment.primary, settings["neighbors"])
             _draw_map(panel, chosen, data, train, test)
