@@ -110,10 +110,12 @@ def suns() -> TrialData:
     return TrialData(toy.X, np.eye(3, dtype=np.int8)[classes], tuple(names), single_label=True)
 
 
-def test_suns():
+@pytest.mark.parametrize("count", [2, 6])
+def test_suns(count):
+    copies = tuple(replace(TOY.arms[0], title=f"SVM {number}") for number in range(count))
     experiment = replace(
         TOY,
-        arms=(TOY.arms[0], TOY.arms[3], *TOY.baselines),
+        arms=(*copies, *TOY.baselines),
         quick={"trials": 2, "labelled": [0.2, 0.5], "neighbors": [10]},
     )
     check_pictures(suns_figure.draw(tell(experiment, {"three_suns": suns()})), ["decisions.png", "error.png"])

@@ -26,7 +26,7 @@ def draw(story: Story) -> dict[str, bytes]:
                 panel.set_xlabel("labelled rows of each class")
             line[0].set_ylabel("accuracy")
         handles, names = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=7, fontsize=8)
+        figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)
         trials = one.settings(one.datasets[0], story.quick)["trials"]
         footnote(figure, f"Mean and standard deviation over {trials} draws of the labelled rows.")
         return {"accuracy.png": to_png(figure)}

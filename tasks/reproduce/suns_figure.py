@@ -35,17 +35,18 @@ def _draw_maps(story: Story) -> bytes:
     train, test = draw_labelled_rows(data.classes, labelled, settings["seed"], 0)
     arms = [arm for arm in story.experiment.arms_on(dataset) if arm.role == "paper"]
     with drawing():
-        figure = new_figure(9.6, 5.6)
-        panels = figure.subplots(3, 2).ravel()
+        lines = -(-len(arms) // 2)
+        figure = new_figure(9.6, 1.9 * lines + 0.7)
+        panels = figure.subplots(lines, 2, squeeze=False).ravel()
         for panel, arm in zip(panels, arms, strict=False):
             chosen = choose_neighbors(arm, data, train, story.experiment.primary, settings["neighbors"])
             _draw_map(panel, chosen, data, train, test)
-        _explain(panels[len(arms)], f"{condition_of(labelled)}: {len(train)} of {len(data.Y)} rows")
-        for panel in panels[len(arms) + 1 :]:
+        for panel in panels[len(arms) :]:
             panel.set_visible(False)
-        footnote(
-            figure, "Shades: the class that each method gives to a place. One draw of the labelled rows."
-        )
+        handles = class_handles(list(_COLORS), list(_COLORS.values()))
+        figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
+        drawn = f"{condition_of(labelled)}, {len(train)} of {len(data.Y)} rows (circled), one draw"
+        footnote(figure, f"Shades: the class that each method gives to a place. {drawn}.")
         return to_png(figure)
 
 
@@ -78,13 +79,6 @@ def _draw_map(
     panel.set_title(f"{arm.title}, error {error:.3f}")
     panel.set_aspect("equal")
     hide_frame(panel)
-
-
-def _explain(panel: "Axes", text: str) -> None:
-    panel.axis("off")
-    panel.set_title(text, fontsize=9)
-    panel.legend(handles=class_handles(list(_COLORS), list(_COLORS.values())), loc="upper left", fontsize=9)
-    panel.text(0.02, 0.25, "Circled: labelled rows.", transform=panel.transAxes, fontsize=9)
 
 
 def _draw_errors(story: Story) -> bytes:
