@@ -27,7 +27,16 @@ def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float
 def choose_option(
     Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
 ) -> int:
-    """Number of the option whose out-of-fold scores rate best, the first of equals.
+    """Number of the option whose out-of-fold scores rate best, the first of equals; see `choose_scored`."""
+    return choose_scored(Y, n_options, score_options, n_splits, seed)[0] if n_options > 1 else 0
+
+
+def choose_scored(
+    Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
+) -> tuple[int, NDArray[np.float64] | None]:
+    """Number of the option whose out-of-fold scores rate best, the first of equals, and these scores (n, K).
+
+    Fewer than two labelled rows cannot be told apart: then the first option, without scores.
 
     Parameters
     ----------
@@ -40,11 +49,12 @@ def choose_option(
         Of the folds; there are at most as many folds as labelled rows.
     """
     labelled = np.flatnonzero((Y >= 0).all(axis=1))
-    if n_options == 1 or len(labelled) < 2:
-        return 0
+    if len(labelled) < 2:
+        return 0, None
     gathered = np.zeros((n_options, *Y.shape))
     for train, test in stratified_folds(Y, min(n_splits, len(labelled)), seed):
         for option, scores in enumerate(score_options(train, test)):
             gathered[option, test] = scores
     ratings = [rate_scores(Y[labelled], scores[labelled]) for scores in gathered]
-    return max(range(n_options), key=lambda option: (*ratings[option], -option))
+    best = max(range(n_options), key=lambda option: (*ratings[option], -option))
+    return best, gathered[best]

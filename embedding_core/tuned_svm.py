@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from embedding_core.baselines import ScaledSVM
 from embedding_core.checks import check_positive
 from embedding_core.errors import InvalidInput
-from embedding_core.inner_choice import choose_option
+from embedding_core.inner_choice import choose_scored
 from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import Features, Scaler, as_features
 
@@ -39,6 +39,8 @@ class TunedSVM(BaseEstimator):
     ----------
     C_, gamma_ : float
         What was chosen.
+    left_out_scores_ : (l, K) array or None
+        Scores of the labelled rows by folds without their labels; None where a part compared the grid.
     machine_ : ScaledSVM
     n_features_in_ : int
     """
@@ -64,7 +66,7 @@ class TunedSVM(BaseEstimator):
         grid = self._grid(X)
         rows = self._tuning_rows(len(labels))
         X_few, Y_few = X[rows], labels[rows]
-        best = choose_option(
+        best, left_out = choose_scored(
             Y_few,
             len(grid),
             lambda train, test: _score_grid(X_few, Y_few, train, test, grid),
@@ -72,6 +74,7 @@ class TunedSVM(BaseEstimator):
             self.random_state,
         )
         self.gamma_, self.C_ = grid[best]
+        self.left_out_scores_ = left_out if len(rows) == len(labels) else None
         self.machine_ = ScaledSVM(self.C_, self.gamma_).fit(X, labels)
         self.n_features_in_ = X.shape[1]
         return self

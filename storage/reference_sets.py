@@ -37,6 +37,8 @@ class ReferenceSet:
         As in `SourceOptions`.
     first_rows : int
         The paper's part of the file, from its beginning; 0 for all.
+    every_row : bool
+        Rows without any label count too.
     """
 
     name: str
@@ -50,6 +52,7 @@ class ReferenceSet:
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
     first_rows: int = 0
+    every_row: bool = False
 
 
 @cache

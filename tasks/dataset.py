@@ -30,6 +30,8 @@ class Dataset:
         0/1, rows of -1 unlabelled.
     label_names : list of K str
     single_label : bool
+    split : list of n str, or None
+        The part that the source puts each item in, where it does.
     errors : dict
         Reason by id, for items that have no features and are left out.
     recipe : dict
@@ -43,6 +45,7 @@ class Dataset:
     single_label: bool
     errors: dict[str, str]
     recipe: dict[str, Any]
+    split: list[str | None] | None = None
 
 
 def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
@@ -96,6 +99,7 @@ def load_dataset(store: Store, manifest: ArtifactRef, features: ArtifactRef) -> 
         single_label=items.single_label,
         errors={n: e for n, e in zip(found.ids, found.errors or [], strict=True) if e is not None},
         recipe=dict(found.recipe),
+        split=None if items.split is None else [items.split[i] for i in np.flatnonzero(readable)],
     )
 
 

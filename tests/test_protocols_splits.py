@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.base import BaseEstimator
 
 from embedding_core import InvalidInput, KernelDLEClassifier
+from embedding_core.baselines import ScaledSVM
+from embedding_core.folds import stratified_folds
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.protocols.few_a_class import draw_a_class, few_label_accuracy
+from embedding_core.protocols import few_labels, tuned_split
+from embedding_core.protocols.few_labels import draw_labelled_rows
+from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.protocols.tuned_split import (
     FIGURES,
     SplitScores,
@@ -17,6 +20,7 @@ from embedding_core.protocols.tuned_split import (
     score_split,
     split_figures,
 )
+from embedding_core.tuned_svm import TunedSVM
 from tests.synthetic import multi_label, single_label
 
 
@@ -88,21 +92,43 @@ def test_figures_are_averaged():
     assert mean_figures([one, two]) == pytest.approx(dict.fromkeys(FIGURES, 0.3))
 
 
-def test_few_labels_of_each_class_are_drawn():
-    _, y = single_label(80)
-    labelled, rest = draw_a_class(y, 3, 0)
-    assert np.bincount(y[labelled]).tolist() == [3, 3, 3, 3]
-    assert len(labelled) + len(rest) == 80
-    with pytest.raises(InvalidInput, match="50 rows of each class"):
-        draw_a_class(y, 50, 0)
-
-
 def test_the_rest_is_seen_without_labels_by_those_who_take_it():
     X, y = single_label(100)
-    labelled, rest = draw_a_class(y, 4, 2)
-    forest = RandomForestClassifier(20, random_state=0)
-    plain = clone(forest).fit(X[labelled], y[labelled]).predict(X[rest])
-    assert few_label_accuracy(forest, X, y, 4, 2) == (plain == y[rest]).mean()
+    data = TrialData(X, np.eye(y.max() + 1, dtype=np.int8)[y], single_label=True)
+    settings = {"labelled": [4], "neighbors": [], "metric": "accuracy", "seed": 0}
+    labelled, rest = draw_labelled_rows(y, 4, 0, 2)
     hidden = np.where(np.isin(np.arange(100), labelled), y, -1)
     own = KernelDLEClassifier().fit(X, hidden).predict(X[rest])
-    assert few_label_accuracy(KernelDLEClassifier(), X, y, 4, 2) == (own == y[rest]).mean()
+    [cell] = few_labels.trial(data, Arm("Kernel DLE", "kernel_dle"), settings, "raw", 2)
+    assert cell == ("N=4", "accuracy", (own == y[rest]).mean())
+
+
+def test_the_official_split_comes_first_then_random_ones_of_its_sizes():
+    X, Y = multi_label(90)
+    data = TrialData(X, Y, train=np.arange(90) < 60)
+    arm, settings = Arm("Kernel DLE", "kernel_dle"), {"seed": 0}
+    cells = tuned_split.trial(data, arm, settings, "raw", 0)
+    found = judge_split(KernelDLEClassifier(), X, Y, np.arange(60), np.arange(60, 90))
+    assert cells == [(tuned_split.OFFICIAL, name, found[name]) for name in FIGURES]
+    drawn = judge_split(KernelDLEClassifier(), X, Y, *draw_split(90, 60, 30, 1))
+    cells = tuned_split.trial(data, arm, settings, "raw", 1)
+    assert cells == [(tuned_split.RANDOM, name, drawn[name]) for name in FIGURES]
+    sized = tuned_split.trial(TrialData(X, Y), arm, {"seed": 0, "sizes": [60, 30]}, "raw", 1)
+    assert sized == cells
+
+
+def test_a_tuned_machine_gives_its_left_out_scores_itself():
+    X, Y = multi_label(90)
+    train, test = draw_split(90, 60, 30, 0)
+    machine = TunedSVM(penalties=(1.0,), widths=(0.3, 1.0))
+    scores = score_split(machine, X, Y, train, test)
+    np.testing.assert_array_equal(scores.left_out, machine.fit(X[train], Y[train]).left_out_scores_)
+    assert TunedSVM((1.0,), (0.3, 1.0), tuning_rows=50).fit(X[train], Y[train]).left_out_scores_ is None
+    fold, held = stratified_folds(Y[train], 3, 0)[0]
+    alone = ScaledSVM(machine.C_, machine.gamma_).fit(X[train][fold], Y[train][fold])
+    np.testing.assert_allclose(
+        scores.left_out[held],
+        alone.predict_scores(X[train][held]),
+        atol=1e-3,
+        err_msg="a fold saw its labels",
+    )

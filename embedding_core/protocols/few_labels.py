@@ -36,7 +36,8 @@ def trial(
     labelled : sequence of int, or of float below 1
         So many rows of each class, or such a share of each.
     neighbors : sequence of int
-        Neighbours in the graph, chosen by cross-validation on the labelled rows; one alone is taken as it is.
+        Neighbours in the graph, chosen by cross-validation on the labelled rows; one alone is taken as it is,
+        without any a method does as it does by itself.
     metric : {"accuracy", "error"}
     seed : int
     """
@@ -63,7 +64,7 @@ def choose_neighbors(
 ) -> Arm:
     """The arm with the number of neighbours that names held-out labelled rows best, the first of equals."""
     method = get_method(arm.method)
-    if not method.uses_graph or arm.params.get("n_neighbors"):
+    if not candidates or not method.uses_graph or arm.params.get("n_neighbors"):
         return arm
     if len(candidates) == 1:
         return _with_params(arm, {"n_neighbors": candidates[0]})

@@ -59,12 +59,16 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class TrialData:
-    """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labelled."""
+    """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labelled.
+
+    `train` (n,) says which rows are the official ones to train on, None where a set has no split.
+    """
 
     X: Any
     Y: NDArray[np.int8]
     label_names: tuple[str, ...] = ()
     single_label: bool = False
+    train: NDArray[np.bool_] | None = None
 
     @property
     def classes(self) -> NDArray[np.intp]:
@@ -73,7 +77,8 @@ class TrialData:
 
     def take(self, rows: NDArray[np.intp]) -> "TrialData":
         """Some of the rows."""
-        return TrialData(self.X[rows], self.Y[rows], self.label_names, self.single_label)
+        train = None if self.train is None else self.train[rows]
+        return TrialData(self.X[rows], self.Y[rows], self.label_names, self.single_label, train)
 
 
 def seen_rows(arm: Arm, n: int, train: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -5,7 +5,7 @@ half, micro-F1 with one threshold and macro-F1 with one a label, both chosen on 
 own labels had no part in them, and LRAP.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from embedding_core.annotator import Annotator
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
 from embedding_core.kernel_dle.decisions import tune_thresholds
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.neighbors import decide_labels
+from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")
 """What a split is judged by; the F1 scores with tuned thresholds."""
 
 FOLDS = 3
+OFFICIAL, RANDOM = "official split", "random splits"
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ def score_split(
 ) -> SplitScores:
     """Fit on the training rows, score both.
 
-    An estimator that leaves `loo_scores_` of its fit gives those of the training rows itself; any other is
-    fitted again on stratified folds of them.
+    An estimator that leaves `loo_scores_` or `left_out_scores_` of its fit gives those of the training rows
+    itself; any other is fitted again on stratified folds of them.
     """
     fitted = clone(estimator).fit(X[train], Y[train])
-    left_out = getattr(fitted, "loo_scores_", None)
+    model = getattr(fitted, "model_", fitted)
+    left_out = getattr(model, "loo_scores_", getattr(model, "left_out_scores_", None))
     if left_out is None:
         left_out = _out_of_fold(estimator, X[train], Y[train], seed)
     return SplitScores(left_out, fitted.predict_scores(X[test]))
@@ -102,3 +106,34 @@ def mean_figures(splits: Iterable[dict[str, float]]) -> dict[str, float]:
     """Mean of each figure over splits."""
     found = list(splits)
     return {name: float(np.mean([figures[name] for figures in found])) for name in FIGURES}
+
+
+def trial(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> list[Cell]:
+    """`FIGURES` of one split: the official one first, where the set has one, then random ones.
+
+    Settings
+    --------
+    sizes : (int, int), optional
+        Rows to train and to test on in random splits; default: as many as in the official split.
+    seed : int
+    """
+    official = data.train is not None and number == 0
+    train, test = _rows_of(data, settings, number)
+    estimator = Annotator(arm.method, dict(arm.params))
+    X = prepare(data.X, preprocessing, train)
+    figures = judge_split(estimator, X, data.Y, train, test, settings["seed"])
+    return [Cell(OFFICIAL if official else RANDOM, name, value) for name, value in figures.items()]
+
+
+def _rows_of(
+    data: TrialData, settings: Mapping[str, Any], number: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    if data.train is None:
+        n_train, n_test = settings["sizes"]
+        return draw_split(len(data.Y), n_train, n_test, number, settings["seed"])
+    train, test = np.flatnonzero(data.train), np.flatnonzero(~data.train)
+    if number == 0:
+        return train, test
+    return draw_split(len(data.Y), len(train), len(test), number, settings["seed"])

@@ -58,10 +58,11 @@ def load_items(store: Store, data: DatasetRef) -> Dataset:
 
 
 def paper_rows(items: Dataset, name: str) -> np.ndarray:
-    """Rows that carry a label, for the papers' sets have no others, of the part that the paper has."""
-    rows = np.flatnonzero((items.Y > 0).any(axis=1))
-    part = reference_sets()[name].first_rows
-    return rows[rows < part] if part else rows
+    """Rows that carry a label, for most of the papers' sets have no others, of the part that a paper has."""
+    wanted = reference_sets()[name]
+    kept = (items.Y >= 0).all(axis=1) if wanted.every_row else (items.Y > 0).any(axis=1)
+    rows = np.flatnonzero(kept)
+    return rows[rows < wanted.first_rows] if wanted.first_rows else rows
 
 
 def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray:
@@ -78,4 +79,5 @@ def load_trial_data(store: Store, data: DatasetRef) -> TrialData:
     """The rows that carry a label, as protocols take them."""
     items = load_items(store, data)
     rows = paper_rows(items, data.name)
-    return TrialData(items.X[rows], items.Y[rows], tuple(items.label_names), items.single_label)
+    train = None if items.split is None else np.array([items.split[row] == "train" for row in rows])
+    return TrialData(items.X[rows], items.Y[rows], tuple(items.label_names), items.single_label, train)

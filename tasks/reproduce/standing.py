@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from tasks.reproduce.comparison import BETTER, REPRODUCED, Row, judge_cell
-from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.experiment import BASELINES, TUNED_BASELINES, Experiment
 
 FIXED = "zscore"
 """The preprocessing of the fixed protocol; everything else is chosen on the training part anyway."""
 
+_PLAIN = (*BASELINES, *TUNED_BASELINES)
 _WORDS = {BETTER: "ahead", REPRODUCED: "level"}
 
 
@@ -15,7 +16,7 @@ def standing(experiment: Experiment, rows: Sequence[Row]) -> dict[str, int]:
     """In how many cells the proposed method is ahead of the best baseline, level (2 points) or behind."""
     counted = {"ahead": 0, "level": 0, "behind": 0}
     for row in rows:
-        plain = [row.baselines[arm.title] for arm in BASELINES if arm.title in row.baselines]
+        plain = [row.baselines[arm.title] for arm in _PLAIN if arm.title in row.baselines]
         if (
             row.method == experiment.proposed
             and experiment.judged_by in ("", row.metric)
