@@ -4,7 +4,7 @@ import argparse
 import json
 
 from flows.auto import AutoResult, run_auto
-from flows.commands.engine import run_with_engine
+from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config
 from flows.config import RunConfig
 from flows.terminal import REPORTER, TerminalReporter, show
@@ -21,6 +21,7 @@ def auto(options: argparse.Namespace) -> int:
     pick_candidates(None, config.auto.candidates)
     REPORTER.set(TerminalReporter(quiet=options.json))
     result = _choose(config, options.verbose)
+    note_unrecorded(result)
     summary = summarise_auto(config, result)
     show(
         json.dumps(summary, indent=2, ensure_ascii=False)

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from flows.auto import AutoResult
 from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
 from flows.stores import open_store
 from flows.terminal import current_reporter
+from flows.training import RunResult
 from storage.errors import ServiceDown
+from storage.run_log import RunLog
 
 # A dataclass with `unrecorded`: why Prefect does not know of the run.
 Result = TypeVar("Result", bound=Any)
@@ -29,3 +32,10 @@ def run_with_engine(
     if starts_server():
         reporter.say_once("starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)")
     return in_flow()
+
+
+def note_unrecorded(result: RunResult | AutoResult) -> None:
+    """Keep why Prefect does not know of a run, so that `sync` tells it later."""
+    if result.unrecorded:
+        log = RunLog.of(result.store)
+        log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))

@@ -2,9 +2,8 @@
 
 import argparse
 import json
-from dataclasses import replace
 
-from flows.commands.engine import run_with_engine
+from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, repeat_config
 from flows.stages import REPRODUCED, Span, check_stages
@@ -47,9 +46,7 @@ def _execute(
     reporter = TerminalReporter(quiet=options.json)
     REPORTER.set(reporter)
     result = _train(config, span, options.verbose)
-    if result.unrecorded:
-        log = RunLog.of(result.store)
-        log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
+    note_unrecorded(result)
     from flows.summary import summarise_run, summary_text
 
     summary = summarise_run(config, result, earlier)
