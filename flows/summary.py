@@ -1,9 +1,8 @@
 """What a run has to say at its end: a record for scripts, a table for people."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from embedding_core.registry import get_method
-from flows.auto import AutoResult
 from flows.config import RunConfig
 from flows.training import RunResult
 from storage.keys import ArtifactRef
@@ -17,7 +16,10 @@ from tasks.report_data import NoteRow
 from tasks.tables import printable, render_text, score_table
 from tasks.tracking import load_tracked
 
-Result = RunResult | AutoResult
+if TYPE_CHECKING:
+    from flows.auto import AutoResult
+
+Result: TypeAlias = "RunResult | AutoResult"
 
 
 def load_all_scores(result: RunResult) -> list[Score]:

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from flows.auto import AutoResult
 from flows.config import RunConfig, find_home
 from flows.engine import prepare_engine, starts_server
 from flows.stores import open_store
 from flows.terminal import current_reporter
-from flows.training import RunResult
 from storage.errors import ServiceDown
 from storage.run_log import RunLog
+
+if TYPE_CHECKING:
+    from flows.auto import AutoResult
+    from flows.training import RunResult
 
 # A dataclass with `unrecorded`: why Prefect does not know of the run.
 Result = TypeVar("Result", bound=Any)
@@ -34,7 +36,7 @@ def run_with_engine(
     return in_flow()
 
 
-def note_unrecorded(result: RunResult | AutoResult) -> None:
+def note_unrecorded(result: "RunResult | AutoResult") -> None:
     """Keep why Prefect does not know of a run, so that `sync` tells it later."""
     if result.unrecorded:
         log = RunLog.of(result.store)
