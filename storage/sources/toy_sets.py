@@ -18,8 +18,8 @@ GARBAGE_WIDTH = 0.25
 """Deviation of a garbage feature, normal, over the mean deviation of the features of the shape.
 
 The paper says neither law nor width. A first try with garbage as wide as the shape (1.0) left 1NN in all
-features of Clusdat near chance (0.55) and no structure in any picture, where the paper sees some; the width was
-lowered after that was seen.
+features of Clusdat near chance (0.55) and none of its clusters to see, where the paper sees some structure;
+the width was lowered after that was seen.
 """
 
 _TUBE = 0.2
