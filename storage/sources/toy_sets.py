@@ -17,8 +17,9 @@ SUN_ROWS = {"red": 60, "cyan": 50, "blue": 60}
 GARBAGE_WIDTH = 0.25
 """Deviation of a garbage feature, normal, over the mean deviation of the features of the shape.
 
-The paper says neither law nor width. As wide as the shape (1.0), garbage leaves 1NN in all features of
-Clusdat near chance (0.55), and no picture could show what the paper says that its pictures show.
+The paper says neither law nor width. A first try with garbage as wide as the shape (1.0) left 1NN in all
+features of Clusdat near chance (0.55) and none of its clusters to see, where the paper sees some structure;
+the width was lowered after that was seen.
 """
 
 _TUBE = 0.2
