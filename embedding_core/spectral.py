@@ -258,7 +258,7 @@ def _chebyshev_filter(
 
     if degree == 1:
         return deflated
-    ritz = _ritz_values(deflated, rng.normal(size=len(trivial)), 2 * r + 20)
+    ritz = _ritz_values(deflated, rng.normal(size=len(trivial)), r + 20)
     if len(ritz) <= r or ritz[r] < -0.9:
         return deflated
     half, centre = (ritz[r] + 1) / 2, (ritz[r] - 1) / 2
@@ -306,8 +306,7 @@ def _ritz_values(apply: Apply, start: NDArray[np.float64], steps: int) -> NDArra
         Q[:, j] = q
         q = apply(q)
         diagonal[j] = Q[:, j] @ q
-        for _ in range(2):
-            q -= Q[:, : j + 1] @ (Q[:, : j + 1].T @ q)
+        q -= Q[:, : j + 1] @ (Q[:, : j + 1].T @ q)
         below[j] = np.linalg.norm(q)
         if below[j] < 1e-10:
             steps = j + 1
