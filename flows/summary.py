@@ -6,7 +6,7 @@ from embedding_core.registry import get_method
 from flows.config import RunConfig
 from flows.training import RunResult
 from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun
+from storage.run_log import TRACKING, LoggedRun
 from storage.schemas import Score, unpack_manifest
 from storage.tracking import TrackedRun
 from tasks.evaluation import load_scores
@@ -89,10 +89,12 @@ def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | No
 
 def _differing(result: RunResult, earlier: LoggedRun) -> list[str]:
     """Stages of which two runs have different results; where each was tracked does not count."""
-    now = {record.label: record.ref.digest for record in result.stages}
-    before = {label: ref.digest for label, ref in earlier.stages.items()}
-    both = dict.fromkeys([*now, *before])
-    return [label for label in both if label != "tracking" and now.get(label) != before.get(label)]
+    now = {record.label: record.ref for record in result.stages}
+    then, here = (
+        {label: ref.digest for label, ref in refs.items() if ref.stage != TRACKING}
+        for refs in (earlier.stages, now)
+    )
+    return [label for label in dict.fromkeys([*here, *then]) if here.get(label) != then.get(label)]
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from embedding_core.menu import Candidate
 from storage.keys import ArtifactRef
+from storage.run_log import TRACKING
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking_engine import redact
@@ -74,7 +75,7 @@ def stage(
     tracker = make_tracker(uri, workspace.home)
     inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
     return Stage(
-        name="tracking",
+        name=TRACKING,
         variant="auto",
         code=(),
         params={"uri": redact(tracker.uri), "experiment": facts.experiment, "config": facts.config},

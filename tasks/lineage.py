@@ -7,7 +7,7 @@ from typing import Any
 
 from storage.errors import StoreError
 from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun
+from storage.run_log import TRACKING, LoggedRun
 from storage.sources.base import combine_digests
 from storage.store import Store
 
@@ -161,7 +161,7 @@ class Genealogy:
             node = self.trace(ref.digest, label)
             if ref.stage == "report":
                 nodes += node.inputs
-            elif ref.stage != "tracking":
+            elif ref.stage != TRACKING:
                 nodes.append(node)
         return nodes
 

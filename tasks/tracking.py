@@ -8,6 +8,7 @@ from typing import Any
 
 from embedding_core.registry import get_method
 from storage.keys import ArtifactRef
+from storage.run_log import TRACKING
 from storage.schemas import Score, StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker, default_artifact_root, default_uri
@@ -59,7 +60,7 @@ def stage(
     refs |= {f"model[{name}]": ref for name, ref in models.items()}
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
-        name="tracking",
+        name=TRACKING,
         # What is recorded are results of other stages; how they are sent does not make them stale.
         code=(),
         params={

@@ -225,6 +225,10 @@ def test_an_experiment_is_tracked_once(tmp_path):
     assert run.data.tags["labelscape.reproduce"] == "dle-table3"
     names = {file.path for file in client.list_artifacts(told.tracked.parent_id)}
     assert {"table.md", "cells.parquet"} <= names
+    client.delete_run(told.tracked.parent_id)
+    assert reproduce_one(small, True, tmp_path, config).tracked != told.tracked
+    (run,) = RunLog(tmp_path / "home" / "store").entries()  # where it was tracked names no other run
+    assert run.id == told.run_id
 
 
 def test_caption_tells_what_all_rows_share():

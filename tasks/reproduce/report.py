@@ -11,6 +11,7 @@ from typing import Any
 
 from storage.keys import ArtifactRef
 from storage.published import published_rows
+from storage.run_log import TRACKING
 from storage.schemas import StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, Tracker
@@ -115,7 +116,7 @@ def tracking_stage(
     """The record of an experiment in the tracker; the same results are not tracked twice."""
     tracker = make_tracker(uri, workspace.home)
     return Stage(
-        name="reproduce_tracking",
+        name=TRACKING,
         variant=experiment.name,
         code=(),
         params={"uri": redact(tracker.uri), "quick": quick},
