@@ -8,7 +8,8 @@ from pathlib import Path
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace
-from flows.stages import REPRODUCED, Span
+from flows.repeating import REPRODUCED
+from flows.stages import Span
 from flows.terminal import current_reporter
 from flows.training import StageRunner, Submit, log_run, repairing
 from storage.errors import TrackingError

@@ -144,12 +144,14 @@ def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
         lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
-    if tracking["problem"]:
-        lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; {remedy}")
-    if summary["prefect"]["problem"]:
-        lines.append(
-            f"NOT IN PREFECT: {summary['prefect']['problem']} Record it there later: labelscape sync"
-        )
+    return [*lines, *problem_lines(tracking["problem"], summary["prefect"]["problem"], remedy)]
+
+
+def problem_lines(untracked: str | None, unrecorded: str | None, remedy: str) -> list[str]:
+    """Why the tracker, or Prefect, does not know of a run, and what to do."""
+    lines = [f"NOT TRACKED: {untracked} Results are in the store; {remedy}"] if untracked else []
+    if unrecorded:
+        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: labelscape sync")
     return lines
 
 

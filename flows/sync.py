@@ -43,7 +43,7 @@ def record_run(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = Fal
     """Tell Prefect of one run."""
     try:
         prepare_engine(find_home(here), verbose)
-        from flows.train import record_later
+        from flows.recording import record_later
 
         flow_run = record_later(run)
     except ServiceError as error:

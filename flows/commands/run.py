@@ -6,7 +6,8 @@ import json
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, repeat_config
-from flows.stages import REPRODUCED, Span, check_stages
+from flows.repeating import command_again, kind_of
+from flows.stages import Span, check_stages
 from flows.stores import open_store
 from flows.terminal import REPORTER, TerminalReporter, show
 from flows.training import RunResult, run_training
@@ -20,11 +21,8 @@ def run(options: argparse.Namespace) -> int:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
     here = read_default_config(options)
     earlier = RunLog.of(open_store(here)).find(options.as_run)
-    if REPRODUCED in earlier.config:
-        name = earlier.config[REPRODUCED]
-        raise ConfigError(
-            f"run {earlier.id} is of an experiment; repeat it by `labelscape reproduce {name}`."
-        )
+    if kind_of(earlier) == "reproduce":
+        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
     return _execute(
         repeat_config(earlier, here), options, Span(options.refresh, options.since, options.until), earlier
     )
