@@ -50,7 +50,8 @@ def stage(
 ) -> Stage:
     """Table, cells and figures of an experiment."""
     inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
-    inputs |= {f"data[{one.name}]": one.digest(workspace.store) for one in data}
+    for one in data:
+        inputs |= {f"{part}[{one.name}]": digest for part, digest in one.inputs(workspace.store).items()}
     # A figure may fit the experiment's methods once more.
     used = [m for arm in experiment.arms for m in used_methods(arm, experiment.settings("", quick))]
     figure = (experiment.figure, *(method.module for method in used)) if experiment.figure else ()
@@ -61,6 +62,7 @@ def stage(
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,
+            "parts": {one.name: one.part for one in data},
             "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
         inputs=inputs,
