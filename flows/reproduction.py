@@ -21,7 +21,7 @@ from tasks.reproduce.comparison import Row
 from tasks.reproduce.datasets import open_dataset
 from tasks.reproduce.experiment import TRIALS, Experiment
 from tasks.stage import Stage, Workspace, run_stage
-from tasks.tracking import load_tracked
+from tasks.tracking import PAPERS, load_tracked
 
 Execute = Callable[[Stage], ArtifactRef | None]
 
@@ -88,7 +88,7 @@ def walk(
     if config.tracking.enabled:
         place = config.tracking.uri
         tracked = execute(report.tracking_stage(experiment, quick, place, page, cells, workspace))
-    return Products(experiment.name, f"{report.TRACKED_UNDER} {experiment.name}", cells, page, tracked)
+    return Products(experiment.name, f"{PAPERS} {experiment.name}", cells, page, tracked)
 
 
 def find_told(experiment: Experiment, quick: bool, folder: Path, config: RunConfig) -> Told | None:

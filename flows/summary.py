@@ -35,15 +35,10 @@ def load_oddities(result: Result) -> tuple[list[NoteRow], dict[str, str]]:
 
 
 def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
-    """The run as plain data: methods with every metric's mean and spread, run ids, stages.
-
-    With an earlier run that it repeats, also the stages whose results differ from that one's.
-    """
+    """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
     tracked = find_tracked(result, result.products.tracked)
-    repeats = {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None
     return {
-        **summarise_stages(config, result, tracked),
-        "repeats": repeats,
+        **summarise_stages(config, result, tracked, earlier),
         "report": str(result.report) if result.report else None,
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
     }
@@ -54,12 +49,17 @@ def find_tracked(result: Result, ref: ArtifactRef | None) -> TrackedRun | None:
     return load_tracked(result.store, ref) if ref else None
 
 
-def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | None) -> dict[str, Any]:
-    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage."""
+def summarise_stages(
+    config: RunConfig, result: Result, tracked: TrackedRun | None, earlier: LoggedRun | None = None
+) -> dict[str, Any]:
+    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
+
+    With an earlier run that it repeats, also the stages whose results differ from that one's.
+    """
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
-        "repeats": None,
+        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
         "report": None,
@@ -87,7 +87,7 @@ def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | No
     }
 
 
-def _differing(result: RunResult, earlier: LoggedRun) -> list[str]:
+def _differing(result: Result, earlier: LoggedRun) -> list[str]:
     """Stages of which two runs have different results; where each was tracked does not count."""
     now = {record.label: record.ref for record in result.stages}
     then, here = (

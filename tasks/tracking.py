@@ -22,6 +22,8 @@ from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _RECORD = "tracked.json"
+# The experiment that holds what the papers are compared with, and no model.
+PAPERS = "reproduce"
 SCORES_TAG = "labelscape.digest.scores"
 SETTINGS_TAG = "labelscape.settings"
 
@@ -77,6 +79,11 @@ def stage(
 def pack_tracked(tracked: TrackedRun) -> Artifact:
     """Pack where a run was tracked."""
     return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+
+
+def list_collections(tracker: Tracker) -> list[str]:
+    """Experiments that hold runs of collections, the latest used first."""
+    return [info.name for info in tracker.experiments() if info.name != PAPERS]
 
 
 def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:

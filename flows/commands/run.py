@@ -20,12 +20,24 @@ def run(options: argparse.Namespace) -> int:
     if options.as_run is None:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
     here = read_default_config(options)
-    earlier = RunLog.of(open_store(here)).find(options.as_run)
-    if kind_of(earlier) == "reproduce":
+    return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
+
+
+def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) -> int:
+    """An earlier run once more, as what it was."""
+    span, kind = Span(options.refresh, options.since, options.until), kind_of(earlier)
+    if kind == "reproduce":
         raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
-    return _execute(
-        repeat_config(earlier, here), options, Span(options.refresh, options.since, options.until), earlier
-    )
+    config = repeat_config(earlier, here)
+    if kind == "run":
+        return _execute(config, options, span, earlier)
+    if span != Span():
+        raise ConfigError(
+            f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
+        )
+    from flows.commands.auto import choose_and_show
+
+    return choose_and_show(config, options, earlier)
 
 
 def stage(options: argparse.Namespace) -> int:

@@ -24,10 +24,9 @@ from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.tracking import load_tracked, make_tracker, pack_tracked
+from tasks.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
 
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
-TRACKED_UNDER = "reproduce"
 
 
 def load_measured(store: Store, refs: ArmRefs) -> Measured:
@@ -140,7 +139,7 @@ def _track(
     rows = load_rows(store, experiment, quick, refs)
     verdicts = {f"labelscape.verdict.{name}": str(count) for name, count in count_verdicts(rows).items()}
     record = RunRecord(
-        experiment=TRACKED_UNDER,
+        experiment=PAPERS,
         name=title_of(experiment, quick),
         params=experiment.settings("", quick),
         tags={"labelscape.reproduce": experiment.name, "labelscape.digest.report": report.digest, **verdicts},
