@@ -59,11 +59,11 @@ def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporte
 
     `uri` replaces the address of its configuration, which is kept without passwords.
     """
-    config = repeat_config(run, here)
-    if uri:
-        config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
-    workspace = open_workspace(config, reporter)
     try:
+        config = repeat_config(run, here)
+        if uri:
+            config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
+        workspace = open_workspace(config, reporter)
         with workspace.store.in_use():
             ref = _track(run, config, workspace)
             tracked = tracking.load_tracked(workspace.store, ref)

@@ -19,6 +19,10 @@ def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
     if options.as_run is None:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
+    if options.source or options.set or options.methods:
+        raise ConfigError(
+            "--as takes source and settings from the earlier run; leave the source, --set and --methods out."
+        )
     here = read_default_config(options)
     return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
 
