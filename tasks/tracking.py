@@ -118,7 +118,7 @@ def _track(
             **facts.tags,
             SETTINGS_TAG: facts.settings,
             **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
-            **_lineage_tags(around, store),
+            **lineage_tags(around.stages, store),
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
         files={
@@ -131,10 +131,10 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def _lineage_tags(around: Circumstances, store: Store) -> dict[str, str]:
+def lineage_tags(stages: Mapping[str, ArtifactRef], store: Store) -> dict[str, str]:
     """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it."""
     tags: dict[str, str] = {}
-    for one in list_family(Genealogy(store, around.stages.values()).of_results(around.stages)):
+    for one in list_family(Genealogy(store, stages.values()).of_results(stages)):
         tags[f"labelscape.digest.{one.label}"] = one.digest
         if one.seconds is None:
             continue

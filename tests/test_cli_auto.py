@@ -183,6 +183,11 @@ class TestTitles:
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "svm")
         assert "was not registered by labelscape auto and stays" in told.out
         assert "champion   stays another model, version 5 of labelscape-t\n" in told.out
+        tags = client.get_run(first["tracking"]["run_id"]).data.tags
+        for stage in ("ingest", "features", "candidate[mlls]", "choice", "model[mlls]"):
+            assert tags[f"labelscape.code.{stage}"]
+            digest = next(one["digest"] for one in first["stages"] if one["stage"] == stage)
+            assert tags[f"labelscape.digest.{stage}"] == digest
         shown = json.loads(command("compare", "t", "--home", home, "--all", "--json").out)
         assert {run["method"] for run in shown} == {"mlls", "1nn", "svm"}
         assert any(run["title"].endswith("(stopped early)") for run in shown)
