@@ -12,6 +12,7 @@ from storage.tracking_registry import CHAMPION, ModelRegistry, Version, model_na
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
 from tasks.reporter import Reporter
 from tasks.stage import count_threads
+from tasks.tracking import list_collections
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,8 @@ def annotate_items(
 
 def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
     """The champion of an experiment, by default of the one used last; None where none is registered."""
-    if experiment is None:
-        known = tracker.experiments()
-        if not known:
-            return None
-        experiment = known[0].name
-    return ModelRegistry(tracker).find(model_name(experiment), CHAMPION)
+    names = [experiment] if experiment else list_collections(tracker)
+    return ModelRegistry(tracker).find(model_name(names[0]), CHAMPION) if names else None
 
 
 def name_model(info: ModelInfo, champion: Version | None) -> str:
@@ -93,7 +90,8 @@ def _champions_model(tracker: Tracker, champion: Version) -> tuple[bytes, ModelI
 
 
 def _newest(tracker: Tracker, experiment: str | None) -> str:
-    newest = tracker.latest(experiment)
+    names = [experiment] if experiment else list_collections(tracker)
+    newest = next((run for name in names if (run := tracker.latest(name))), None)
     if newest is None:
         raise SourceError(
             f"no run has been tracked at {redact(tracker.uri)} yet; train a model with `labelscape run`."

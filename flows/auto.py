@@ -70,7 +70,8 @@ def run_auto(
             lambda: walk_contest(config, workspace, runner, tags or {}, pool, time_left),
         )
         # What the tracker does not know yet the same command adds, not `sync`: a title has to be decided.
-        run = log_run(config, known_settings(config), runner, done, None, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        run = log_run(config.source.path, known_settings(config), runner, done, None, seconds)
     return AutoResult(
         done,
         list(runner.records.values()),

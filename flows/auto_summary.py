@@ -6,6 +6,7 @@ from typing import Any
 from flows.auto import AutoResult
 from flows.config import RunConfig
 from flows.summary import closing_lines, find_tracked, summarise_stages
+from storage.run_log import LoggedRun
 from storage.tracking_registry import Version
 from tasks.choice import Choice, describe
 from tasks.ranking import format_score, group_scores, metric_title
@@ -15,12 +16,12 @@ _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
 
 
-def summarise_auto(config: RunConfig, result: AutoResult) -> dict[str, Any]:
+def summarise_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
     """The run as plain data: the candidates with every metric by fold, the choice, the titles, the stages."""
     done = result.contested
     settled = done.settled
     return {
-        **summarise_stages(config, result, find_tracked(result, done.tracked)),
+        **summarise_stages(config, result, find_tracked(result, done.tracked), earlier),
         **describe(done.choice),
         "title": done.verdict.title,
         "reason": done.verdict.reason,

@@ -60,8 +60,17 @@ def find_home(config: RunConfig) -> Path:
 
 
 def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
-    """The configuration of an earlier run, with home and store as they are here."""
-    return RunConfig.model_validate({**run.config, "home": str(find_home(here)), "store": here.store})
+    """The configuration of an earlier run, with home and store as they are here.
+
+    Passwords were not kept: that of its tracker is taken from here too, where the address is the same.
+    """
+    from storage.tracking_engine import redact
+
+    known = {**run.config, "home": str(find_home(here)), "store": here.store}
+    tracking, uri = run.config.get("tracking", {}), here.tracking.uri
+    if uri and redact(uri) == tracking.get("uri"):
+        known["tracking"] = {**tracking, "uri": uri}
+    return _validate(known, f"the configuration of run {run.id}")
 
 
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
@@ -73,10 +82,14 @@ def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) 
     for override in overrides:
         _set_dotted(values, *_split_override(override))
     _merge(values, given)
+    return _validate(values, str(file or "configuration"))
+
+
+def _validate(values: dict[str, Any], where: str) -> RunConfig:
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, file)) from None
+        raise ConfigError(_explain(error, where)) from None
 
 
 def show_config(config: RunConfig) -> str:
@@ -151,8 +164,8 @@ def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
                 values.pop("method", None)
 
 
-def _explain(error: ValidationError, file: Path | None) -> str:
-    lines = [f"{file or 'configuration'} does not fit:"]
+def _explain(error: ValidationError, where: str) -> str:
+    lines = [f"{where} does not fit:"]
     for problem in error.errors():
         place = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":

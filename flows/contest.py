@@ -8,6 +8,7 @@ from embedding_core.menu import Candidate, pick_candidates
 from embedding_core.registry import inner_methods
 from flows.config import RunConfig
 from flows.pipeline import changed_settings, resolved_config, run_name, walk_data
+from flows.repeating import CHOSEN
 from flows.training import StageRunner
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.keys import ArtifactRef
@@ -194,7 +195,7 @@ class Race:
 
 def known_settings(config: RunConfig) -> dict[str, Any]:
     """The configuration as a record keeps it; the budget changes no result unless it ends, which is said."""
-    return {**resolved_config(config), "auto": config.auto.model_dump(mode="json", exclude={"budget"})}
+    return {**resolved_config(config), CHOSEN: config.auto.model_dump(mode="json", exclude={"budget"})}
 
 
 def _nobody(standings: Sequence[Standing]) -> Exception:

@@ -2,27 +2,26 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace
-from flows.stages import REPRODUCED, Span
+from flows.repeating import REPRODUCED
+from flows.stages import Span
 from flows.terminal import current_reporter
-from flows.training import StageRunner, Submit, repairing
+from flows.training import StageRunner, Submit, log_run, repairing
 from storage.errors import TrackingError
 from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun, RunLog
-from storage.store import Outcome
+from storage.store import Outcome, Store
 from storage.tracking import TrackedRun
-from storage.tracking_engine import redact
 from tasks.reproduce import report, trials
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.datasets import open_dataset
 from tasks.reproduce.experiment import TRIALS, Experiment
 from tasks.stage import Stage, Workspace, run_stage
-from tasks.tracking import load_tracked
+from tasks.tracking import PAPERS, load_tracked
 
 Execute = Callable[[Stage], ArtifactRef | None]
 
@@ -39,6 +38,8 @@ class Told:
         The Markdown page in the home folder.
     tracked : TrackedRun or None
         Its run in the tracker.
+    run_id : str
+        Its run in the store's log; empty where nothing had to run.
     computed : int
         Stages that were not in the store.
     untracked, unrecorded : str or None
@@ -49,7 +50,9 @@ class Told:
     quick: bool
     rows: list[Row]
     page: Path
+    store: Store
     tracked: TrackedRun | None
+    run_id: str = ""
     computed: int = 0
     untracked: str | None = None
     unrecorded: str | None = None
@@ -57,8 +60,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Products:
-    """References to what an experiment made; None where something was not there."""
+    """References to what an experiment made, and what it is called; None where something was not there."""
 
+    name: str
+    experiment: str
     cells: Mapping[tuple[str, str], ArtifactRef | None]
     report: ArtifactRef | None
     tracked: ArtifactRef | None
@@ -83,7 +88,7 @@ def walk(
     if config.tracking.enabled:
         place = config.tracking.uri
         tracked = execute(report.tracking_stage(experiment, quick, place, page, cells, workspace))
-    return Products(cells, page, tracked)
+    return Products(experiment.name, f"{PAPERS} {experiment.name}", cells, page, tracked)
 
 
 def find_told(experiment: Experiment, quick: bool, folder: Path, config: RunConfig) -> Told | None:
@@ -113,22 +118,10 @@ def reproduce_one(
     with workspace.store.in_use():
         products = repairing(workspace, lambda: walk(experiment, quick, folder, config, workspace, runner))
         told = _tell(experiment, quick, products, workspace, runner)
-        RunLog.of(workspace.store).add(
-            LoggedRun(
-                name=experiment.name,
-                experiment=f"{report.TRACKED_UNDER} {experiment.name}",
-                source=str(folder),
-                config={REPRODUCED: experiment.name, "quick": quick},
-                stages={record.label: record.ref for record in runner.records.values()},
-                seconds=round(time.perf_counter() - begun, 3),
-                tracked=_place_of(told.tracked),
-            )
-        )
-    return told
-
-
-def _place_of(tracked: TrackedRun | None) -> dict[str, str] | None:
-    return {"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None
+        known = {REPRODUCED: experiment.name, "quick": quick, "sets": list(experiment.datasets)}
+        # What the tracker does not know yet the same command adds, not `sync`.
+        run = log_run(str(folder), known, runner, products, None, time.perf_counter() - begun)
+    return replace(told, run_id=run.id)
 
 
 def _pieces(experiment: Experiment, quick: bool) -> dict[str, int]:
@@ -177,6 +170,7 @@ def _tell(
         quick=quick,
         rows=report.load_rows(workspace.store, experiment, quick, products.cells),
         page=report.lay_out(experiment, quick, products.report, workspace),
+        store=workspace.store,
         tracked=tracked,
         computed=sum(not record.cached for record in runner.records.values()) if runner else 0,
         untracked=runner.untracked if runner else None,

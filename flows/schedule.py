@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.config import RunConfig, find_home
 from flows.services import NO_SERVER, check_answers, running
+from flows.stores import find_store_uri
 from storage.errors import ConfigError, ServiceError
 
 if TYPE_CHECKING:
@@ -110,9 +111,15 @@ def _home(config: RunConfig | Mapping[str, Any]) -> Path:
 
 
 def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """The flow's parameters with every place absolute: a scheduled run starts in another folder."""
+    """The flow's parameters with every place said in full.
+
+    A scheduled run starts in another folder, and a worker does not have the variables of this process.
+    """
     values = config.model_dump(mode="json") if isinstance(config, RunConfig) else dict(config)
     values["home"] = str(_home(config))
+    store = values.get("store") or {}
+    if isinstance(store, Mapping) and (uri := find_store_uri(store.get("uri"))):
+        values["store"] = {**store, "uri": uri}
     source = values.get("source")
     if isinstance(source, Mapping):
         values["source"] = {key: _absolute(key, value) for key, value in source.items()}

@@ -18,9 +18,6 @@ STAGES = (
     "tracking",
 )
 
-# In the configuration of a logged run that is of an experiment, its name.
-REPRODUCED = "reproduce"
-
 
 def check_stages(names: Sequence[str]) -> None:
     """Refuse names that are no stage."""

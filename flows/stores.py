@@ -9,12 +9,17 @@ from storage.errors import ConfigError
 from storage.store import Store
 
 
+def find_store_uri(given: str | None) -> str | None:
+    """The address of a shared store: as configured, else LABELSCAPE_STORE; None without one."""
+    return given or os.environ.get("LABELSCAPE_STORE") or None
+
+
 def open_store(config: RunConfig, must_exist: bool = False) -> Store:
     """The store at `store.uri`, else at LABELSCAPE_STORE, else in the home folder; asks no server yet.
 
     With `must_exist` a home folder without a store is refused.
     """
-    home, uri = find_home(config), config.store.uri or os.environ.get("LABELSCAPE_STORE")
+    home, uri = find_home(config), find_store_uri(config.store.uri)
     if uri:
         from storage.remote import Remote
         from storage.shared_store import SharedStore

@@ -6,7 +6,7 @@ from embedding_core.registry import get_method
 from flows.config import RunConfig
 from flows.training import RunResult
 from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun
+from storage.run_log import TRACKING, LoggedRun
 from storage.schemas import Score, unpack_manifest
 from storage.tracking import TrackedRun
 from tasks.evaluation import load_scores
@@ -35,15 +35,10 @@ def load_oddities(result: Result) -> tuple[list[NoteRow], dict[str, str]]:
 
 
 def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
-    """The run as plain data: methods with every metric's mean and spread, run ids, stages.
-
-    With an earlier run that it repeats, also the stages whose results differ from that one's.
-    """
+    """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
     tracked = find_tracked(result, result.products.tracked)
-    repeats = {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None
     return {
-        **summarise_stages(config, result, tracked),
-        "repeats": repeats,
+        **summarise_stages(config, result, tracked, earlier),
         "report": str(result.report) if result.report else None,
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
     }
@@ -54,12 +49,17 @@ def find_tracked(result: Result, ref: ArtifactRef | None) -> TrackedRun | None:
     return load_tracked(result.store, ref) if ref else None
 
 
-def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | None) -> dict[str, Any]:
-    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage."""
+def summarise_stages(
+    config: RunConfig, result: Result, tracked: TrackedRun | None, earlier: LoggedRun | None = None
+) -> dict[str, Any]:
+    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
+
+    With an earlier run that it repeats, also the stages whose results differ from that one's.
+    """
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
-        "repeats": None,
+        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
         "report": None,
@@ -87,12 +87,14 @@ def summarise_stages(config: RunConfig, result: Result, tracked: TrackedRun | No
     }
 
 
-def _differing(result: RunResult, earlier: LoggedRun) -> list[str]:
+def _differing(result: Result, earlier: LoggedRun) -> list[str]:
     """Stages of which two runs have different results; where each was tracked does not count."""
-    now = {record.label: record.ref.digest for record in result.stages}
-    before = {label: ref.digest for label, ref in earlier.stages.items()}
-    both = dict.fromkeys([*now, *before])
-    return [label for label in both if label != "tracking" and now.get(label) != before.get(label)]
+    now = {record.label: record.ref for record in result.stages}
+    then, here = (
+        {label: ref.digest for label, ref in refs.items() if ref.stage != TRACKING}
+        for refs in (earlier.stages, now)
+    )
+    return [label for label in dict.fromkeys([*here, *then]) if here.get(label) != then.get(label)]
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
@@ -142,12 +144,14 @@ def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
         lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
-    if tracking["problem"]:
-        lines.append(f"NOT TRACKED: {tracking['problem']} Results are in the store; {remedy}")
-    if summary["prefect"]["problem"]:
-        lines.append(
-            f"NOT IN PREFECT: {summary['prefect']['problem']} Record it there later: labelscape sync"
-        )
+    return [*lines, *problem_lines(tracking["problem"], summary["prefect"]["problem"], remedy)]
+
+
+def problem_lines(untracked: str | None, unrecorded: str | None, remedy: str) -> list[str]:
+    """Why the tracker, or Prefect, does not know of a run, and what to do."""
+    lines = [f"NOT TRACKED: {untracked} Results are in the store; {remedy}"] if untracked else []
+    if unrecorded:
+        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: labelscape sync")
     return lines
 
 

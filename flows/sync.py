@@ -43,7 +43,7 @@ def record_run(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = Fal
     """Tell Prefect of one run."""
     try:
         prepare_engine(find_home(here), verbose)
-        from flows.train import record_later
+        from flows.recording import record_later
 
         flow_run = record_later(run)
     except ServiceError as error:
@@ -59,11 +59,11 @@ def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporte
 
     `uri` replaces the address of its configuration, which is kept without passwords.
     """
-    config = repeat_config(run, here)
-    if uri:
-        config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
-    workspace = open_workspace(config, reporter)
     try:
+        config = repeat_config(run, here)
+        if uri:
+            config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
+        workspace = open_workspace(config, reporter)
         with workspace.store.in_use():
             ref = _track(run, config, workspace)
             tracked = tracking.load_tracked(workspace.store, ref)

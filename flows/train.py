@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from prefect import flow, get_client, task
+from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
@@ -18,7 +18,6 @@ from flows.stages import Span
 from flows.terminal import current_reporter
 from flows.training import RunResult, run_training
 from storage.errors import LabelscapeError
-from storage.run_log import LoggedRun
 from storage.store import Outcome
 from tasks.stage import Stage, Workspace, run_stage
 
@@ -145,20 +144,3 @@ def run_anyhow(in_flow: Callable[[], Result], plainly: Callable[[], Result]) -> 
         return replace(result, unrecorded=reason)
     finally:
         _ATTEMPT.reset(token)
-
-
-def record_later(run: LoggedRun) -> str:
-    """Tell Prefect of a run that it did not see; gives the id of the flow run.
-
-    Its stages are not told of: tasks that nobody ran would be made up.
-    """
-    text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
-    with get_client(sync_client=True) as client:
-        found = client.create_flow_run(
-            train,
-            name=f"{run.name}-{run.id}",
-            parameters={"config": dict(run.config)},
-            tags=["labelscape-sync"],
-            state=Completed(message=text),
-        )
-    return str(found.id)

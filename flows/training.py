@@ -134,7 +134,8 @@ def run_training(
         )
         changes = _changes(workspace, last, products.manifest)
         seconds = time.perf_counter() - started
-        run = log_run(config, resolved_config(config), runner, products, runner.untracked, seconds, changes)
+        known = resolved_config(config)
+        run = log_run(config.source.path, known, runner, products, runner.untracked, seconds, changes)
         around = Circumstances(run.stages, run.damaged)
         page = write_report(products.report, workspace, around) if products.report else None
     return RunResult(
@@ -189,7 +190,7 @@ class Loggable(Protocol):
 
 
 def log_run(
-    config: RunConfig,
+    source: str,
     known: Mapping[str, Any],
     runner: StageRunner,
     products: Loggable,
@@ -204,7 +205,7 @@ def log_run(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
-            source=config.source.path,
+            source=source,
             config=known,
             stages={record.label: record.ref for record in runner.records.values()},
             seconds=round(seconds, 3),

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 FOLDER = "runs"
 _ID_LENGTH = 12
 _LEAST_PREFIX = 4
-_TRACKING = "tracking"
+# The stage whose artefact is the record of a run in the tracker, and no result.
+TRACKING = "tracking"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class LoggedRun:
     @property
     def id(self) -> str:
         """Digest of the configuration and the results; where it was tracked does not count."""
-        results = {label: ref.digest for label, ref in self.stages.items() if label != _TRACKING}
+        results = {label: ref.digest for label, ref in self.stages.items() if ref.stage != TRACKING}
         text = canonical_json({"config": self.config, "stages": results})
         return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 

@@ -73,11 +73,6 @@ class ModelRegistry:
             client.set_registered_model_alias(name, alias, made.version)
             return _version(made)
 
-    def entitle(self, name: str, alias: str, version: str) -> None:
-        """Give a registered version a title."""
-        with self._client() as client:
-            client.set_registered_model_alias(name, alias, version)
-
     def withdraw(self, name: str, alias: str) -> None:
         """Take a title away from whichever version has it."""
         if self.find(name, alias) is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from embedding_core.menu import Candidate
 from storage.keys import ArtifactRef
+from storage.run_log import TRACKING
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking_engine import redact
@@ -20,6 +21,7 @@ from tasks.tracking import (
     Facts,
     as_json,
     entry_metrics,
+    lineage_tags,
     load_tracked,
     make_tracker,
     pack_tracked,
@@ -74,12 +76,12 @@ def stage(
     tracker = make_tracker(uri, workspace.home)
     inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
     return Stage(
-        name="tracking",
+        name=TRACKING,
         variant="auto",
         code=(),
         params={"uri": redact(tracker.uri), "experiment": facts.experiment, "config": facts.config},
         inputs={name: digest_of(ref) for name, ref in inputs.items()},
-        produce=lambda: _track(tracker, facts, data, choice, models, workspace.store),
+        produce=lambda: _track(tracker, facts, data, choice, inputs, models, workspace.store),
         holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
     )
 
@@ -89,6 +91,7 @@ def _track(
     facts: Facts,
     data: Data,
     choice: Choice,
+    results: Mapping[str, ArtifactRef | None],
     models: Mapping[str, ArtifactRef | None],
     store: Store,
 ) -> Artifact:
@@ -96,11 +99,12 @@ def _track(
 
     measured = [one for one in choice.standings if one.rows]
     digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
+    lineage = lineage_tags({label: ref for label, ref in results.items() if ref}, store)
     record = RunRecord(
         experiment=facts.experiment,
         name=facts.name,
         params=facts.config,
-        tags={**facts.tags, SETTINGS_TAG: facts.settings, **digests},
+        tags={**facts.tags, SETTINGS_TAG: facts.settings, **lineage, **digests},
         methods=[_method_record(one, models.get(one.name), store) for one in measured],
         files={"config.json": as_json(facts.config), "choice.json": as_json(describe(choice))},
         fold_rows=[row for one in measured for row in one.rows],

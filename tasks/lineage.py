@@ -7,7 +7,7 @@ from typing import Any
 
 from storage.errors import StoreError
 from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun
+from storage.run_log import TRACKING, LoggedRun
 from storage.sources.base import combine_digests
 from storage.store import Store
 
@@ -150,9 +150,25 @@ class Genealogy:
         self._entries = entries
 
     def of_run(self, run: LoggedRun) -> list[Node]:
-        """The results of a run: its evaluations, or what its last stages gave."""
-        ends = {label: ref for label, ref in run.stages.items() if label.startswith("evaluation")}
-        return [self.trace(ref.digest, label) for label, ref in (ends or run.stages).items()]
+        """The results of a run: its evaluations, or what none of its other stages was made of."""
+        ends = {label: ref for label, ref in run.stages.items() if ref.stage == "evaluation"}
+        return [self.trace(ref.digest, label) for label, ref in (ends or self._ends(run.stages)).items()]
+
+    def _ends(self, stages: Mapping[str, ArtifactRef]) -> dict[str, ArtifactRef]:
+        """Stages that no other one was made of, the record in the tracker aside."""
+        made = {label: ref for label, ref in stages.items() if ref.stage != TRACKING}
+        known = {one["key"]: one for one in self._entries}
+        used = {
+            digest
+            for ref in made.values()
+            if ref.key in known
+            for digest in known[ref.key]["recipe"]["inputs"].values()
+        }
+        return {
+            label: ref
+            for label, ref in made.items()
+            if ref.key not in known or used.isdisjoint(_digests(known[ref.key]))
+        }
 
     def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
         """All artefacts of a run, with those its report was made of; not its report and its record."""
@@ -161,7 +177,7 @@ class Genealogy:
             node = self.trace(ref.digest, label)
             if ref.stage == "report":
                 nodes += node.inputs
-            elif ref.stage != "tracking":
+            elif ref.stage != TRACKING:
                 nodes.append(node)
         return nodes
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from embedding_core.registry import get_method
 from storage.keys import ArtifactRef
+from storage.run_log import TRACKING
 from storage.schemas import Score, StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker, default_artifact_root, default_uri
@@ -21,6 +22,8 @@ from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _RECORD = "tracked.json"
+# The experiment that holds what the papers are compared with, and no model.
+PAPERS = "reproduce"
 SCORES_TAG = "labelscape.digest.scores"
 SETTINGS_TAG = "labelscape.settings"
 
@@ -59,7 +62,7 @@ def stage(
     refs |= {f"model[{name}]": ref for name, ref in models.items()}
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
-        name="tracking",
+        name=TRACKING,
         # What is recorded are results of other stages; how they are sent does not make them stale.
         code=(),
         params={
@@ -76,6 +79,11 @@ def stage(
 def pack_tracked(tracked: TrackedRun) -> Artifact:
     """Pack where a run was tracked."""
     return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+
+
+def list_collections(tracker: Tracker) -> list[str]:
+    """Experiments that hold runs of collections, the latest used first."""
+    return [info.name for info in tracker.experiments() if info.name != PAPERS]
 
 
 def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
@@ -110,7 +118,7 @@ def _track(
             **facts.tags,
             SETTINGS_TAG: facts.settings,
             **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
-            **_lineage_tags(around, store),
+            **lineage_tags(around.stages, store),
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
         files={
@@ -123,10 +131,10 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def _lineage_tags(around: Circumstances, store: Store) -> dict[str, str]:
+def lineage_tags(stages: Mapping[str, ArtifactRef], store: Store) -> dict[str, str]:
     """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it."""
     tags: dict[str, str] = {}
-    for one in list_family(Genealogy(store, around.stages.values()).of_results(around.stages)):
+    for one in list_family(Genealogy(store, stages.values()).of_results(stages)):
         tags[f"labelscape.digest.{one.label}"] = one.digest
         if one.seconds is None:
             continue

@@ -123,8 +123,10 @@ def sweep_home(home: Path) -> list[Path]:
 
     What a `status` at the same moment loses by that it makes again.
     """
-    patterns = ("cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}", "reports/.*.lock")
-    found = [path for pattern in (*patterns, f"reports/*{TEMPORARY}") for path in sorted(home.glob(pattern))]
+    patterns = ["cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}"]
+    for folder in ("reports", "reports/reproduce"):
+        patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
+    found = [path for pattern in patterns for path in sorted(home.glob(pattern))]
     for path in found:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -17,7 +17,7 @@ from tests.conftest import Command, run_locally, write_pictures
 
 
 class FakeTracker:
-    """A tracker with one model, in place of MLflow."""
+    """A tracker with one model, in place of MLflow; after it an experiment of a paper was tracked."""
 
     uri = "sqlite:////fake.db"
 
@@ -28,9 +28,12 @@ class FakeTracker:
         return True
 
     def experiments(self) -> list[ExperimentInfo]:
-        return []
+        papers, own = ExperimentInfo("2", "reproduce"), ExperimentInfo("1", "pictures")
+        return [papers, own] if self.payload else [papers]
 
     def latest(self, experiment: str | None = None) -> TrackedRun | None:
+        if experiment != "pictures":
+            return TrackedRun("q" * 32, {}, "2", self.uri)
         return TrackedRun("p" * 32, {}, "1", self.uri) if self.payload else None
 
     def model(self, run: str, method: str | None) -> tuple[bytes, ModelInfo]:
@@ -171,3 +174,11 @@ class TestAnnotate:
             assert "no run has been tracked at sqlite:///" in done.err
             assert "labelscape run" in done.err
         assert not Path("home/mlflow.db").exists()
+
+    def test_compare_does_not_show_the_experiment_of_a_paper(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tracker = FakeTracker(b"a model")
+        monkeypatch.setattr(tracker, "runs", lambda experiment: [], raising=False)
+        monkeypatch.setattr("flows.commands.compare.open_tracker", lambda options: tracker)
+        assert command("compare").out.startswith("experiment pictures, ")

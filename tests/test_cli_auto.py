@@ -12,6 +12,7 @@ from storage.tracking import Tracker, default_uri
 from storage.tracking_registry import CHALLENGER, CHAMPION, ModelRegistry
 from tests.conftest import UNTRACKED, Command, interrupt_at, leftovers, start_command
 from tests.inline_folds import InlineFolds
+from tests.test_lineage import walk_inputs
 
 QUICK = ("--set", "evaluation.folds=4", "--set", "embedding.params.random_forest.n_estimators=10")
 
@@ -98,6 +99,31 @@ class TestWithoutTracker:
         assert "give the same command again to track and register them" in done.out
         assert json.loads(command("sync", "--json").out)["runs"] == []
 
+    def test_a_choice_is_repeated_as_a_choice(self, command: Command, tmp_path: Path) -> None:
+        table = write_table(tmp_path / "t.csv")
+        given = ("auto", table, *QUICK, *UNTRACKED, "--candidates", "mlda_knn,1nn")
+        first = json.loads(command(*given, "--json").out)
+        again = command("run", "--as", first["run"], "--json")
+        assert again.code == 0, again.err
+        found = json.loads(again.out)
+        assert found["repeats"] == {"run": first["run"], "differ": []}
+        assert (found["run"], found["winner"]) == (first["run"], first["winner"])
+        write_table(table, 170)
+        said = command("run", "--as", first["run"]).out
+        assert f"differs from {first['run']} in ingest, features" in said
+        refused = command("run", "--as", first["run"], "--until", "features")
+        assert refused.code == 2
+        assert "is of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
+
+    def test_a_choice_leads_back_to_the_bytes_of_the_source(self, command: Command, tmp_path: Path) -> None:
+        table = write_table(tmp_path / "t.csv")
+        command("auto", table, *QUICK, *UNTRACKED, "--candidates", "1nn,mlls")
+        roots = json.loads(command("lineage", "--json").out)["results"]
+        assert {one["label"] for one in roots} == {"affinity", "choice", "model[1nn]"}
+        for root in roots:
+            below = walk_inputs(root)
+            assert {one["label"] for one in below if not one["inputs"]} == {"source"}
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("inline")
@@ -157,6 +183,11 @@ class TestTitles:
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "svm")
         assert "was not registered by labelscape auto and stays" in told.out
         assert "champion   stays another model, version 5 of labelscape-t\n" in told.out
+        tags = client.get_run(first["tracking"]["run_id"]).data.tags
+        for stage in ("ingest", "features", "candidate[mlls]", "choice", "model[mlls]"):
+            assert tags[f"labelscape.code.{stage}"]
+            digest = next(one["digest"] for one in first["stages"] if one["stage"] == stage)
+            assert tags[f"labelscape.digest.{stage}"] == digest
         shown = json.loads(command("compare", "t", "--home", home, "--all", "--json").out)
         assert {run["method"] for run in shown} == {"mlls", "1nn", "svm"}
         assert any(run["title"].endswith("(stopped early)") for run in shown)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from flows.config import load_config, repeat_config
+from storage.run_log import LoggedRun, RunLog
 from tests.conftest import UNTRACKED, Answer, Command
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -108,3 +110,32 @@ def test_an_end_before_the_beginning_is_refused(command: Command, picture_folder
     done = command("run", picture_folder, *QUICK, "--from", "evaluation", "--until", "features")
     assert done.code == 2
     assert "features comes first; nothing would run" in done.err
+
+
+@pytest.mark.parametrize("more", [("wine",), ("--set", "evaluation.folds=3"), ("--methods", "mlda")])
+def test_what_an_earlier_run_decides_is_not_given_beside_it(command: Command, more: tuple[str, ...]) -> None:
+    made = run(command, "iris", *UNTRACKED, "--until", "ingest")
+    refused = command("run", *more, "--as", made["run"])
+    assert refused.code == 2
+    assert "--as takes source and settings from the earlier run" in refused.err
+
+
+def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Command, tmp_path: Path) -> None:
+    log = RunLog(tmp_path / ".labelscape" / "store")
+    kept = log.add(LoggedRun("old", "old", "iris", {"gone": {"x": 1}}, {}, problem="nobody answered"))
+    again = command("run", "--as", kept.id)
+    assert again.code == 2
+    assert f"run {kept.id} does not fit:\n  gone: unknown key" in again.err
+    later = command("sync", "--json")
+    assert later.code == 1
+    assert "gone: unknown key" in json.loads(later.out)["runs"][0]["problem"]
+
+
+def test_a_password_is_taken_from_the_configuration_of_today() -> None:
+    known = load_config(None, tracking={"uri": "http://tracker:5000"}).model_dump(mode="json")
+    earlier = LoggedRun("a", "a", "iris", known, {})
+    for uri, used in [
+        ("http://me:secret@tracker:5000", "http://me:secret@tracker:5000"),
+        ("http://me:secret@another:5000", "http://tracker:5000"),
+    ]:
+        assert repeat_config(earlier, load_config(None, tracking={"uri": uri})).tracking.uri == used

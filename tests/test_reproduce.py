@@ -1,6 +1,7 @@
 """Experiments: verdicts, tables, and one whole experiment on built-in sets."""
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from embedding_core.protocols.semi_supervised import CEILING, READINGS
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
 from flows.pipeline import open_workspace
+from flows.repeating import flow_parameters
 from flows.reproduction import find_told, reproduce_one
 from storage.errors import ConfigError, SourceError
 from storage.fetch import content_digest
@@ -28,6 +30,7 @@ from tasks.reproduce.mlda import FIG5
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.standing import standing
 from tasks.settings import SourceSettings
+from tests.test_lineage import walk_inputs
 
 TINY = Experiment(
     name="dle-table3",
@@ -225,6 +228,10 @@ def test_an_experiment_is_tracked_once(tmp_path):
     assert run.data.tags["labelscape.reproduce"] == "dle-table3"
     names = {file.path for file in client.list_artifacts(told.tracked.parent_id)}
     assert {"table.md", "cells.parquet"} <= names
+    client.delete_run(told.tracked.parent_id)
+    assert reproduce_one(small, True, tmp_path, config).tracked != told.tracked
+    (run,) = RunLog(tmp_path / "home" / "store").entries()  # where it was tracked names no other run
+    assert run.id == told.run_id
 
 
 def test_caption_tells_what_all_rows_share():
@@ -363,10 +370,65 @@ def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     config = quiet_config(tmp_path / "home")
     reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
     (run,) = RunLog(tmp_path / "home" / "store").entries()
+    again = f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path}"
     answer = command("run", "--as", run.id, "--home", tmp_path / "home")
     assert answer.code == 2
-    assert "labelscape reproduce dle-table3" in answer.err
-    assert "again     labelscape reproduce dle-table3" in command("lineage", "--home", tmp_path / "home").out
+    assert f"repeat it by `{again}`" in answer.err
+    assert f"again     {again}\n" in command("lineage", "--home", tmp_path / "home").out
+
+
+def test_an_experiment_leads_back_to_the_bytes_of_its_sets(command, tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, preprocessing=("raw",)), True, tmp_path, config)
+    (root,) = json.loads(command("lineage", "--json", "--home", tmp_path / "home").out)["results"]
+    below = list(walk_inputs(root))
+    assert root["label"] == "reproduce_report[dle-table3]"
+    assert {one["label"] for one in below if not one["inputs"]} == {"source"}
+    assert {"reproduce[dle-table3/wine/DLE]", "features[iris]"} <= {one["label"] for one in below}
+
+
+def test_what_prefect_does_not_know_of_is_kept_for_sync(command, tmp_path, tiny_catalog, monkeypatch):
+    from flows.commands import reproduce as command_module
+
+    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+    plainly = command_module._run
+    monkeypatch.setattr(command_module, "_run", lambda *given: replace(plainly(*given), unrecorded="no one"))
+    answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
+    assert "NOT IN PREFECT: no one Record it there later: labelscape sync" in answer.out
+    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    assert run.unrecorded == "no one"
+    assert flow_parameters(run) == {
+        "name": "dle-table3",
+        "quick": True,
+        "folder": str(tmp_path / "home" / "data"),
+        "config": {},
+        "sets": ["iris"],
+    }
+
+
+def test_a_tracker_that_does_not_answer_is_told_with_what_to_do(command, tmp_path, tiny_catalog):
+    (tmp_path / "labelscape.toml").write_text('[tracking]\nuri = "http://127.0.0.1:9"\n')
+    answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
+    assert answer.code == 0
+    assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in answer.out
+    assert "Results are in the store; give the same command again to track them." in answer.out
+
+
+def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch):
+    first, *others = [name for name, one in reference_sets().items() if one.openml]
+
+    def fetch(wanted, folder):
+        if wanted.name == first:
+            raise SourceError("other bytes")
+        return "written"
+
+    monkeypatch.setattr("storage.fetch.fetch_set", fetch)
+    answer = command("reproduce", "fetch", "--json", "--home", tmp_path, "--data", tmp_path / "data")
+    assert answer.code == 2
+    failed, *found = json.loads(answer.out)
+    assert failed == {"name": first, "file": None, "problem": "other bytes"}
+    assert [one["name"] for one in found] == others
+    assert all(one["file"].startswith(str(tmp_path)) and one["problem"] is None for one in found)
 
 
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):

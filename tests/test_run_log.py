@@ -43,6 +43,8 @@ def test_a_run_is_named_by_its_configuration_and_results_alone():
     run = logged()
     tracking = {"tracking": reference("tracking", "c")}
     assert logged(name="other", seconds=9.0, stages={**run.stages, **tracking}).id == run.id
+    for label in ("tracking[auto]", "tracking[dle-table3]"):
+        assert logged(stages={**run.stages, label: reference("tracking", "c")}).id == run.id
     assert logged(config={"evaluation": {"folds": 3}}).id != run.id
     assert logged(stages={"ingest": reference("ingest", "d")}).id != run.id
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from flows import schedule
+from flows.config import load_config
 from flows.services import Services, down, up
 from storage.errors import ConfigError, ServiceError
 
@@ -83,6 +84,16 @@ def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "kind": "auto",
     }
     assert schedule._parameters({"source": {"path": "demo"}})["config"]["source"] == {"path": "demo"}
+
+
+def test_a_worker_is_told_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABELSCAPE_STORE", "s3://bucket/ours")
+    assert schedule._parameters(load_config(None))["config"]["store"]["uri"] == "s3://bucket/ours"
+    assert schedule._parameters({})["config"]["store"] == {"uri": "s3://bucket/ours"}
+    given = {"store": {"uri": "s3://bucket/another"}}
+    assert schedule._parameters(given)["config"]["store"] == given["store"]
+    monkeypatch.delenv("LABELSCAPE_STORE")
+    assert "store" not in schedule._parameters({})["config"]
 
 
 def test_prefect_yaml_says_what_deploy_says() -> None:

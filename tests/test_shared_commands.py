@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import UNTRACKED, Command
+from tests.inline_folds import InlineFolds
 
 pytestmark = pytest.mark.usefixtures("without_engine")
 
@@ -97,3 +98,22 @@ def test_an_address_that_cannot_be_used_stops_a_run_before_any_work(
     assert refused.code == 2
     assert "hush" not in refused.err.replace(" ".join(map(str, given)), "")
     assert "resume with" not in refused.err
+
+
+def test_another_home_goes_on_with_a_choice(
+    command: Command, picture_folder: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.auto.FoldPool", InlineFolds)
+    quick = (*UNTRACKED, "--set", "evaluation.folds=2")
+    first = read(command, "auto", picture_folder, *quick, "--candidates", "1nn", "--home", "one")
+    second = read(command, "auto", picture_folder, *quick, "--candidates", "1nn,mlls", "--home", "two")
+    state = {one["stage"]: one["state"] for one in second["stages"]}
+    for label in ("ingest", "features", "affinity", "trial[1nn]", "candidate[1nn]"):
+        assert state[label] == "fresh"
+    assert state["candidate[mlls]"] == "computed"
+    runs = read(command, "store", "ls", "--runs", "--home", "three")
+    assert {one["id"] for one in runs} == {first["run"], second["run"]}
+    again = read(command, "run", "--as", first["run"], "--home", "three")
+    assert (again["run"], again["repeats"]["differ"]) == (first["run"], [])
+    Path("labelscape.toml").write_text("[store]\ngrace_minutes = 0\n")
+    assert read(command, "store", "gc", "--dry-run", "--home", "three")["artifacts"] == []

@@ -119,8 +119,14 @@ def test_what_killed_processes_left_beside_the_store_goes_too(store):
         home / "cache" / ".demo-xyz" / "a.jpg",
         home / "reports" / "0123.tmp" / "index.html",
         home / "reports" / ".0123.lock",
+        home / "reports" / "reproduce" / "dle-fig2-0123.tmp" / "table.md",
+        home / "reports" / "reproduce" / ".dle-fig2-0123.lock",
     ]
-    kept = [home / "cache" / "listing" / "a.json", home / "reports" / "0123" / "index.html"]
+    kept = [
+        home / "cache" / "listing" / "a.json",
+        home / "reports" / "0123" / "index.html",
+        home / "reports" / "reproduce" / "dle-fig2-0123" / "table.md",
+    ]
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -12,7 +12,7 @@ from storage.tracking import ComparedRun, Tracker
 from storage.tracking_engine import redact
 from tasks.ranking import LOWER_IS_BETTER, METRIC_TITLES, Entry, format_score, metric_arrow, metric_title
 from tasks.tables import DEFAULT_METRICS, Table, render_text
-from tasks.tracking import SCORES_TAG, SETTINGS_TAG
+from tasks.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
 
 
 def compare(options: argparse.Namespace) -> int:
@@ -76,12 +76,12 @@ def run_title(run: ComparedRun) -> str:
 
 
 def _newest_experiment(tracker: Tracker) -> str:
-    experiments = tracker.experiments()
-    if not experiments:
+    names = list_collections(tracker)
+    if not names:
         raise TrackingError(
             f"no run has been tracked at {redact(tracker.uri)} yet; start with `labelscape run`."
         )
-    return experiments[0].name
+    return names[0]
 
 
 def _as_record(run: ComparedRun) -> dict[str, object]:

@@ -13,6 +13,7 @@ from storage.run_log import RunLog
 
 if TYPE_CHECKING:
     from flows.auto import AutoResult
+    from flows.reproduction import Told
     from flows.training import RunResult
 
 # A dataclass with `unrecorded`: why Prefect does not know of the run.
@@ -36,7 +37,7 @@ def run_with_engine(
     return in_flow()
 
 
-def note_unrecorded(result: "RunResult | AutoResult") -> None:
+def note_unrecorded(result: "RunResult | AutoResult | Told") -> None:
     """Keep why Prefect does not know of a run, so that `sync` tells it later."""
     if result.unrecorded:
         log = RunLog.of(result.store)

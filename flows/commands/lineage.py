@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 from flows.commands.options import read_default_config
-from flows.stages import REPRODUCED
+from flows.repeating import command_again
 from flows.stores import open_store
 from flows.terminal import show
 from storage.errors import ConfigError, StoreError
@@ -48,12 +48,11 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
 
 
 def _head(run: LoggedRun) -> list[str]:
-    again = f"reproduce {run.config[REPRODUCED]}" if REPRODUCED in run.config else f"run --as {run.id}"
     tracked = f", tracked as {run.tracked['run_id'][:8]} at {run.tracked['uri']}" if run.tracked else ""
     return [
         f"run       {run.id}, {run.name}, {run.created[:19].replace('T', ' ')} UTC{tracked}",
         f"source    {run.source}",
-        f"again     labelscape {again}",
+        f"again     {command_again(run)}",
         "",
     ]
 

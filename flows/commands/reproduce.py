@@ -5,10 +5,11 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from flows.commands.engine import run_with_engine
+from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
 from flows.reproduction import Told, find_told, reproduce_one
+from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
 from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
@@ -21,6 +22,7 @@ from tasks.reproduce.standing import standing
 from tasks.tables import Table, render_text
 
 LIST, ALL, FETCH = "list", "all", "fetch"
+_REMEDY = "give the same command again to track them."
 
 
 def reproduce(options: argparse.Namespace) -> int:
@@ -30,7 +32,7 @@ def reproduce(options: argparse.Namespace) -> int:
     if options.name == LIST:
         return _list(folder, options.json)
     if options.name == FETCH:
-        return _fetch(folder)
+        return _fetch(folder, options.json)
     REPORTER.set(TerminalReporter(quiet=options.json))
     names = list(experiments()) if options.name == ALL else [get_experiment(options.name).name]
     told, failed = [], {}
@@ -51,6 +53,7 @@ def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig
     experiment = _at_hand(get_experiment(name), folder, options.sets)
     told = find_told(experiment, options.quick, folder, config)
     told = told or _run(experiment, options.quick, folder, config, options.verbose)
+    note_unrecorded(told)
     if not options.json:
         show(_as_text(told))
     return told
@@ -117,22 +120,26 @@ def _is_there(name: str, folder: Path) -> bool:
         return False
 
 
-def _fetch(folder: Path) -> int:
+def _fetch(folder: Path, as_json: bool) -> int:
     """Get the public data sets that are not there yet."""
     from storage.fetch import fetch_set
 
-    code = 0
+    records: list[dict[str, str | None]] = []
     for name, wanted in reference_sets().items():
         if _is_there(name, folder) or not wanted.openml:
             continue
         try:
-            show(f"{wanted.title}: {fetch_set(wanted, folder)}")
+            said, file, problem = fetch_set(wanted, folder), str(folder / wanted.path), None
         except ServiceDown as error:
             raise SourceError(str(error)) from error  # the others would wait for the same network
         except SourceError as error:
-            show(f"{wanted.title}: {error}")
-            code = 2
-    return code
+            said, file, problem = str(error), None, str(error)
+        records.append({"name": name, "file": file, "problem": problem})
+        if not as_json:
+            show(f"{wanted.title}: {said}")
+    if as_json:
+        show(json.dumps(records, indent=2, ensure_ascii=False))
+    return 2 if any(one["problem"] for one in records) else 0
 
 
 def _as_text(told: Told) -> str:
@@ -144,9 +151,7 @@ def _as_text(told: Told) -> str:
     lines += (
         [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
     )
-    lines += [f"NOT TRACKED: {told.untracked}"] if told.untracked else []
-    lines += [f"NOT IN PREFECT: {told.unrecorded}"] if told.unrecorded else []
-    return "\n".join(lines)
+    return "\n".join([*lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY)])
 
 
 def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:

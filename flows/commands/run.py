@@ -6,7 +6,8 @@ import json
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, repeat_config
-from flows.stages import REPRODUCED, Span, check_stages
+from flows.repeating import command_again, kind_of
+from flows.stages import Span, check_stages
 from flows.stores import open_store
 from flows.terminal import REPORTER, TerminalReporter, show
 from flows.training import RunResult, run_training
@@ -18,16 +19,29 @@ def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
     if options.as_run is None:
         return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
-    here = read_default_config(options)
-    earlier = RunLog.of(open_store(here)).find(options.as_run)
-    if REPRODUCED in earlier.config:
-        name = earlier.config[REPRODUCED]
+    if options.source or options.set or options.methods:
         raise ConfigError(
-            f"run {earlier.id} is of an experiment; repeat it by `labelscape reproduce {name}`."
+            "--as takes source and settings from the earlier run; leave the source, --set and --methods out."
         )
-    return _execute(
-        repeat_config(earlier, here), options, Span(options.refresh, options.since, options.until), earlier
-    )
+    here = read_default_config(options)
+    return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
+
+
+def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) -> int:
+    """An earlier run once more, as what it was."""
+    span, kind = Span(options.refresh, options.since, options.until), kind_of(earlier)
+    if kind == "reproduce":
+        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
+    config = repeat_config(earlier, here)
+    if kind == "run":
+        return _execute(config, options, span, earlier)
+    if span != Span():
+        raise ConfigError(
+            f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
+        )
+    from flows.commands.auto import choose_and_show
+
+    return choose_and_show(config, options, earlier)
 
 
 def stage(options: argparse.Namespace) -> int:

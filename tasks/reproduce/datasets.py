@@ -3,18 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from embedding_core.protocols.trial import TrialData
 from storage.keys import ArtifactRef
 from storage.reference_sets import locate, reference_sets
-from storage.sources.base import combine_digests
 from storage.store import Store
 from tasks import features, ingest
 from tasks.dataset import Dataset, load_dataset
 from tasks.settings import FeatureSettings, SourceSettings
-from tasks.stage import Stage, Workspace
+from tasks.stage import Stage, Workspace, digest_of
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,16 @@ class DatasetRef:
     features: ArtifactRef | None
     settings: SourceSettings
 
-    def digest(self, store: Store) -> str | None:
-        """One digest of features and labels; None where they are not there yet."""
-        if self.manifest is None or self.features is None:
-            return None
+    def inputs(self, store: Store) -> dict[str, str | None]:
+        """Digests of labels and features; None where they are not there yet."""
         labels = ingest.part_digest(self.manifest, "labels", store)
-        part = reference_sets()[self.name].first_rows
-        return combine_digests([str(labels), self.features.digest, *([str(part)] if part else [])])
+        return {"labels": labels, "features": digest_of(self.features)}
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """Which of its rows count, see `paper_rows`."""
+        wanted = reference_sets()[self.name]
+        return {"first_rows": wanted.first_rows, "every_row": wanted.every_row}
 
 
 def open_dataset(

@@ -11,6 +11,7 @@ from typing import Any
 
 from storage.keys import ArtifactRef
 from storage.published import published_rows
+from storage.run_log import TRACKING
 from storage.schemas import StoredFile, pack_files, unpack_files
 from storage.store import Artifact, Store
 from storage.tracking import MethodRecord, RunRecord, Tracker
@@ -23,10 +24,9 @@ from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.tracking import load_tracked, make_tracker, pack_tracked
+from tasks.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
 
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
-TRACKED_UNDER = "reproduce"
 
 
 def load_measured(store: Store, refs: ArmRefs) -> Measured:
@@ -49,7 +49,8 @@ def stage(
 ) -> Stage:
     """Table, cells and figures of an experiment."""
     inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
-    inputs |= {f"data[{one.name}]": one.digest(workspace.store) for one in data}
+    for one in data:
+        inputs |= {f"{part}[{one.name}]": digest for part, digest in one.inputs(workspace.store).items()}
     # A figure may fit the experiment's methods once more.
     used = [m for arm in experiment.arms for m in used_methods(arm, experiment.settings("", quick))]
     figure = (experiment.figure, *(method.module for method in used)) if experiment.figure else ()
@@ -60,6 +61,7 @@ def stage(
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,
+            "parts": {one.name: one.part for one in data},
             "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
         inputs=inputs,
@@ -115,7 +117,7 @@ def tracking_stage(
     """The record of an experiment in the tracker; the same results are not tracked twice."""
     tracker = make_tracker(uri, workspace.home)
     return Stage(
-        name="reproduce_tracking",
+        name=TRACKING,
         variant=experiment.name,
         code=(),
         params={"uri": redact(tracker.uri), "quick": quick},
@@ -137,7 +139,7 @@ def _track(
     rows = load_rows(store, experiment, quick, refs)
     verdicts = {f"labelscape.verdict.{name}": str(count) for name, count in count_verdicts(rows).items()}
     record = RunRecord(
-        experiment=TRACKED_UNDER,
+        experiment=PAPERS,
         name=title_of(experiment, quick),
         params=experiment.settings("", quick),
         tags={"labelscape.reproduce": experiment.name, "labelscape.digest.report": report.digest, **verdicts},

@@ -44,8 +44,9 @@ def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, works
             "methods": [method.facts() for method in methods],
             "preprocessing": list(experiment.preprocessing_of(arm, data.name)),
             "settings": settings,
+            "part": data.part,
         },
-        inputs={"data": data.digest(workspace.store)},
+        inputs=data.inputs(workspace.store),
         produce=lambda: _measure(experiment, arm, settings, data, workspace),
     )
 
