@@ -88,7 +88,9 @@ def walk(
     if config.tracking.enabled:
         place = config.tracking.uri
         tracked = execute(report.tracking_stage(experiment, quick, place, page, cells, workspace))
-    return Products(experiment.name, f"{PAPERS} {experiment.name}", cells, page, tracked)
+    # Of each experiment `store gc` keeps the newest runs: quick ones are not to crowd out a full one.
+    logged_under = f"{PAPERS} {experiment.name}{', quick' if quick else ''}"
+    return Products(experiment.name, logged_under, cells, page, tracked)
 
 
 def find_told(experiment: Experiment, quick: bool, folder: Path, config: RunConfig) -> Told | None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.config import load_config, repeat_config
+from flows.config import RunConfig, load_config, repeat_config
+from flows.stages import Span
+from flows.training import RunResult, run_training
 from storage.run_log import LoggedRun, RunLog
 from tests.conftest import UNTRACKED, Answer, Command
 
@@ -139,3 +141,20 @@ def test_a_password_is_taken_from_the_configuration_of_today() -> None:
         ("http://me:secret@another:5000", "http://tracker:5000"),
     ]:
         assert repeat_config(earlier, load_config(None, tracking={"uri": uri})).tracking.uri == used
+
+
+def test_an_earlier_run_may_be_repeated_reading_every_file(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run(command, "iris", *UNTRACKED, "--until", "ingest")
+    given: list[bool] = []
+
+    def train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
+        given.append(config.source.paranoid)
+        return run_training(config, span)
+
+    monkeypatch.setattr("flows.commands.run._train", train)
+    for more in ((), ("--paranoid",)):
+        again = run(command, "--as", made["run"], "--until", "ingest", *more)
+        assert again["run"] == made["run"]
+    assert given == [False, True]

@@ -115,13 +115,34 @@ def test_what_prefect_did_not_see_is_recorded_later(tmp_path: Path, prefect_url:
     later = labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url)
     assert later.returncode == 0, later.stdout + later.stderr
     [recorded] = json.loads(later.stdout)["prefect"]
-    address = f"{prefect_url}/flow_runs/{recorded['tracked_as']}"
-    with urllib.request.urlopen(address, timeout=60) as answer:
-        known = json.load(answer)
+    known = ask(f"{prefect_url}/flow_runs/{recorded['tracked_as']}")
     assert known["state_type"] == "COMPLETED"
     assert summary["run"] in known["state"]["message"]
     assert known["parameters"]["config"]["source"]["path"] == "wine"
     assert "Nothing to do" in labelscape(home, "sync", PREFECT_API_URL=prefect_url).stdout
+
+
+def test_a_choice_and_an_experiment_are_recorded_later_as_such(tmp_path: Path, prefect_url: str) -> None:
+    home, nowhere = tmp_path / "home", f"{nobody()}/api"
+    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+    choice = ("auto", "iris", *QUICK, "--set", "tracking.enabled=false", "--candidates", "1nn")
+    for given in (choice, ("reproduce", "dle-table3", "--quick", "--sets", "iris")):
+        done = labelscape(home, *given, PREFECT_API_URL=nowhere)
+        assert "Record it there later: labelscape sync" in done.stdout, done.stderr
+    later = json.loads(labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url).stdout)
+    flows = []
+    for one in later["prefect"]:
+        known = ask(f"{prefect_url}/flow_runs/{one['tracked_as']}")
+        flows.append((ask(f"{prefect_url}/flows/{known['flow_id']}")["name"], set(known["parameters"])))
+    assert flows == [
+        ("labelscape-auto", {"config"}),
+        ("labelscape-reproduce", {"name", "quick", "folder", "config", "sets"}),
+    ]
+
+
+def ask(address: str) -> dict[str, Any]:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return dict(json.load(answer))
 
 
 def test_prefect_dies_while_a_run_goes_on(tmp_path: Path, undisturbed: dict[str, str]) -> None:

@@ -30,6 +30,7 @@ from tasks.reproduce.mlda import FIG5
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.standing import standing
 from tasks.settings import SourceSettings
+from tasks.upkeep import Waste, find_waste
 from tests.test_lineage import walk_inputs
 
 TINY = Experiment(
@@ -187,6 +188,15 @@ def test_whole_experiment_on_built_in_sets(tmp_path):
     again = find_told(TINY, True, tmp_path, config)
     assert again is not None and again.rows == told.rows
     assert find_told(TINY, False, tmp_path, config) is None
+
+
+def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    for quick in (False, True):
+        reproduce_one(small, quick, tmp_path, config)
+    store = Store(tmp_path / "home" / "store")
+    assert find_waste(store, RunLog.of(store), keep=1) == Waste((), ())
 
 
 def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):

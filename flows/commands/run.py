@@ -33,6 +33,8 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
     if kind == "reproduce":
         raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
     config = repeat_config(earlier, here)
+    if options.paranoid:
+        config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
     if kind == "run":
         return _execute(config, options, span, earlier)
     if span != Span():
