@@ -255,6 +255,11 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         code = _explain(error, options.verbose)
         if _is_wrong_command(error):
             return code
+    except BaseException as stop:
+        if not _is_termination(stop):
+            raise
+        tell("terminated; finished stages are kept.")
+        code = 143
     if options.command in _RESUMABLE:
         tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
     return code
@@ -266,6 +271,12 @@ class _Terminated(KeyboardInterrupt):
 
 def _terminate(number: int, frame: object) -> None:
     raise _Terminated
+
+
+def _is_termination(stop: BaseException) -> bool:
+    """Whether it is Prefect's word for SIGTERM, which it takes over in a flow; a second one gets here."""
+    known = sys.modules.get("prefect.exceptions")
+    return known is not None and isinstance(stop, known.TerminationSignal)
 
 
 def _is_wrong_command(error: Exception) -> bool:

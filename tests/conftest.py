@@ -169,15 +169,15 @@ def start_command(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def interrupt_at(run: "subprocess.Popen[str]", beginning: str) -> str:
-    """Press Ctrl-C as a line of news begins so; gives the news that followed."""
+def interrupt_at(run: "subprocess.Popen[str]", beginning: str, number: int = signal.SIGINT) -> str:
+    """Press Ctrl-C, or signal otherwise, as a line of news begins so; gives the news that followed."""
     assert run.stderr
     for line in run.stderr:
         if line.startswith(beginning):
             break
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     err = run.communicate(timeout=120)[1]
-    assert run.returncode == 130
+    assert run.returncode == 128 + number
     assert "Traceback" not in err
     return err
 

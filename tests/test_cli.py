@@ -1,6 +1,7 @@
 """The command line as a person and a script meet it: answers, refusals, and nothing half-done."""
 
 import json
+import signal
 import subprocess
 import sys
 import tomllib
@@ -325,6 +326,30 @@ class TestWholeRuns:
         news = [line for line in err.splitlines() if "computed in" not in line and "resume" not in line]
         assert len(news) == 1
         assert says in news[0]
+
+    def test_a_run_that_is_terminated_says_how_to_go_on(self, tmp_path: Path) -> None:
+        run = start_command(tmp_path, "run", "digits", *UNTRACKED)
+        err = interrupt_at(run, "  features", signal.SIGTERM)
+        assert err.splitlines()[-1].startswith("resume with: labelscape run digits")
+
+    def test_prefects_own_word_for_termination_is_understood(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A second SIGTERM may meet Prefect while it shuts a flow down."""
+        from prefect.exceptions import TerminationSignal
+
+        from flows.cli import main
+
+        def run(options: object) -> int:
+            raise TerminationSignal(signal=signal.SIGTERM)
+
+        monkeypatch.setattr("flows.commands.run.run", run)
+        before = signal.getsignal(signal.SIGTERM)
+        try:
+            assert main(["run", "iris"]) == 143
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        assert capsys.readouterr().err.endswith("resume with: labelscape run iris\n")
 
     def test_an_interrupt_keeps_what_is_done(self, tmp_path: Path) -> None:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
