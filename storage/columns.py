@@ -83,8 +83,10 @@ def strings(table: pa.Table, name: str) -> list[Any]:
 def matrix(table: pa.Table, name: str) -> np.ndarray:
     """A column of fixed-size lists as a matrix, which may be written to."""
     column = table.column(name)
-    flat = _join([chunk.flatten() for chunk in column.chunks], column.type.value_type)
-    return flat.reshape(-1, column.type.list_size)
+    width = column.type.list_size
+    # As `flatten` would give them, which imports pyarrow.compute, a tenth of a second.
+    chunks = [chunk.values.slice(chunk.offset * width, len(chunk) * width) for chunk in column.chunks]
+    return _join(chunks, column.type.value_type).reshape(-1, width)
 
 
 def _join(chunks: Sequence[pa.Array], dtype: pa.DataType) -> np.ndarray:

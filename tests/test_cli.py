@@ -23,7 +23,7 @@ from tests.conftest import (
 )
 
 HEAVY = {"prefect", "mlflow", "sklearn", "numpy", "scipy", "pyarrow", "pydantic", "matplotlib", "numba"}
-ONLY_TO_COMPUTE = {"mlflow", "sklearn", "scipy", "pandas", "matplotlib", "numba"}
+ONLY_TO_COMPUTE = {"mlflow", "sklearn", "scipy", "pandas", "matplotlib", "numba", "pyarrow.compute"}
 METRIC_NAMES = {metric.name for metric in METRICS}
 
 

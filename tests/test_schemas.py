@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from storage import schemas
+from storage import columns, schemas
 from storage.errors import StoreError
 from storage.store import Artifact, Store
 from tests.store_helpers import recipe
@@ -205,3 +205,11 @@ def test_other_types_and_missing_metadata_are_refused(through: Any) -> None:
 def test_parts_that_do_not_fit_together_are_refused(pack: Any) -> None:
     with pytest.raises(StoreError):
         pack()
+
+
+def test_a_matrix_of_slices_is_its_rows() -> None:
+    X = np.arange(24.0).reshape(6, 4)
+    table = pa.table({"x": columns.vectors(X, np.float64)})
+    parts = pa.concat_tables([table.slice(1, 2), table.slice(4)])
+    np.testing.assert_array_equal(columns.matrix(parts, "x"), X[[1, 2, 4, 5]])
+    assert columns.matrix(table.slice(6), "x").shape == (0, 4)
