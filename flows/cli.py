@@ -219,6 +219,13 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 }
 
 
+def entry() -> int:
+    """`main` as a process of its own: where Prefect was given up, its threads are not waited for."""
+    code = main()
+    engine = sys.modules.get("flows.engine")
+    return engine.leave(code) if engine else code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
@@ -231,9 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if options.home:
         os.environ["LABELSCAPE_HOME"] = options.home
-    code = _dispatch(options, arguments)
-    engine = sys.modules.get("flows.engine")
-    return engine.leave(code) if engine else code
+    return _dispatch(options, arguments)
 
 
 def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -316,4 +321,4 @@ def _version() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry())
