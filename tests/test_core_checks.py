@@ -28,7 +28,10 @@ INSTANCES = [
     LPSSVM(landmarks=5, energy=1.0, max_iter=1),
 ]
 WEIGHTED_WITH_GRAPH = (DLE, MultiLabelDLE, DiscriminativeProjections, LPSSVM)
-KERNEL_FAILURES = {"check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel"}
+KERNEL_FAILURES = {
+    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
+    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
+}
 CLASSIFIER_FAILURES = {
     "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
@@ -37,7 +40,6 @@ WEIGHT_FAILURES = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
     "a weight counts as copies in sums over labelled items, not in the graph, which links items",
 )
-SHIFTED_KERNEL = {"check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel"}
 
 
 def expected_failures(estimator):
@@ -48,7 +50,6 @@ def expected_failures(estimator):
         failures = failures | KERNEL_FAILURES
     if isinstance(estimator, LPSSVM):
         failures = failures | CLASSIFIER_FAILURES
-        failures |= SHIFTED_KERNEL if estimator.kernel == "precomputed" else {}
     return failures
 
 
