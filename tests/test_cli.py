@@ -329,7 +329,7 @@ class TestWholeRuns:
 
     def test_a_run_that_is_terminated_says_how_to_go_on(self, tmp_path: Path) -> None:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
-        err = interrupt_at(run, "  features", signal.SIGTERM)
+        err = interrupt_at(run, "  features  ", signal.SIGTERM)
         assert err.splitlines()[-1].startswith("resume with: labelscape run digits")
 
     def test_prefects_own_word_for_termination_is_understood(
@@ -353,7 +353,7 @@ class TestWholeRuns:
 
     def test_an_interrupt_keeps_what_is_done(self, tmp_path: Path) -> None:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
-        err = interrupt_at(run, "  features")
+        err = interrupt_at(run, "  features  ")
         assert "interrupted; finished stages are kept.\nresume with: labelscape run digits" in err
         assert err.splitlines()[-1].startswith("resume with: labelscape run digits"), "nothing after it"
         assert "Traceback" not in err
