@@ -8,6 +8,7 @@ from storage.disk import store_errors, temporary_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from scipy.sparse import csr_array
 
 
 def write_parquet(table: "pa.Table", path: Path) -> Path:
@@ -22,6 +23,17 @@ def write_csv(table: "pa.Table", path: Path) -> Path:
     import pyarrow.csv as pc
 
     return _replace(path, lambda place: pc.write_csv(table, place))
+
+
+def write_npz(X: "csr_array", path: Path) -> Path:
+    """Write a sparse matrix as SciPy keeps it."""
+    from scipy.sparse import save_npz
+
+    def write(place: Path) -> None:
+        with place.open("wb") as file:  # a name would get .npz added
+            save_npz(file, X)
+
+    return _replace(path, write)
 
 
 def _replace(path: Path, write: Callable[[Path], None]) -> Path:

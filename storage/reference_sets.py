@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from storage.errors import ConfigError, SourceError
 
@@ -33,6 +34,10 @@ class ReferenceSet:
         Digest of the content (`fetch.content_digest`), for sets that have a public copy.
     openml : mapping
         A public copy and how its labels are read; empty without one.
+    addresses : tuple of str
+        Files of another public copy; of two the first is the training part, the second the test part.
+    reading : mapping
+        How these files are read, see `fetch_files`.
     min_label_count, drop_labels
         As in `SourceOptions`.
     first_rows : int
@@ -49,10 +54,24 @@ class ReferenceSet:
     builtin: str = ""
     content: str = ""
     openml: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    addresses: tuple[str, ...] = ()
+    reading: Mapping[str, Any] = field(default_factory=dict, hash=False)
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
     first_rows: int = 0
     every_row: bool = False
+
+    @property
+    def copy(self) -> str:
+        """Where its public copy is, for readers; empty without one."""
+        if self.addresses:
+            return " and ".join(self.addresses)
+        return f"{self.openml['name']} (version {self.openml['version']}) of OpenML" if self.openml else ""
+
+    @property
+    def host(self) -> str:
+        """Who keeps the public copy."""
+        return urlsplit(self.addresses[0]).netloc if self.addresses else "OpenML"
 
 
 @cache
@@ -60,7 +79,7 @@ def reference_sets() -> dict[str, ReferenceSet]:
     """Every set by name."""
     known = tomllib.loads(_LIST.read_text(encoding="utf-8"))
     return {
-        name: ReferenceSet(name, **{**facts, "drop_labels": tuple(facts.get("drop_labels", ()))})
+        name: ReferenceSet(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()})
         for name, facts in known.items()
     }
 
@@ -104,6 +123,6 @@ def is_original(name: str, folder: Path) -> bool:
 
 
 def _advice(wanted: ReferenceSet) -> str:
-    if wanted.openml:
-        return f"Where there is a network, `labelscape reproduce fetch` gets it from OpenML ({wanted.name})."
+    if wanted.copy:
+        return f"Where there is a network, `labelscape reproduce fetch` gets it from {wanted.copy}."
     return "It has no public copy that could be fetched; put the file there."

@@ -14,9 +14,8 @@ from flows.config import load_config
 from flows.pipeline import open_workspace
 from flows.repeating import flow_parameters
 from flows.reproduction import find_told, reproduce_one
-from storage.errors import ConfigError, SourceError
-from storage.fetch import content_digest
-from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
+from storage.errors import ConfigError
+from storage.reference_sets import find_data_folder, is_original, reference_sets
 from storage.run_log import RunLog
 from storage.schemas import TrialCell, unpack_files
 from storage.store import Store
@@ -253,14 +252,6 @@ def test_caption_tells_what_all_rows_share():
     assert pq.read_table(io.BytesIO(cells_parquet(TINY, rows)))["method"].to_pylist() == ["LPP", "DLE"]
 
 
-def test_a_missing_set_is_told_with_its_place(tmp_path):
-    with pytest.raises(SourceError, match=r"soybean_complete562.parquet is expected.*fetch.*LABELSCAPE_DATA"):
-        locate("soybean", tmp_path)
-    with pytest.raises(SourceError, match="no public copy"):
-        locate("yale", tmp_path)
-    assert locate("iris", tmp_path) == "iris"
-
-
 def test_another_file_of_the_same_name_is_noticed(tmp_path):
     place = tmp_path / reference_sets()["sonar"].path
     place.parent.mkdir()
@@ -284,20 +275,6 @@ def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeyp
     assert find_data_folder(str(new), tmp_path, must_exist=False) == new
     with pytest.raises(ConfigError, match="no such folder"):
         find_data_folder(str(tmp_path / "nowhere"), tmp_path)
-
-
-@pytest.mark.slow
-def test_content_digests_are_those_of_the_real_sets(shared_data):
-    from storage.sources.base import SourceOptions
-    from storage.sources.table import TableSource
-
-    for wanted in reference_sets().values():
-        if wanted.content:
-            table = pq.read_table(shared_data / wanted.path)
-            X = TableSource(shared_data / wanted.path, SourceOptions()).read(shared_data).X
-            names = [name for name in table.column_names if name == "class" or name.startswith("label:")]
-            labels = {name: table[name].to_numpy() for name in names}
-            assert content_digest(X, labels) == wanted.content, wanted.name
 
 
 def test_list_says_what_is_missing(command, tmp_path, monkeypatch):
@@ -422,23 +399,6 @@ def test_a_tracker_that_does_not_answer_is_told_with_what_to_do(command, tmp_pat
     assert answer.code == 0
     assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in answer.out
     assert "Results are in the store; give the same command again to track them." in answer.out
-
-
-def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch):
-    first, *others = [name for name, one in reference_sets().items() if one.openml]
-
-    def fetch(wanted, folder):
-        if wanted.name == first:
-            raise SourceError("other bytes")
-        return "written"
-
-    monkeypatch.setattr("storage.fetch.fetch_set", fetch)
-    answer = command("reproduce", "fetch", "--json", "--home", tmp_path, "--data", tmp_path / "data")
-    assert answer.code == 2
-    failed, *found = json.loads(answer.out)
-    assert failed == {"name": first, "file": None, "problem": "other bytes"}
-    assert [one["name"] for one in found] == others
-    assert all(one["file"].startswith(str(tmp_path)) and one["problem"] is None for one in found)
 
 
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):

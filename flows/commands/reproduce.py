@@ -125,20 +125,27 @@ def _fetch(folder: Path, as_json: bool) -> int:
     from storage.fetch import fetch_set
 
     records: list[dict[str, str | None]] = []
+    silent: dict[str, str] = {}
     for name, wanted in reference_sets().items():
-        if _is_there(name, folder) or not wanted.openml:
+        if _is_there(name, folder) or not wanted.copy:
             continue
+        file, said, problem = str(folder / wanted.path), "", None
         try:
-            said, file, problem = fetch_set(wanted, folder), str(folder / wanted.path), None
+            if wanted.host in silent:  # the others of a host would wait for the same network
+                raise SourceError(silent[wanted.host])
+            said = fetch_set(wanted, folder)
         except ServiceDown as error:
-            raise SourceError(str(error)) from error  # the others would wait for the same network
+            problem = str(error)
+            silent[wanted.host] = f"not asked for: {wanted.host} does not answer."
         except SourceError as error:
-            said, file, problem = str(error), None, str(error)
-        records.append({"name": name, "file": file, "problem": problem})
+            problem = str(error)
+        records.append({"name": name, "file": None if problem else file, "problem": problem})
         if not as_json:
-            show(f"{wanted.title}: {said}")
+            show(f"{wanted.title}: {problem or said}")
     if as_json:
         show(json.dumps(records, indent=2, ensure_ascii=False))
+    elif not records:
+        show(f"every set that can be fetched is in {folder}.")
     return 2 if any(one["problem"] for one in records) else 0
 
 
