@@ -78,10 +78,11 @@ class ReferenceSet:
 def reference_sets() -> dict[str, ReferenceSet]:
     """Every set by name."""
     known = tomllib.loads(_LIST.read_text(encoding="utf-8"))
-    return {
-        name: ReferenceSet(name, **{key: tuple(v) if isinstance(v, list) else v for key, v in facts.items()})
-        for name, facts in known.items()
-    }
+    return {name: ReferenceSet(name, **_hashable(facts)) for name, facts in known.items()}
+
+
+def _hashable(facts: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
 
 
 def find_data_folder(given: str | None, home: Path, must_exist: bool = True) -> Path:
