@@ -33,7 +33,7 @@ def web(tmp_path):
     folder = tmp_path / "web"
     folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield folder, f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -201,7 +201,8 @@ def fetch_by_command(command, tmp_path, monkeypatch, fetch, *more):
 
 
 def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch):
-    first, *others = [name for name, one in reference_sets().items() if one.copy]
+    files = {one.path: name for name, one in reversed(reference_sets().items()) if one.copy}
+    first, *others = reversed(files.values())
 
     def fetch(wanted, folder):
         if wanted.name == first:

@@ -126,8 +126,9 @@ def _fetch(folder: Path, as_json: bool) -> int:
 
     records: list[dict[str, str | None]] = []
     silent: dict[str, str] = {}
-    for name, wanted in reference_sets().items():
-        if _is_there(name, folder) or not wanted.copy:
+    files = {wanted.path: wanted for wanted in reversed(reference_sets().values()) if wanted.copy}
+    for wanted in reversed(files.values()):
+        if _is_there(wanted.name, folder):
             continue
         file, said, problem = str(folder / wanted.path), "", None
         try:
@@ -139,7 +140,7 @@ def _fetch(folder: Path, as_json: bool) -> int:
             silent[wanted.host] = f"not asked for: {wanted.host} does not answer."
         except SourceError as error:
             problem = str(error)
-        records.append({"name": name, "file": None if problem else file, "problem": problem})
+        records.append({"name": wanted.name, "file": None if problem else file, "problem": problem})
         if not as_json:
             show(f"{wanted.title}: {problem or said}")
     if as_json:
