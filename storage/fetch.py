@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from storage.sources.sparse_text import LABELS_SUFFIX, digest_sparse_rows, set_n
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_TRUE = ("TRUE", "True", "true", "1", "1.0")
+CLASS = "class"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +83,23 @@ def _write(table: PublicTable, file: Path) -> Path:
 
 
 def content_digest(X: "np.ndarray | csr_array", labels: dict[str, np.ndarray]) -> str:
-    """Digest of the rows of features, in any order, and of how many rows each label or class has."""
+    """Digest of the rows of features and of which of them carry the same label or class.
+
+    Neither the order of the rows nor the names of labels and classes count: copies differ in both.
+    """
     if isinstance(X, np.ndarray):
-        rows = sorted(row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float32) + np.float32(0))
+        rows = [row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float32) + np.float32(0)]
     else:
-        rows = sorted(digest.encode() for digest in digest_sparse_rows(X.astype(np.float32)))
-    sizes = [size for column in labels.values() for size in np.unique(column, return_counts=True)[1].tolist()]
-    return hashlib.sha256(b"".join(rows) + repr(sorted(sizes)).encode()).hexdigest()
+        rows = [digest.encode() for digest in digest_sparse_rows(X.astype(np.float32))]
+    groups = [_digest_rows(rows)]
+    for name, column in labels.items():
+        values = np.unique(column) if name == CLASS else [1]
+        groups += [_digest_rows(rows[row] for row in np.flatnonzero(column == value)) for value in values]
+    return hashlib.sha256(b"".join([groups[0], *sorted(groups[1:])])).hexdigest()
+
+
+def _digest_rows(rows: Iterable[bytes]) -> bytes:
+    return hashlib.sha256(b"".join(sorted(rows))).digest()
 
 
 def _read_openml(wanted: ReferenceSet) -> PublicTable:
@@ -106,18 +117,31 @@ def _read_openml(wanted: ReferenceSet) -> PublicTable:
         ) from error
     except ValueError as error:
         raise SourceError(f"OpenML has no {name} of version {version} ({error}).") from error
-    return _as_table(np.asarray(bunch.data, dtype=float), bunch.target, wanted.openml, bunch)
+    return _as_table(_numbers(bunch), bunch.target, wanted.openml)
 
 
-def _as_table(X: np.ndarray, target: Any, recipe: Any, bunch: Any) -> PublicTable:
-    """Features and labels as the experiments have them."""
-    if recipe.get("labels"):
-        names = [str(name) for name in bunch.target_names]
-        columns = np.asarray(target).reshape(len(X), -1)
-        yes = np.isin(columns.astype(str), _TRUE)
-        return PublicTable(X, {f"label:{name}": yes[:, k].astype(np.int8) for k, name in enumerate(names)})
+def _numbers(bunch: Any) -> np.ndarray:
+    """Features (n, p); values that are declared as names of numbers count as these numbers."""
+    X = np.array(bunch.data, dtype=float)
+    for name, values in (getattr(bunch, "categories", None) or {}).items():
+        if name in bunch.feature_names and all(_is_number(value) for value in values):
+            column = X[:, bunch.feature_names.index(name)]
+            known = ~np.isnan(column)
+            column[known] = np.array([float(value) for value in values])[column[known].astype(int)]
+    return X
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(text)))
+    except (TypeError, ValueError):
+        return False
+
+
+def _as_table(X: np.ndarray, target: Any, recipe: Mapping[str, Any]) -> PublicTable:
+    """Features and classes as the experiments have them."""
     if recipe.get("terciles"):
         values = np.asarray(target, dtype=float)
         target = np.searchsorted(np.quantile(values, (1 / 3, 2 / 3)), values)
     keep = ~np.isnan(X).any(axis=1) if recipe.get("drop_incomplete") else np.ones(len(X), dtype=bool)
-    return PublicTable(X[keep], {"class": np.asarray(target).astype(str)[keep]})
+    return PublicTable(X[keep], {CLASS: np.asarray(target).astype(str)[keep]})

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from storage.errors import ServiceDown, SourceError
-from storage.fetch import PublicTable
+from storage.fetch import CLASS, PublicTable
 from storage.reference_sets import ReferenceSet
 from storage.sources.arff import feature_matrix, read_multi_labels
 from storage.sources.arff_text import parse_arff
@@ -72,7 +72,7 @@ def _read_matlab(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     if sparse.issparse(X):
         X = sparse.csr_array(X)
         X.sum_duplicates()
-    return PublicTable(X, {"class": np.asarray(held["gnd"]).ravel().astype(np.int16)})
+    return PublicTable(X, {CLASS: np.asarray(held["gnd"]).ravel().astype(np.int16)})
 
 
 def _read_arff(file: Path, reading: Mapping[str, Any]) -> PublicTable:
@@ -97,7 +97,7 @@ def _read_hdf5(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     tables = []
     for data, target in parts:
         X = np.round(low + (high - low) * data.astype(float), reading["decimals"]).astype(np.float32)
-        tables.append(PublicTable(X, {"class": target.ravel().astype(np.int16)}))
+        tables.append(PublicTable(X, {CLASS: target.ravel().astype(np.int16)}))
     return _stack(tables)
 
 

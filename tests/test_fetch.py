@@ -5,6 +5,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -167,7 +168,66 @@ def test_a_digest_knows_rows_in_any_order_dense_or_sparse():
     assert content_digest(X, labels) == content_digest(X[order], shuffled)
     thin = sp.csr_array(np.where(X > 128, X, 0))
     assert content_digest(thin, labels) == content_digest(sp.csr_array(thin[order]), shuffled)
-    assert content_digest(X, labels) != content_digest(X, {"class": labels["class"] % 2})
+
+
+def test_a_digest_knows_which_rows_belong_together_and_not_how_that_is_called():
+    X, labels = draw_labelled()
+    renamed = {"class": np.array(["c", "a", "b", "c"])[labels["class"]]}
+    assert content_digest(X, labels) == content_digest(X, renamed)
+    assert content_digest(X, labels) != content_digest(
+        X, {"class": labels["class"][[1, 0, *range(2, len(X))]]}
+    )
+    Y = np.random.default_rng(5).integers(0, 2, size=(len(X), 2))
+    both = content_digest(X, {"label:a": Y[:, 0], "label:b": Y[:, 1]})
+    assert both == content_digest(X, {"label:b": Y[:, 1], "label:c": Y[:, 0]})
+    assert both != content_digest(X, {"label:a": Y[::-1, 0], "label:b": Y[:, 1]})
+
+
+class Answer:
+    """What scikit-learn gives for a set of OpenML."""
+
+    feature_names = ("size", "kind", "rad")
+    categories: ClassVar = {"kind": ["low", "high"], "rad": ["1", "4", "24"]}
+    data = np.array([[1.5, 0, 2], [2.5, 1, 0], [np.nan, 1, 1], [4.0, 0, 1]])
+    target = np.array(["10", "20", "30", "25"], dtype=object)
+
+
+def openml_set(X, y, **recipe):
+    content = content_digest(np.asarray(X), {"class": np.asarray(y)})
+    return ReferenceSet(
+        "toy", "Toy", "toy.parquet", content=content, openml={"name": "toy", "version": 1, **recipe}
+    )
+
+
+def test_an_openml_set_gets_its_numbers_back_and_loses_incomplete_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **more: Answer)
+    X = [[1.5, 0, 24], [2.5, 1, 1], [4.0, 0, 4]]
+    fetch_set(openml_set(X, ["10", "20", "25"], drop_incomplete=True), tmp_path)
+    found = TableSource(tmp_path / "toy.parquet", SourceOptions()).read(tmp_path)
+    np.testing.assert_array_equal(found.X, np.float32(X))
+
+
+def test_terciles_of_a_number_become_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **more: Answer)
+    X = [[1.5, 0, 24], [2.5, 1, 1], [4.0, 0, 4]]
+    fetch_set(openml_set(X, [0, 0, 1], drop_incomplete=True, terciles=True), tmp_path)
+    assert pq.read_table(tmp_path / "toy.parquet")["class"].to_pylist() == ["0", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "words"),
+    [
+        (OSError("no route"), ServiceDown, "OpenML does not answer"),
+        (ValueError("404"), SourceError, "has no toy"),
+    ],
+)
+def test_what_openml_cannot_give_is_told(tmp_path, monkeypatch, raised, expected, words):
+    def fail(*args, **more):
+        raise raised
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fail)
+    with pytest.raises(expected, match=words):
+        fetch_set(openml_set([[1.0]], ["a"]), tmp_path)
 
 
 @pytest.mark.slow

@@ -132,3 +132,10 @@ def test_a_tuned_machine_gives_its_left_out_scores_itself():
         atol=1e-3,
         err_msg="a fold saw its labels",
     )
+
+
+def test_a_set_without_a_split_needs_sizes():
+    X, Y = multi_label(40)
+    data = TrialData(X, Y)
+    with pytest.raises(InvalidInput, match="no column `split`"):
+        tuned_split.trial(data, Arm("SVM", "svm"), {"seed": 0}, "zscore", 0)

@@ -131,6 +131,8 @@ def _rows_of(
     data: TrialData, settings: Mapping[str, Any], number: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if data.train is None:
+        if "sizes" not in settings:
+            raise InvalidInput("the set has no column `split` of train and test; take a copy that has one.")
         n_train, n_test = settings["sizes"]
         return draw_split(len(data.Y), n_train, n_test, number, settings["seed"])
     train, test = np.flatnonzero(data.train), np.flatnonzero(~data.train)
