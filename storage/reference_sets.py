@@ -44,6 +44,8 @@ class ReferenceSet:
         The paper's part of the file, from its beginning; 0 for all.
     every_row : bool
         Rows without any label count too.
+    color_space : str
+        Of the colour moments of images.
     """
 
     name: str
@@ -60,6 +62,7 @@ class ReferenceSet:
     drop_labels: tuple[str, ...] = ()
     first_rows: int = 0
     every_row: bool = False
+    color_space: str = "rgb"
 
     @property
     def copy(self) -> str:

@@ -208,3 +208,37 @@ def test_shuffled_labels_fall_to_chance(few):
     assert left_out < 0.36  # 0.25 and three standard deviations of 0.03, the best of twelve lambda
     assert new < 0.36
     np.testing.assert_allclose(model.embedding_model_.label_means_, 0.25, atol=0.05)
+
+
+def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
+    """Five noise items a class in 60 dimensions, where whitening by S_w tells the classes apart for sure."""
+    shares = []
+    for seed in range(10):
+        X = np.random.default_rng(seed).normal(size=(10, 60))
+        y = np.arange(10) % 2
+        model = KernelDLE(few_labels=True).fit(X, y)
+        shares.append((model.loo_scores_.argmax(axis=1) == y).mean())
+        place = (model.loo_scores_ - model.label_means_) @ model.rotation_
+        np.testing.assert_allclose(model.loo_embedding_, place, atol=1e-12)
+    assert np.mean(shares) < 0.6
+
+
+def test_few_labels_leave_one_out_is_exact_on_plain_z_scores():
+    X, y = single_label(30, 4)
+    hidden = np.where(np.arange(30) < 12, y, -1)
+    settings = {"few_labels": True, "regularisation": 0.1}
+    model = KernelDLE(**settings).fit(X, hidden)
+    plain = [
+        KernelDLE(few_labels=False, graph_weight=mu, regularisation=0.1).fit(X, hidden).loo_scores_
+        for mu in (0.1, 1.0, 10.0)
+    ]
+    # without a graph the unlabelled rows would not count for scaling and medians; here they do
+    without = KernelDLE(few_labels=False, graph_weight=1e-300, regularisation=0.1).fit(X, hidden).loo_scores_
+    np.testing.assert_allclose(model.loo_scores_, np.mean([without, *plain], axis=0), atol=1e-10)
+
+
+def test_landmarks_may_be_any_whole_number():
+    X, y = single_label(40, 4)
+    for count in (500, np.int64(500)):
+        model = KernelDLE(landmarks=count, few_labels=False).fit(X, y)
+        np.testing.assert_array_equal(model.embedding_, KernelDLE(few_labels=False).fit(X, y).embedding_)

@@ -118,6 +118,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     are not few) they change nothing, scaling and medians included.
 
     With few labels the metrics are those of "mixture" kernels on dense X; other kernels have their own alone.
+    Two of the three metrics are learnt from all labels, so that an item left out of the ridge alone would be
+    seen through them (on noise such answers are all right): the leave-one-out scores and rows are then those
+    of the four fits on plain z-scores, which are exact.
 
     References
     ----------
@@ -247,7 +250,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _rotate(self, target: Indicator, fits: list[Fit]) -> None:
         """R and Sigma² from T^T (F - mean) = H^T M^(-1) H = R Sigma² R^T."""
         self.label_means_ = target.Y[target.labelled].mean(axis=0)
-        self.loo_scores_ = np.mean([fit.left_out for fit in fits], axis=0)
+        self.loo_scores_ = np.mean([fit.left_out for fit in fits if not fit.learnt], axis=0)
         values, R = scipy.linalg.eigh(np.mean([fit.explained for fit in fits], axis=0))
         values, R = values[::-1], R[:, ::-1]
         rank = int((values > 64 * len(values) * EPS * values[0]).sum())

@@ -33,8 +33,9 @@ def labels_are_few(Y: NDArray[np.int8]) -> bool:
 def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[float]) -> list[Fit]:
     """Fits of all metrics and graph weights, whose scores are to be averaged.
 
-    Each metric has a graph of its own, unless one was given. A kernel that is not a mixture of distances
-    between z-scored dense rows has the one metric it brings.
+    The first are those of the kernel given; the others have metrics that were learnt from the labels and are
+    marked so. Each metric has a graph of its own, unless one was given. A kernel that is not a mixture of
+    distances between z-scored dense rows has the one metric it brings.
     """
     found = solve(problem, GRAPH_WEIGHTS, regularisations)
     for metric in _other_metrics(problem, found[0]):
@@ -46,7 +47,8 @@ def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[flo
             problem.kernel.scaler,  # type: ignore[attr-defined]
         )
         W = problem.W if graph_given else local_graph(kernel.views(problem.X)["z"])
-        found += solve(replace(problem, kernel=kernel, W=W), GRAPH_WEIGHTS, regularisations)
+        fits = solve(replace(problem, kernel=kernel, W=W), GRAPH_WEIGHTS, regularisations)
+        found += [replace(fit, learnt=True) for fit in fits]
     return found
 
 

@@ -7,6 +7,7 @@ eigendecomposition.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,8 @@ class Fit:
     """A machine, and what it says of the rows of its fit.
 
     `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labelled row without its
-    labels, `explained` is T^T (F - mean) (K, K).
+    labels, `explained` is T^T (F - mean) (K, K). `learnt` says that the kernel itself was learnt from the
+    labels of all rows: then `left_out` is not what a new row would get.
     """
 
     machine: Machine
@@ -63,6 +65,7 @@ class Fit:
     graph_weight: float
     regularisation: float
     quality: tuple[float, float]
+    learnt: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,8 +108,8 @@ def span_problem(problem: Problem) -> Span:
         return Span(kernel.features(X), kernel, None)
     if landmarks == "auto":
         landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
-    if isinstance(landmarks, int):
-        landmarks = min(landmarks, n)
+    if isinstance(landmarks, Integral):
+        landmarks = min(int(landmarks), n)
     chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), problem.random_state)
     coordinates = kernel_coordinates(kernel, X, chosen)
     return Span(coordinates.rows, kernel, coordinates)

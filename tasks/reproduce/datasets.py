@@ -49,7 +49,8 @@ def open_dataset(
     source = ingest.open_collection(settings, workspace)
     # Named by the set, so that the record of a run tells those of several sets apart.
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
-    extract = features.stage(FeatureSettings(), settings, source, manifest, workspace)
+    moments = FeatureSettings.model_validate({"color_space": wanted.color_space})
+    extract = features.stage(moments, settings, source, manifest, workspace)
     found = execute(replace(extract, variant=name))
     return DatasetRef(name, manifest, found, settings)
 
