@@ -34,7 +34,8 @@ TOLERANCE = 1e-7
 """Residual of an eigenvector of the filtered operator, relative to its largest eigenvalue."""
 
 _MAX_DEGREE = 8
-_CHECK_STEPS = 14
+# Lanczos steps of the check, and the products with M they take: a filtered step is worth several plain ones.
+_CHECK_STEPS, _CHECK_PRODUCTS = (6, 14), 28
 _MAX_RESTARTS = 400
 _MAX_ROUNDS = 20
 _SEED = 0
@@ -200,12 +201,13 @@ def _lanczos_vectors(
     n_basis = min(n, max(2 * r + 1, r + 20))
     degree = int(np.clip(round(1.2 * n_basis / row_cost), 1, _MAX_DEGREE))
     filtered = _chebyshev_filter(apply, trivial, r, degree, rng)
+    check_steps = int(np.clip(_CHECK_PRODUCTS // degree, *_CHECK_STEPS))
     U, values = np.zeros((n, 0)), np.zeros(0)
     for _ in range(_MAX_ROUNDS):
         rest = _deflate(filtered, U)
         more, vectors = _arpack(rest, n, r, n_basis, rng)
         values, U = _merge(values, U, more, vectors, r)
-        check = _ritz_values(_deflate(filtered, U), rng.normal(size=n), _CHECK_STEPS)
+        check = _ritz_values(_deflate(filtered, U), rng.normal(size=n), check_steps)
         if check.max() <= values.min() + 1e-6 * abs(values).max():
             return U
     raise InvalidInput(_NOT_CONVERGED)
