@@ -2,9 +2,10 @@
 
 Columns of `published.csv`: `experiment`; `table`, where the paper prints it; `dataset`, `method`, `metric`
 and `condition` (empty: any), which name the cell; `value` as printed and `unit` (percent or fraction);
-`status`: empty; `unavailable` where the data, or the thing itself, cannot be had; `figure` for a data set
-(method empty) that the paper shows in a figure without numbers; or `claim`. `remark`: why a difference says
-little; for a claim, what the paper says.
+`status`: empty; `ambiguous` where the paper does not say what was measured, so that a difference proves
+nothing; `licensed` for a set that a user may have; `unavailable` where the data, or the thing itself, cannot
+be had; `figure` for a data set (method empty) that the paper shows in a figure without numbers; or `claim`.
+`remark`: why a difference says little; for a claim, what the paper says.
 
 A claim is an order: its `method` or its `condition` has two sides, `A > B` (A is better) or `A ~ B` (they are
 alike). A condition `9-D` stands for all that begin with it, such as `9-D, K=1`, and an empty one for all; the
@@ -17,7 +18,8 @@ from functools import cache
 from pathlib import Path
 
 _LIST = Path(__file__).with_name("published.csv")
-UNAVAILABLE, FIGURE, CLAIM = "unavailable", "figure", "claim"
+AMBIGUOUS, LICENSED, UNAVAILABLE = "ambiguous", "licensed", "unavailable"
+FIGURE, CLAIM = "figure", "claim"
 _UNITS = {"percent": 100.0, "fraction": 1.0}
 
 

@@ -11,7 +11,8 @@ from tasks.reproduce import claims
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import compare, count_verdicts
 from tasks.reproduce.experiment import Experiment
-from tasks.reproduce.page import comparison_table, verdict_line
+from tasks.reproduce.page import comparison_table
+from tasks.reproduce.verdicts import verdict_line
 
 EXPERIMENT = Experiment(
     name="lpssvm-uci",
