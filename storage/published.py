@@ -10,6 +10,7 @@ be had; `figure` for a data set (method empty) that the paper shows in a figure 
 A claim is an order: its `method` or its `condition` has two sides, `A > B` (A is better) or `A ~ B` (they are
 alike). A condition `9-D` stands for all that begin with it, such as `9-D, K=1`, and an empty one for all; the
 two sides are compared where the rest is the same. `value` is the lead of A that the paper prints, if it does.
+A claim without a sign says that there is such a thing: its cells are above 0.
 """
 
 import csv
@@ -49,10 +50,12 @@ def published_claims(experiment: str) -> tuple[PublishedCell, ...]:
     return tuple(cell for cell in published_rows(experiment) if cell.status == CLAIM)
 
 
-def find_figure(experiment: str, dataset: str) -> PublishedCell | None:
+def find_figure(experiment: str, dataset: str, condition: str) -> PublishedCell | None:
     """The row that says that the paper shows a data set in a figure without numbers."""
-    rows = published_rows(experiment)
-    return next((cell for cell in rows if cell.status == FIGURE and cell.dataset == dataset), None)
+    for cell in published_rows(experiment):
+        if (cell.status, cell.dataset) == (FIGURE, dataset) and cell.condition in ("", condition):
+            return cell
+    return None
 
 
 @cache

@@ -94,6 +94,14 @@ def test_a_printed_lead_is_a_printed_number(monkeypatch):
     assert row.verdict == "not comparable"
 
 
+def test_something_is_there_where_one_trial_shows_it(monkeypatch):
+    for values, verdict, said in (([0.0, 1.0], "reproduced", "seen"), ([0.0, 0.0], "worse", "not seen")):
+        found = cells("found_alone", MLDA_car=values, SVM_car=[2.0, 2.0])
+        (row,) = judge(monkeypatch, claim("LPSSVM", "MLDA, car", "found_alone"), found)
+        assert (row.verdict, row.metric, row.reason) == (verdict, "found_alone", f'{said}; the paper: "so"')
+        assert row.mean == sum(values) / 2
+
+
 def test_claims_in_words_are_counted_apart(monkeypatch):
     (holds,) = judge(monkeypatch, claim("LPSSVM > SVM"), cells(N5=[0.9]), cells(N5=[0.8]))
     rows = [holds, replace(holds, verdict="worse"), replace(holds, primary=False)]

@@ -249,7 +249,7 @@ def test_nearest_other_row_is_never_the_row_itself():
 def test_lone_labels_are_those_of_one_method_alone():
     data = several_labels(noise=1.5)
     methods = {"1NN": ["1nn", {}], "MLDA": ["mlda", {}], "SVM": ["svm", {}]}
-    settings = {"folds": 4, "seed": 1, "methods": methods}
+    settings = {"folds": 4, "seed": 1, "methods": methods, "labels": ["green"]}
     found = label_transfer.lone_labels(data, settings, "raw", 0)
     train, test = multilabel_folds.fold_rows(data, settings, 0)
     answers = {title: predict(Arm(title, *spec), data, train, test, "raw") for title, spec in methods.items()}
@@ -261,4 +261,16 @@ def test_lone_labels_are_those_of_one_method_alone():
             assert said.pop(title) and not any(said.values())
             assert one.right == bool(data.Y[one.row, one.label])
     cells = label_transfer.trial(data, Arm("", ""), settings, "raw", 0)
-    assert sum(cell.value for cell in cells) == sum(map(len, found.values()))
+    in_all = [cell for cell in cells if cell.condition in methods]
+    assert sum(cell.value for cell in in_all) == sum(map(len, found.values()))
+    green = {cell.condition: cell.value for cell in cells if cell not in in_all}
+    assert green == {
+        f"{title}, green": sum(one.right and data.label_names[one.label] == "green" for one in lone)
+        for title, lone in found.items()
+    }
+    assert sum(green.values()) > 0
+
+
+def test_a_label_that_is_not_there_is_refused():
+    with pytest.raises(InvalidInput, match="no label 'pink'; there are red, green, blue"):
+        several_labels().label_number("pink")

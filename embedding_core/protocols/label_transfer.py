@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 
+FOUND = "found_alone"
+
 
 class Lone(NamedTuple):
     """A label that one method alone gives to an item: its row, the label, whether it is right."""
@@ -26,14 +28,23 @@ def trial(
     Settings
     --------
     methods : mapping of title to (name in the registry, parameters)
+    labels : sequence of str
+        Labels whose right ones are counted by themselves as well.
     folds, seed : int
     """
     lone = lone_labels(data, settings, preprocessing, number)
-    return [
+    cells = [
         Cell(title, metric, float(sum(one.right == right for one in found)))
         for title, found in lone.items()
-        for metric, right in (("found_alone", True), ("wrong_alone", False))
+        for metric, right in ((FOUND, True), ("wrong_alone", False))
     ]
+    for name in settings["labels"]:
+        label = data.label_number(name)
+        cells += [
+            Cell(f"{title}, {name}", FOUND, float(sum(one.right and one.label == label for one in found)))
+            for title, found in lone.items()
+        ]
+    return cells
 
 
 def lone_labels(

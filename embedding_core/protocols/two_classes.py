@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
 from embedding_core.neighbors import nearest_rows
 from embedding_core.protocols.draws import trial_rng
+from embedding_core.protocols.separability import shuffle_labels
 from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
 from embedding_core.registry import get_method
 
-FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "rows of the fit, labels shuffled"
+FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "labels shuffled, rows of the fit"
 
 
 class Plane(NamedTuple):
@@ -39,8 +39,7 @@ def trial(
     folds, seed : int
         Of the held-out rows, which are placed by a fit on all others.
     """
-    rng = trial_rng(settings["seed"], number)
-    shuffled = TrialData(data.X, data.Y[rng.permutation(len(data.Y))], data.label_names)
+    shuffled = shuffle_labels(data, trial_rng(settings["seed"], number))
     values = {
         FITTED: neighbor_accuracy(fitted_plane(data, arm, settings["labels"], preprocessing)),
         HELD_OUT: held_out_accuracy(*split_planes(data, arm, settings, preprocessing, number)),
@@ -87,9 +86,6 @@ def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: st
 def _select(
     Q: NDArray[np.float64], data: TrialData, labels: tuple[str, str], rows: NDArray[np.intp]
 ) -> Plane:
-    for name in labels:
-        if name not in data.label_names:
-            raise InvalidInput(f"no label {name!r}; there are {', '.join(data.label_names)}.")
-    first, second = (data.Y[rows, data.label_names.index(name)] > 0 for name in labels)
+    first, second = (data.Y[rows, data.label_number(name)] > 0 for name in labels)
     either = first != second
     return Plane(Q[rows][either], second[either])

@@ -164,7 +164,7 @@ def _judged_row(
     printed = find_published(experiment.name, dataset, method, metric, condition)
     mean = float(np.mean(values))
     if printed is None or printed.value is None:
-        shown = find_figure(experiment.name, dataset)
+        shown = find_figure(experiment.name, dataset, condition)
         verdict, reason = (NOT_COMPARABLE, shown.remark) if shown else (UNPUBLISHED, "")
     else:
         ceiling = beside.get(CEILING_TITLE) if by_neighbors else None
