@@ -237,6 +237,19 @@ def test_planes_tell_fitted_held_out_and_shuffled_rows():
     assert values[two_classes.SHUFFLED] < values[two_classes.FITTED]
 
 
+def test_a_baseline_names_held_out_rows_of_the_two_classes_in_all_features():
+    data, settings = several_labels(), {"folds": 4, "seed": 1, "labels": ("red", "blue")}
+    arm = Arm("1NN", "1nn", role="baseline")
+    (cell,) = two_classes.trial(data, arm, settings, "raw", 0)
+    train, test = multilabel_folds.fold_rows(data, settings, 0)
+    red, blue = (data.Y[:, data.label_number(name)] > 0 for name in settings["labels"])
+    known, asked = ([row for row in rows if red[row] != blue[row]] for rows in (train, test))
+    right = [
+        red[row] == red[min(known, key=lambda k: np.sum((data.X[k] - data.X[row]) ** 2))] for row in asked
+    ]
+    assert (cell.condition, cell.value) == (two_classes.HELD_OUT, pytest.approx(np.mean(right)))
+
+
 def test_nearest_other_row_is_never_the_row_itself():
     twins = two_classes.Plane(np.zeros((4, 2)), np.array([True, True, True, True]))
     assert two_classes.neighbor_accuracy(twins) == 1.0

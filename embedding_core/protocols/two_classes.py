@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.folds import stratified_folds
 from embedding_core.neighbors import nearest_rows
 from embedding_core.protocols.draws import trial_rng
+from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.separability import shuffle_labels
-from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
 from embedding_core.registry import get_method
 
 FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "labels shuffled, rows of the fit"
@@ -32,6 +32,8 @@ def trial(
 ) -> list[Cell]:
     """Accuracy of 1NN between the two classes in the plane; held-out rows are judged by rows of the fit.
 
+    A baseline tells the two apart in all features, and names held-out rows alone.
+
     Settings
     --------
     labels : pair of str
@@ -39,6 +41,8 @@ def trial(
     folds, seed : int
         Of the held-out rows, which are placed by a fit on all others.
     """
+    if arm.role == "baseline":
+        return [Cell(HELD_OUT, "accuracy", plain_accuracy(data, arm, settings, preprocessing, number))]
     shuffled = shuffle_labels(data, trial_rng(settings["seed"], number))
     values = {
         FITTED: neighbor_accuracy(fitted_plane(data, arm, settings["labels"], preprocessing)),
@@ -58,7 +62,7 @@ def split_planes(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> tuple[Plane, Plane]:
     """The first two coordinates of a fit on all folds but one: of its rows, and of those held out."""
-    train, test = stratified_folds(data.Y, settings["folds"], settings["seed"])[number % settings["folds"]]
+    train, test = fold_rows(data, settings, number)
     placed = _place(data, arm, train, preprocessing)
     return _select(placed, data, settings["labels"], train), _select(placed, data, settings["labels"], test)
 
@@ -75,6 +79,18 @@ def neighbor_accuracy(plane: Plane) -> float:
     own = np.arange(len(nearest))
     other = np.where(nearest[:, 0] == own, nearest[:, 1], nearest[:, 0])
     return float((plane.second[other] == plane.second).mean())
+
+
+def plain_accuracy(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> float:
+    """Share of held-out rows of the two classes that a classifier, taught these two alone, names rightly."""
+    train, test = fold_rows(data, settings, number)
+    own = data.Y[:, [data.label_number(name) for name in settings["labels"]]]
+    either = own.sum(axis=1) == 1
+    two = TrialData(data.X, own, tuple(settings["labels"]), single_label=True)
+    found = predict(arm, two, train[either[train]], test[either[test]], preprocessing)
+    return float((found == own[test[either[test]]]).all(axis=1).mean())
 
 
 def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: str) -> NDArray[np.float64]:
