@@ -1,5 +1,6 @@
 """Figures of LPSSVM: a toy problem, and two sets with few labelled rows."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -7,36 +8,33 @@ from embedding_core.catalog.sources import LPSSVM_PAPER
 from embedding_core.protocols.trial import Arm
 from tasks.reproduce.experiment import BASELINES, Experiment
 
+
 # Section 4: RBF kernels of width 1/p, C = 1, gamma = 1; gamma_A, gamma_I and the number of neighbours by
 # cross-validation. Scaling is the preprocessing's business.
-_PLAIN: dict[str, Any] = {"input_scale": "none", "landmarks": None}
-_SEARCH: dict[str, Any] = {"gamma_A": "cv", "gamma_I": "cv"}
-_SVM = Arm("SVM", "svm", {"scale": "none", "gamma": "auto"})
+def _arms(graph: Mapping[str, Any], graph_of_lpp: Mapping[str, Any]) -> tuple[Arm, ...]:
+    """The compared methods on one kind of graph; LPP has no weights by the kernel."""
+    plain = {"input_scale": "none", "landmarks": None}
+    search = {**plain, **graph, "gamma_A": "cv", "gamma_I": "cv"}
+    return (
+        Arm("SVM", "svm", {"scale": "none", "gamma": "auto"}),
+        Arm("LapSVM", "lapsvm", search),
+        Arm("LapRLS", "laprls", search),
+        Arm("LPP+SVM", "lpp_svm", {**plain, **graph_of_lpp}),
+        Arm("LPSSVM", "lpssvm", {**plain, **graph}),
+        Arm("LPSSVM, dimension by CV (ours)", "lpssvm", {**plain, **graph, "n_components": "cv"}),
+    )
+
 
 # Fig. 1: nearest neighbours, weighed by the kernel.
-_NEIGHBORS: dict[str, Any] = {**_PLAIN, "graph": "kernel"}
-ARMS = (
-    _SVM,
-    Arm("LapSVM", "lapsvm", {**_NEIGHBORS, **_SEARCH}),
-    Arm("LapRLS", "laprls", {**_NEIGHBORS, **_SEARCH}),
-    Arm("LPP+SVM", "lpp_svm", _PLAIN),
-    Arm("LPSSVM", "lpssvm", _NEIGHBORS),
-    Arm("LPSSVM, dimension by CV (ours)", "lpssvm", {**_NEIGHBORS, "n_components": "cv"}),
-)
-
-_TUNED = ("LapSVM", "LapRLS", "LPSSVM")
-"""Methods that "with more deliberate tuning of the Laplacian graph" can do better, by the same caption."""
+ARMS = _arms({"graph": "kernel"}, {})
 
 # Caption of Fig. 2: the Gram matrix itself is the graph, without tuning. With p = 2 features the kernel
 # exp(-d² / p) is the Gaussian weight exp(-d² / (2 sigma)) of all pairs with sigma = 1.
-_GRAM: dict[str, Any] = {**_PLAIN, "graph": "gaussian", "sigma": 1.0}
+_GRAM = {"graph": "gaussian", "sigma": 1.0}
+_TUNED = ("LapSVM", "LapRLS", "LPSSVM")
+"""Methods that "with more deliberate tuning of the Laplacian graph" can do better, by the same caption."""
 TOY_ARMS = (
-    _SVM,
-    Arm("LapSVM", "lapsvm", {**_GRAM, **_SEARCH}),
-    Arm("LapRLS", "laprls", {**_GRAM, **_SEARCH}),
-    Arm("LPP+SVM", "lpp_svm", _GRAM),
-    Arm("LPSSVM", "lpssvm", _GRAM),
-    Arm("LPSSVM, dimension by CV (ours)", "lpssvm", {**_GRAM, "n_components": "cv"}),
+    *_arms(_GRAM, _GRAM),
     *(replace(arm, title=f"{arm.title}, kNN graph") for arm in ARMS if arm.title in _TUNED),
 )
 _COMMON: dict[str, Any] = {
