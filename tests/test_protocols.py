@@ -17,6 +17,7 @@ from embedding_core.protocols import (
     two_classes,
 )
 from embedding_core.protocols.draws import corrupt, draw_a_class, draw_labelled, draw_rows, trial_rng
+from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
 
 SEMI = {"labelled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
@@ -242,7 +243,7 @@ def test_a_baseline_names_held_out_rows_of_the_two_classes_in_all_features():
     arm = Arm("1NN", "1nn", role="baseline")
     (cell,) = two_classes.trial(data, arm, settings, "raw", 0)
     train, test = multilabel_folds.fold_rows(data, settings, 0)
-    red, blue = (data.Y[:, data.label_number(name)] > 0 for name in settings["labels"])
+    red, blue = (data.Y[:, find_label(data, name)] > 0 for name in settings["labels"])
     known, asked = ([row for row in rows if red[row] != blue[row]] for rows in (train, test))
     right = [
         red[row] == red[min(known, key=lambda k: np.sum((data.X[k] - data.X[row]) ** 2))] for row in asked
@@ -286,4 +287,4 @@ def test_lone_labels_are_those_of_one_method_alone():
 
 def test_a_label_that_is_not_there_is_refused():
     with pytest.raises(InvalidInput, match="no label 'pink'; there are red, green, blue"):
-        several_labels().label_number("pink")
+        find_label(several_labels(), "pink")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 
@@ -39,7 +40,7 @@ def trial(
         for metric, right in ((FOUND, True), ("wrong_alone", False))
     ]
     for name in settings["labels"]:
-        label = data.label_number(name)
+        label = find_label(data, name)
         cells += [
             Cell(f"{title}, {name}", FOUND, float(sum(one.right and one.label == label for one in found)))
             for title, found in lone.items()

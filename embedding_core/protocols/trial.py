@@ -75,12 +75,6 @@ class TrialData:
         """Class (n,) of each row, where each has one."""
         return np.asarray(self.Y.argmax(axis=1))
 
-    def label_number(self, name: str) -> int:
-        """Column of a label; an unknown name raises InvalidInput."""
-        if name not in self.label_names:
-            raise InvalidInput(f"no label {name!r}; there are {', '.join(self.label_names)}.")
-        return self.label_names.index(name)
-
     def take(self, rows: NDArray[np.intp]) -> "TrialData":
         """Some of the rows."""
         train = None if self.train is None else self.train[rows]

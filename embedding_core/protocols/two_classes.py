@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from embedding_core.neighbors import nearest_rows
 from embedding_core.protocols.draws import trial_rng
+from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.separability import shuffle_labels
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
@@ -86,7 +87,7 @@ def plain_accuracy(
 ) -> float:
     """Share of held-out rows of the two classes that a classifier, taught these two alone, names rightly."""
     train, test = fold_rows(data, settings, number)
-    own = data.Y[:, [data.label_number(name) for name in settings["labels"]]]
+    own = data.Y[:, [find_label(data, name) for name in settings["labels"]]]
     either = own.sum(axis=1) == 1
     two = TrialData(data.X, own, tuple(settings["labels"]), single_label=True)
     found = predict(arm, two, train[either[train]], test[either[test]], preprocessing)
@@ -102,6 +103,6 @@ def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: st
 def _select(
     Q: NDArray[np.float64], data: TrialData, labels: tuple[str, str], rows: NDArray[np.intp]
 ) -> Plane:
-    first, second = (data.Y[rows, data.label_number(name)] > 0 for name in labels)
+    first, second = (data.Y[rows, find_label(data, name)] > 0 for name in labels)
     either = first != second
     return Plane(Q[rows][either], second[either])
