@@ -68,6 +68,16 @@ def test_alike_is_two_points_either_way(monkeypatch):
         assert row.verdict == verdict
 
 
+def test_rounding_is_no_lead(monkeypatch):
+    """Shares of 85 rows: 3, 2, 1, 0 wrong ones against 3, 1, 1, 1."""
+    left, right = ([1 - (1 - k / 85) for k in wrong] for wrong in ((3, 1, 1, 1), (3, 2, 1, 0)))
+    (row,) = judge(
+        monkeypatch, claim("LPSSVM > SVM", metric="error"), *(cells("error", N5=v) for v in (left, right))
+    )
+    assert 0 < row.mean < 1e-15
+    assert row.verdict == "worse"
+
+
 def test_conditions_may_be_the_two_sides(monkeypatch):
     both = cells(**{"9-D_K=1": [0.9], "9-D_K=10": [0.95], "100-D_K=1": [0.95], "100-D_K=10": [0.99]})
     both += cells(**{"9-D": [0.1], "100-D": [0.0], "19-D_K=1": [1.0]})

@@ -11,6 +11,7 @@ from tasks.reproduce.comparison import (
     LOWER,
     POINTS,
     REPRODUCED,
+    ROUNDING,
     WORSE,
     Measured,
     Row,
@@ -112,7 +113,7 @@ def _judged(
     trials = sorted(set.union(*(set(one) for one in leads.values())))
     by_trial = [np.mean([one[trial] for one in leads.values() if trial in one]) for trial in trials]
     mean = float(means.mean())
-    holds = np.abs(means) <= POINTS if sign == ALIKE else means > 0
+    holds = np.abs(means) <= POINTS + ROUNDING if sign == ALIKE else means > ROUNDING
     if claim.value is None:
         verdict = REPRODUCED if holds.all() else WORSE
     else:

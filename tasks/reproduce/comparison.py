@@ -31,7 +31,7 @@ CEILING_TITLE = "1NN ceiling"
 """Title of the arm whose mean no 1NN can be expected to pass."""
 
 LOWER = LOWER_IS_BETTER | {"error"}
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 Measured = Mapping[tuple[str, str], Sequence[TrialCell]]
 """Cells by data set and title of the arm."""
@@ -99,7 +99,7 @@ def judge_cell(paper: float, mean: float, metric: str) -> str:
     'worse'
     """
     gain = paper - mean if metric in LOWER else mean - paper
-    if abs(gain) <= POINTS + _ROUNDING:
+    if abs(gain) <= POINTS + ROUNDING:
         return REPRODUCED
     return BETTER if gain > 0 else WORSE
 
