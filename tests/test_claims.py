@@ -117,6 +117,8 @@ def test_claims_in_words_are_counted_apart(monkeypatch):
     rows = [holds, replace(holds, verdict="worse"), replace(holds, primary=False)]
     assert sum(count_verdicts(rows).values()) == 0
     assert verdict_line(EXPERIMENT, rows).endswith("of 2 claims in words (raw) 1 hold")
+    assert verdict_line(EXPERIMENT, rows[:1]).endswith("the claim in words (raw) holds")
+    assert verdict_line(EXPERIMENT, rows[1:2]).endswith("the claim in words (raw) does not hold")
 
 
 def test_a_figure_without_numbers_is_not_comparable_and_caltech_keeps_its_place():

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from tasks.reproduce.comparison import NOT_RUN, REPRODUCED, Row, count_impossible, count_verdicts
 from tasks.reproduce.experiment import TRIALS, Experiment
 
+_HOLDS = ("does not hold", "holds")
+
 
 def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
     """The count of verdicts in words; that of a quick run begins with its number of trials."""
@@ -31,7 +33,10 @@ def _printed(experiment: Experiment, rows: Sequence[Row]) -> str:
 def _said(experiment: Experiment, rows: Sequence[Row]) -> str:
     claims = [row for row in rows if row.claim and row.primary and row.paper is None]
     held = sum(row.verdict == REPRODUCED for row in claims)
-    return f"of {len(claims)} claims in words ({experiment.primary}) {held} hold" if claims else ""
+    if not claims:
+        return ""
+    many = f"of {len(claims)} claims in words ({experiment.primary}) {held} hold"
+    return many if len(claims) > 1 else f"the claim in words ({experiment.primary}) {_HOLDS[held]}"
 
 
 def _how_quick(experiment: Experiment, rows: Sequence[Row]) -> str:
