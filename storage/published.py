@@ -2,13 +2,15 @@
 
 Columns of `published.csv`: `experiment`; `table`, where the paper prints it; `dataset`, `method`, `metric`
 and `condition` (empty: any), which name the cell; `value` as printed and `unit` (percent or fraction);
-`status`: empty; `unavailable` where the data, or the thing itself, cannot be had; `figure` for a data set
-(method empty) that the paper shows in a figure without numbers; or `claim`. `remark`: why a difference says
-little; for a claim, what the paper says.
+`status`: empty; `ambiguous` where the paper does not say what was measured, so that a difference proves
+nothing; `licensed` for a set that a user may have; `unavailable` where the data, or the thing itself, cannot
+be had; `figure` for a data set (method empty) that the paper shows in a figure without numbers; or `claim`.
+`remark`: why a difference says little; for a claim, what the paper says.
 
 A claim is an order: its `method` or its `condition` has two sides, `A > B` (A is better) or `A ~ B` (they are
 alike). A condition `9-D` stands for all that begin with it, such as `9-D, K=1`, and an empty one for all; the
 two sides are compared where the rest is the same. `value` is the lead of A that the paper prints, if it does.
+A claim without a sign says that there is such a thing: its cells are above 0.
 """
 
 import csv
@@ -17,7 +19,8 @@ from functools import cache
 from pathlib import Path
 
 _LIST = Path(__file__).with_name("published.csv")
-UNAVAILABLE, FIGURE, CLAIM = "unavailable", "figure", "claim"
+AMBIGUOUS, LICENSED, UNAVAILABLE = "ambiguous", "licensed", "unavailable"
+FIGURE, CLAIM = "figure", "claim"
 _UNITS = {"percent": 100.0, "fraction": 1.0}
 
 
@@ -47,10 +50,12 @@ def published_claims(experiment: str) -> tuple[PublishedCell, ...]:
     return tuple(cell for cell in published_rows(experiment) if cell.status == CLAIM)
 
 
-def find_figure(experiment: str, dataset: str) -> PublishedCell | None:
+def find_figure(experiment: str, dataset: str, condition: str) -> PublishedCell | None:
     """The row that says that the paper shows a data set in a figure without numbers."""
-    rows = published_rows(experiment)
-    return next((cell for cell in rows if cell.status == FIGURE and cell.dataset == dataset), None)
+    for cell in published_rows(experiment):
+        if (cell.status, cell.dataset) == (FIGURE, dataset) and cell.condition in ("", condition):
+            return cell
+    return None
 
 
 @cache

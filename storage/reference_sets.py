@@ -27,7 +27,7 @@ class ReferenceSet:
     path : str
         File below the data folder; empty where the set is built in.
     sha256, origin : str
-        Of the file, and where it was found.
+        Of the file (empty for a set that labelscape's own experiments had not), and where it was found.
     builtin : str
         Name of the built-in set.
     content : str
@@ -118,9 +118,9 @@ def locate(name: str, folder: Path) -> str:
 
 
 def is_original(name: str, folder: Path) -> bool:
-    """Whether a set is byte for byte the one that the README's numbers were made with; a built-in one is."""
+    """Whether a set is byte for byte the one that the README's numbers were made with, if any were."""
     wanted = reference_sets()[name]
-    if wanted.builtin:
+    if wanted.builtin or not wanted.sha256:
         return True
     with (folder / wanted.path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == wanted.sha256

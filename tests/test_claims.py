@@ -11,7 +11,8 @@ from tasks.reproduce import claims
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import compare, count_verdicts
 from tasks.reproduce.experiment import Experiment
-from tasks.reproduce.page import comparison_table, verdict_line
+from tasks.reproduce.page import comparison_table
+from tasks.reproduce.verdicts import verdict_line
 
 EXPERIMENT = Experiment(
     name="lpssvm-uci",
@@ -67,6 +68,16 @@ def test_alike_is_two_points_either_way(monkeypatch):
         assert row.verdict == verdict
 
 
+def test_rounding_is_no_lead(monkeypatch):
+    """Shares of 85 rows: 3, 2, 1, 0 wrong ones against 3, 1, 1, 1."""
+    left, right = ([1 - (1 - k / 85) for k in wrong] for wrong in ((3, 1, 1, 1), (3, 2, 1, 0)))
+    (row,) = judge(
+        monkeypatch, claim("LPSSVM > SVM", metric="error"), *(cells("error", N5=v) for v in (left, right))
+    )
+    assert 0 < row.mean < 1e-15
+    assert row.verdict == "worse"
+
+
 def test_conditions_may_be_the_two_sides(monkeypatch):
     both = cells(**{"9-D_K=1": [0.9], "9-D_K=10": [0.95], "100-D_K=1": [0.95], "100-D_K=10": [0.99]})
     both += cells(**{"9-D": [0.1], "100-D": [0.0], "19-D_K=1": [1.0]})
@@ -93,11 +104,21 @@ def test_a_printed_lead_is_a_printed_number(monkeypatch):
     assert row.verdict == "not comparable"
 
 
+def test_something_is_there_where_one_trial_shows_it(monkeypatch):
+    for values, verdict, said in (([0.0, 1.0], "reproduced", "seen"), ([0.0, 0.0], "worse", "not seen")):
+        found = cells("found_alone", MLDA_car=values, SVM_car=[2.0, 2.0])
+        (row,) = judge(monkeypatch, claim("LPSSVM", "MLDA, car", "found_alone"), found)
+        assert (row.verdict, row.metric, row.reason) == (verdict, "found_alone", f'{said}; the paper: "so"')
+        assert row.mean == sum(values) / 2
+
+
 def test_claims_in_words_are_counted_apart(monkeypatch):
     (holds,) = judge(monkeypatch, claim("LPSSVM > SVM"), cells(N5=[0.9]), cells(N5=[0.8]))
     rows = [holds, replace(holds, verdict="worse"), replace(holds, primary=False)]
     assert sum(count_verdicts(rows).values()) == 0
     assert verdict_line(EXPERIMENT, rows).endswith("of 2 claims in words (raw) 1 hold")
+    assert verdict_line(EXPERIMENT, rows[:1]).endswith("the claim in words (raw) holds")
+    assert verdict_line(EXPERIMENT, rows[1:2]).endswith("the claim in words (raw) does not hold")
 
 
 def test_a_figure_without_numbers_is_not_comparable_and_caltech_keeps_its_place():

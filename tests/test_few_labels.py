@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import euclidean_distances
 
+from embedding_core.graphs import build_gaussian_graph
 from embedding_core.protocols import few_labels
 from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labelled_rows, trial
 from embedding_core.protocols.trial import Arm, predict
@@ -89,3 +91,17 @@ def test_what_is_given_is_not_chosen():
     assert choose_neighbors(plain, data, train, "raw", (3, 8)) is plain
     assert choose_neighbors(given, data, train, "raw", (3, 8)) is given
     assert choose_neighbors(ARMS[4], data, train, "raw", (9,)).params["n_neighbors"] == 9
+
+
+def test_the_graph_of_the_toy_is_the_gram_matrix_of_its_kernel():
+    """The caption of Fig. 2; the width of the kernel is 1 / p."""
+    X = draw_three_suns().X
+    arms = {arm.title: arm for arm in TOY.arms_on("three_suns")}
+    gram = np.exp(-euclidean_distances(X, squared=True) / X.shape[1])
+    np.fill_diagonal(gram, 0.0)  # an item is not linked with itself
+    for title in ("LapSVM", "LapRLS", "LPP+SVM", "LPSSVM"):
+        params = arms[title].params
+        assert params["graph"] == "gaussian"
+        np.testing.assert_allclose(build_gaussian_graph(X, params["sigma"]), gram, atol=1e-5)
+        assert choose_neighbors(arms[title], blobs(60), np.arange(9), "raw", (5, 10)) is arms[title]
+    assert arms["LPSSVM, kNN graph"].params["graph"] == "kernel"

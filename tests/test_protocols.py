@@ -17,6 +17,7 @@ from embedding_core.protocols import (
     two_classes,
 )
 from embedding_core.protocols.draws import corrupt, draw_a_class, draw_labelled, draw_rows, trial_rng
+from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
 
 SEMI = {"labelled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
@@ -237,6 +238,19 @@ def test_planes_tell_fitted_held_out_and_shuffled_rows():
     assert values[two_classes.SHUFFLED] < values[two_classes.FITTED]
 
 
+def test_a_baseline_names_held_out_rows_of_the_two_classes_in_all_features():
+    data, settings = several_labels(), {"folds": 4, "seed": 1, "labels": ("red", "blue")}
+    arm = Arm("1NN", "1nn", role="baseline")
+    (cell,) = two_classes.trial(data, arm, settings, "raw", 0)
+    train, test = multilabel_folds.fold_rows(data, settings, 0)
+    red, blue = (data.Y[:, find_label(data, name)] > 0 for name in settings["labels"])
+    known, asked = ([row for row in rows if red[row] != blue[row]] for rows in (train, test))
+    right = [
+        red[row] == red[min(known, key=lambda k: np.sum((data.X[k] - data.X[row]) ** 2))] for row in asked
+    ]
+    assert (cell.condition, cell.value) == (two_classes.HELD_OUT, pytest.approx(np.mean(right)))
+
+
 def test_nearest_other_row_is_never_the_row_itself():
     twins = two_classes.Plane(np.zeros((4, 2)), np.array([True, True, True, True]))
     assert two_classes.neighbor_accuracy(twins) == 1.0
@@ -249,7 +263,7 @@ def test_nearest_other_row_is_never_the_row_itself():
 def test_lone_labels_are_those_of_one_method_alone():
     data = several_labels(noise=1.5)
     methods = {"1NN": ["1nn", {}], "MLDA": ["mlda", {}], "SVM": ["svm", {}]}
-    settings = {"folds": 4, "seed": 1, "methods": methods}
+    settings = {"folds": 4, "seed": 1, "methods": methods, "labels": ["green"]}
     found = label_transfer.lone_labels(data, settings, "raw", 0)
     train, test = multilabel_folds.fold_rows(data, settings, 0)
     answers = {title: predict(Arm(title, *spec), data, train, test, "raw") for title, spec in methods.items()}
@@ -261,4 +275,16 @@ def test_lone_labels_are_those_of_one_method_alone():
             assert said.pop(title) and not any(said.values())
             assert one.right == bool(data.Y[one.row, one.label])
     cells = label_transfer.trial(data, Arm("", ""), settings, "raw", 0)
-    assert sum(cell.value for cell in cells) == sum(map(len, found.values()))
+    in_all = [cell for cell in cells if cell.condition in methods]
+    assert sum(cell.value for cell in in_all) == sum(map(len, found.values()))
+    green = {cell.condition: cell.value for cell in cells if cell not in in_all}
+    assert green == {
+        f"{title}, green": sum(one.right and data.label_names[one.label] == "green" for one in lone)
+        for title, lone in found.items()
+    }
+    assert sum(green.values()) > 0
+
+
+def test_a_label_that_is_not_there_is_refused():
+    with pytest.raises(InvalidInput, match="no label 'pink'; there are red, green, blue"):
+        find_label(several_labels(), "pink")

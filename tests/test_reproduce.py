@@ -21,13 +21,21 @@ from storage.schemas import TrialCell, unpack_files
 from storage.store import Store
 from tasks.reporter import Reporter
 from tasks.reproduce import catalog, comparison, report, trials
-from tasks.reproduce.comparison import CEILING_TITLE, Row, compare, count_verdicts, judge_cell
+from tasks.reproduce.comparison import (
+    CEILING_TITLE,
+    Row,
+    compare,
+    count_impossible,
+    count_verdicts,
+    judge_cell,
+)
 from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.dle import TABLE3, TABLE4
 from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.mlda import FIG5
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.standing import standing
+from tasks.reproduce.verdicts import verdict_line
 from tasks.settings import SourceSettings
 from tasks.upkeep import Waste, find_waste
 from tests.test_lineage import walk_inputs
@@ -107,12 +115,25 @@ def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbours_alone()
         ("soybean", "CF"): cells(more, [0.362]),
         ("soybean", CEILING_TITLE): cells(more, [0.3]) + cells(READINGS["within"], [0.95]),
     }
-    impossible, possible, graph, *_ = compare(experiment, measured)
-    assert impossible.verdict == "not comparable"
+    impossible, possible, graph, *rest = rows = compare(experiment, measured)
+    assert impossible.verdict == "impossible"
     assert "0.300" in impossible.reason
-    assert possible.verdict == "reproduced"
-    assert graph.verdict == "reproduced"
+    assert possible.verdict == graph.verdict == "not comparable"
+    assert possible.reason.startswith("ambiguous: ")
     assert (impossible.primary, possible.primary) == (False, True)
+    assert count_impossible(rows) == 1
+    assert "; 1 of them impossible under one reading of the paper's words" in verdict_line(experiment, rows)
+    counted = count_verdicts([replace(impossible, primary=True), *rest])
+    assert counted["not comparable"] == 1 + 5  # and protein's
+
+
+@pytest.mark.parametrize(("dataset", "verdict"), [("wine", "worse"), ("soybean", "not comparable")])
+def test_an_ambiguous_number_stands_beside_ours_and_proves_nothing(dataset, verdict):
+    experiment = replace(TINY, datasets=(dataset,), arms=(Arm("DLE", "dle"),))
+    row = compare(experiment, {(dataset, "DLE"): cells("", [0.5])})[0]
+    assert (row.verdict, row.mean) == (verdict, 0.5)
+    assert row.paper > 0.8
+    assert row.reason.startswith("ambiguous: ") == (dataset == "soybean")
 
 
 def test_a_sample_of_the_rows_proves_nothing():
@@ -124,10 +145,25 @@ def test_a_sample_of_the_rows_proves_nothing():
     assert "50 rows" in sampled.reason
 
 
-def test_printed_numbers_of_a_set_that_is_not_there_are_told_so():
+def test_printed_numbers_of_sets_that_are_not_in_a_run_are_told_and_not_counted():
     rows = compare(replace(TINY, datasets=()), {})
     assert len(rows) == 42
-    assert {row.reason for row in rows if row.dataset == "iris"} == {"the data set was not there"}
+    told = {row.dataset: row.verdict for row in rows}
+    assert told.pop("protein") == "not comparable"
+    assert set(told.values()) == {"not in this run"}
+    assert sum(count_verdicts(rows).values()) == 7  # of protein, which nobody has
+    assert "of 7 printed cells (raw): " in verdict_line(TINY, rows)
+    assert "35 printed cells are of sets that are not in this run" in verdict_line(TINY, rows)
+    assert verdict_line(TINY, [row for row in rows if row.dataset == "iris"]).startswith("7 printed cells")
+
+
+def test_the_verdicts_of_a_quick_run_say_so():
+    row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, trials=2, verdict="reproduced", primary=True)
+    once = replace(row, condition="measured in the first trial alone", trials=1)
+    assert verdict_line(TINY, [row, once]).startswith("quick, 2 of 3 trials: of 2 printed cells")
+    assert verdict_line(TINY, [replace(row, trials=3), once]).startswith("of 2 printed cells")
+    two = [replace(row, trials=1), replace(row, dataset="wine")]
+    assert verdict_line(TINY, two).startswith("quick, 1 of 3 or 2 of 3 trials: ")
 
 
 def test_verdicts_are_counted_under_the_papers_protocol_alone():
@@ -262,7 +298,9 @@ def test_another_file_of_the_same_name_is_noticed(tmp_path):
 
 @pytest.mark.slow
 def test_the_real_sets_are_those_of_the_list(shared_data):
-    assert all(is_original(name, shared_data) for name in reference_sets())
+    ours = [name for name, one in reference_sets().items() if one.builtin or one.sha256]
+    assert len(ours) == len(reference_sets()) - 1  # all but TRECVID, which is licensed
+    assert all(is_original(name, shared_data) for name in ours)
 
 
 def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeypatch):
@@ -350,7 +388,8 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
 
 
 def test_verdict_words_are_told_in_one_place():
-    assert set(count_verdicts([])) == set(comparison.VERDICTS) - {comparison.UNPUBLISHED}
+    uncounted = {comparison.UNPUBLISHED, comparison.NOT_RUN, comparison.IMPOSSIBLE}
+    assert set(count_verdicts([])) == set(comparison.VERDICTS) - uncounted
 
 
 def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):

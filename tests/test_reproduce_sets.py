@@ -1,15 +1,24 @@
 """The data sets as the papers had them: rows, classes and splits."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from embedding_core.protocols.trial import Arm
 from flows.config import load_config
 from flows.pipeline import open_workspace
+from flows.reproduction import reproduce_one
+from storage.errors import SourceError
+from storage.reference_sets import is_original, locate
 from tasks.dataset import Dataset
 from tasks.reporter import Reporter
+from tasks.reproduce.comparison import compare
 from tasks.reproduce.datasets import load_trial_data, open_dataset, paper_rows
+from tasks.reproduce.dle import TABLE5
 from tasks.stage import run_stage
 
 
@@ -19,6 +28,44 @@ def test_rows_of_the_papers_part_alone():
     items = Dataset([], None, Y, ["label"], False, {}, {})
     assert len(paper_rows(items, "usps")) == 1204
     assert paper_rows(items, "scene").tolist() == list(range(0, 1211, 2))
+
+
+def write_key_frames(folder: Path) -> None:
+    """Twenty small images of two concepts as a user with a licence would have them."""
+    rng = np.random.default_rng(0)
+    (folder / "images").mkdir(parents=True)
+    lines = ["filename,labels"]
+    for number in range(20):
+        name, labels = f"shot{number}.png", ("face", "face|person", "person|sky", "sky")[number % 4]
+        Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / "images" / name)
+        lines.append(f"{name},{labels}")
+    (folder / "labels.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
+    write_key_frames(tmp_path / "trecvid2005")
+    assert locate("trecvid", tmp_path) and is_original("trecvid", tmp_path)
+    config = load_config(None, home=str(tmp_path / "home"), workers=1, tracking={"enabled": False})
+    experiment = replace(
+        TABLE5, arms=(Arm("MLLS", "mlls", {"alpha": 1.0, "beta": 1.0}),), preprocessing=("raw",)
+    )
+    rows = reproduce_one(experiment.only(["trecvid"]), False, tmp_path, config).rows
+    (ours,) = [row for row in rows if row.dataset == "trecvid"]
+    assert (ours.method, ours.trials, ours.paper) == ("MLLS", 5, pytest.approx(0.237))
+    assert ours.verdict in ("reproduced", "better", "worse") and not ours.reason
+
+
+def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
+    with pytest.raises(SourceError, match=r"trecvid2005/labels\.csv is expected \(licensed"):
+        locate("trecvid", tmp_path)
+    rows = compare(TABLE5.only([]), {})
+    told = {(row.verdict, row.reason, row.primary) for row in rows if row.dataset == "trecvid"}
+    assert told == {("not comparable", "TRECVID 2005 is licensed, and not at hand", True)}
+    answer = command("reproduce", "list", "--json", "--home", tmp_path)
+    missing = {one["name"]: one["missing"] for one in json.loads(answer.out)}
+    for name in ("dle-table5", "mlda-table1", "mlda-fig3"):
+        assert "trecvid" in missing[name]
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def trial(
         So many rows of each class, or such a share of each.
     neighbors : sequence of int
         Neighbours in the graph, chosen by cross-validation on the labelled rows; one alone is taken as it is,
-        without any a method does as it does by itself.
+        without any a method does as it does by itself. A graph of all pairs has none to choose.
     metric : {"accuracy", "error"}
     seed : int
     """
@@ -63,8 +63,8 @@ def choose_neighbors(
     arm: Arm, data: TrialData, train: Rows, preprocessing: str, candidates: Sequence[int]
 ) -> Arm:
     """The arm with the number of neighbours that names held-out labelled rows best, the first of equals."""
-    method = get_method(arm.method)
-    if not candidates or not method.uses_graph or arm.params.get("n_neighbors"):
+    all_pairs = arm.params.get("graph") == "gaussian"
+    if not candidates or not get_method(arm.method).uses_graph or all_pairs or arm.params.get("n_neighbors"):
         return arm
     if len(candidates) == 1:
         return _with_params(arm, {"n_neighbors": candidates[0]})

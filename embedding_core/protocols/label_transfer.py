@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+
+FOUND = "found_alone"
 
 
 class Lone(NamedTuple):
@@ -26,14 +29,23 @@ def trial(
     Settings
     --------
     methods : mapping of title to (name in the registry, parameters)
+    labels : sequence of str
+        Labels whose right ones are counted by themselves as well.
     folds, seed : int
     """
     lone = lone_labels(data, settings, preprocessing, number)
-    return [
+    cells = [
         Cell(title, metric, float(sum(one.right == right for one in found)))
         for title, found in lone.items()
-        for metric, right in (("found_alone", True), ("wrong_alone", False))
+        for metric, right in ((FOUND, True), ("wrong_alone", False))
     ]
+    for name in settings["labels"]:
+        label = find_label(data, name)
+        cells += [
+            Cell(f"{title}, {name}", FOUND, float(sum(one.right and one.label == label for one in found)))
+            for title, found in lone.items()
+        ]
+    return cells
 
 
 def lone_labels(

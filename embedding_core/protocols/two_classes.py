@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.errors import InvalidInput
-from embedding_core.folds import stratified_folds
 from embedding_core.neighbors import nearest_rows
 from embedding_core.protocols.draws import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
+from embedding_core.protocols.label_names import find_label
+from embedding_core.protocols.multilabel_folds import fold_rows
+from embedding_core.protocols.separability import shuffle_labels
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
 from embedding_core.registry import get_method
 
-FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "rows of the fit, labels shuffled"
+FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "labels shuffled, rows of the fit"
 
 
 class Plane(NamedTuple):
@@ -32,6 +33,8 @@ def trial(
 ) -> list[Cell]:
     """Accuracy of 1NN between the two classes in the plane; held-out rows are judged by rows of the fit.
 
+    A baseline tells the two apart in all features, and names held-out rows alone.
+
     Settings
     --------
     labels : pair of str
@@ -39,8 +42,9 @@ def trial(
     folds, seed : int
         Of the held-out rows, which are placed by a fit on all others.
     """
-    rng = trial_rng(settings["seed"], number)
-    shuffled = TrialData(data.X, data.Y[rng.permutation(len(data.Y))], data.label_names)
+    if arm.role == "baseline":
+        return [Cell(HELD_OUT, "accuracy", plain_accuracy(data, arm, settings, preprocessing, number))]
+    shuffled = shuffle_labels(data, trial_rng(settings["seed"], number))
     values = {
         FITTED: neighbor_accuracy(fitted_plane(data, arm, settings["labels"], preprocessing)),
         HELD_OUT: held_out_accuracy(*split_planes(data, arm, settings, preprocessing, number)),
@@ -59,7 +63,7 @@ def split_planes(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> tuple[Plane, Plane]:
     """The first two coordinates of a fit on all folds but one: of its rows, and of those held out."""
-    train, test = stratified_folds(data.Y, settings["folds"], settings["seed"])[number % settings["folds"]]
+    train, test = fold_rows(data, settings, number)
     placed = _place(data, arm, train, preprocessing)
     return _select(placed, data, settings["labels"], train), _select(placed, data, settings["labels"], test)
 
@@ -78,6 +82,18 @@ def neighbor_accuracy(plane: Plane) -> float:
     return float((plane.second[other] == plane.second).mean())
 
 
+def plain_accuracy(
+    data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
+) -> float:
+    """Share of held-out rows of the two classes that a classifier, taught these two alone, names rightly."""
+    train, test = fold_rows(data, settings, number)
+    own = data.Y[:, [find_label(data, name) for name in settings["labels"]]]
+    either = own.sum(axis=1) == 1
+    two = TrialData(data.X, own, tuple(settings["labels"]), single_label=True)
+    found = predict(arm, two, train[either[train]], test[either[test]], preprocessing)
+    return float((found == own[test[either[test]]]).all(axis=1).mean())
+
+
 def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: str) -> NDArray[np.float64]:
     X = prepare(data.X, preprocessing, train)
     fitted = get_method(arm.method).build(**arm.params).fit(X[train], data.Y[train])
@@ -87,9 +103,6 @@ def _place(data: TrialData, arm: Arm, train: NDArray[np.intp], preprocessing: st
 def _select(
     Q: NDArray[np.float64], data: TrialData, labels: tuple[str, str], rows: NDArray[np.intp]
 ) -> Plane:
-    for name in labels:
-        if name not in data.label_names:
-            raise InvalidInput(f"no label {name!r}; there are {', '.join(data.label_names)}.")
-    first, second = (data.Y[rows, data.label_names.index(name)] > 0 for name in labels)
+    first, second = (data.Y[rows, find_label(data, name)] > 0 for name in labels)
     either = first != second
     return Plane(Q[rows][either], second[either])

@@ -15,7 +15,7 @@ from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceErro
 from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
-from tasks.reproduce.comparison import count_verdicts
+from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
 from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.page import comparison_table, title_of
 from tasks.reproduce.standing import standing
@@ -178,19 +178,23 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
 def _summary(told: list[Told]) -> Table:
     """Verdicts on printed cells by experiment and in all, and how the proposed methods stand."""
     verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
+    impossible = {one.experiment.name: count_impossible(one.rows) for one in told}
     places = {one.experiment.name: standing(one.experiment, one.rows) for one in told}
     rows = [
         (
             name,
             str(sum(verdicts[name].values())),
-            *map(str, [*verdicts[name].values(), *places[name].values()]),
+            *map(str, [*verdicts[name].values(), impossible[name], *places[name].values()]),
         )
         for name in verdicts
     ]
     total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))] if rows else []
-    header = ("experiment", "printed cells", *count_verdicts([]), *standing(told[0].experiment, []))
+    places_of = standing(told[0].experiment, [])
+    header = ("experiment", "printed cells", *count_verdicts([]), IMPOSSIBLE, *places_of)
     caption = (
-        f"verdicts under the paper's protocol; ahead, level, behind: the proposed method against the best of "
+        f"{'quick runs, few trials: ' if told[0].quick else ''}verdicts under the paper's protocol; "
+        f"{IMPOSSIBLE}: cells among them that cannot be under one reading of the paper's words; "
+        "ahead, level, behind: the proposed method against the best of "
         f"{' and '.join(arm.title for arm in BASELINES)}, all on z-scored features"
     )
     return Table(header, (*rows, ("all", *map(str, total))), caption)

@@ -1,4 +1,4 @@
-"""What a paper says in words, checked: that one method leads another, or that two are alike."""
+"""What a paper says in words, checked: one method leads another, two are alike, something is there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from tasks.reproduce.comparison import (
     LOWER,
     POINTS,
     REPRODUCED,
+    ROUNDING,
     WORSE,
     Measured,
     Row,
@@ -19,7 +20,7 @@ from tasks.reproduce.comparison import (
 )
 from tasks.reproduce.experiment import Experiment
 
-LEADS, ALIKE = " > ", " ~ "
+LEADS, ALIKE, EXISTS = " > ", " ~ ", ""
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,16 @@ class Side:
 
 
 def sides_of(claim: PublishedCell) -> tuple[Side, Side, str]:
-    """The two sides, and the sign between them.
+    """The two sides, and the sign between them; the same side twice where there is none.
 
     >>> cell = PublishedCell("e", "Fig. 3", "usps", "DP > LDA", "hit_rate", "100-D > 9-D", None)
     >>> sides_of(cell)[:2]
     (Side(method='DP', condition='100-D'), Side(method='LDA', condition='9-D'))
     """
-    sign = LEADS if LEADS in claim.method + claim.condition else ALIKE
+    sign = next((one for one in (LEADS, ALIKE) if one in claim.method + claim.condition), EXISTS)
+    if sign == EXISTS:
+        alone = Side(claim.method, claim.condition)
+        return alone, alone, sign
     methods, conditions = claim.method.split(sign), claim.condition.split(sign)
     return Side(methods[0], conditions[0]), Side(methods[-1], conditions[-1]), sign
 
@@ -59,7 +63,11 @@ def claim_rows(experiment: Experiment, measured: Measured, quick: bool = False) 
         for preprocessing in (
             one for one in dict.fromkeys(c.preprocessing for c in cells[0]) if one in shared
         ):
-            leads = _leads(claim.metric, preprocessing, (left, cells[0]), (right, cells[1]))
+            leads = (
+                _values(claim.metric, preprocessing, left, cells[0])
+                if sign == EXISTS
+                else _leads(claim.metric, preprocessing, (left, cells[0]), (right, cells[1]))
+            )
             if leads:
                 row = _judged(experiment, claim, preprocessing, leads, sign)
                 rows.append(of_sample(row, experiment.sample(claim.dataset, quick)))
@@ -105,7 +113,7 @@ def _judged(
     trials = sorted(set.union(*(set(one) for one in leads.values())))
     by_trial = [np.mean([one[trial] for one in leads.values() if trial in one]) for trial in trials]
     mean = float(means.mean())
-    holds = means > 0 if sign == LEADS else np.abs(means) <= POINTS
+    holds = np.abs(means) <= POINTS + ROUNDING if sign == ALIKE else means > ROUNDING
     if claim.value is None:
         verdict = REPRODUCED if holds.all() else WORSE
     else:
@@ -115,7 +123,7 @@ def _judged(
         method=claim.method,
         condition=claim.condition,
         preprocessing=preprocessing,
-        metric=f"{claim.metric}_lead",
+        metric=claim.metric if sign == EXISTS else f"{claim.metric}_lead",
         paper=claim.value,
         mean=mean,
         spread=float(np.std(by_trial, ddof=1)) if len(by_trial) > 1 else None,
@@ -128,7 +136,7 @@ def _judged(
 
 
 def _how_often(holds: np.ndarray, sign: str) -> str:
-    what = "ahead" if sign == LEADS else "within 2 points"
+    what = {LEADS: "ahead", ALIKE: "within 2 points", EXISTS: "seen"}[sign]
     if len(holds) == 1:
         return what if holds[0] else f"not {what}"
     return f"{what} under {int(holds.sum())} of {len(holds)} conditions"

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from embedding_core.protocols.trial import classifies_by_neighbors
-from storage.published import UNAVAILABLE, find_figure, find_published, published_cells
+from storage.published import (
+    AMBIGUOUS,
+    LICENSED,
+    UNAVAILABLE,
+    PublishedCell,
+    find_figure,
+    find_published,
+    published_cells,
+)
 from storage.schemas import TrialCell
 from tasks.ranking import LOWER_IS_BETTER
 from tasks.reproduce.experiment import Experiment
@@ -15,13 +23,15 @@ POINTS = 0.02
 """A printed number counts as reproduced where ours lies within 2 points of it."""
 
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
-NOT_COMPARABLE, UNPUBLISHED = "not comparable", "not printed"
-VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, UNPUBLISHED)
+NOT_COMPARABLE, IMPOSSIBLE = "not comparable", "impossible"
+NOT_RUN, UNPUBLISHED = "not in this run", "not printed"
+COUNTED = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE)
+VERDICTS = (*COUNTED, IMPOSSIBLE, NOT_RUN, UNPUBLISHED)
 CEILING_TITLE = "1NN ceiling"
 """Title of the arm whose mean no 1NN can be expected to pass."""
 
 LOWER = LOWER_IS_BETTER | {"error"}
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 Measured = Mapping[tuple[str, str], Sequence[TrialCell]]
 """Cells by data set and title of the arm."""
@@ -89,18 +99,23 @@ def judge_cell(paper: float, mean: float, metric: str) -> str:
     'worse'
     """
     gain = paper - mean if metric in LOWER else mean - paper
-    if abs(gain) <= POINTS + _ROUNDING:
+    if abs(gain) <= POINTS + ROUNDING:
         return REPRODUCED
     return BETTER if gain > 0 else WORSE
 
 
 def count_verdicts(rows: Iterable[Row]) -> dict[str, int]:
     """How many printed cells have each verdict, under the paper's own protocol."""
-    counted = dict.fromkeys(VERDICTS[:-1], 0)
+    counted = dict.fromkeys(COUNTED, 0)
     for row in rows:
         if row.primary and row.paper is not None:
-            counted[row.verdict] += 1
+            counted[NOT_COMPARABLE if row.verdict == IMPOSSIBLE else row.verdict] += 1
     return counted
+
+
+def count_impossible(rows: Iterable[Row]) -> int:
+    """How many printed cells cannot be under one of the readings of the paper's words."""
+    return len({(row.dataset, row.method, row.metric) for row in rows if row.verdict == IMPOSSIBLE})
 
 
 _Key = tuple[str, str, str]  # condition, preprocessing, metric
@@ -149,11 +164,11 @@ def _judged_row(
     printed = find_published(experiment.name, dataset, method, metric, condition)
     mean = float(np.mean(values))
     if printed is None or printed.value is None:
-        shown = find_figure(experiment.name, dataset)
+        shown = find_figure(experiment.name, dataset, condition)
         verdict, reason = (NOT_COMPARABLE, shown.remark) if shown else (UNPUBLISHED, "")
     else:
         ceiling = beside.get(CEILING_TITLE) if by_neighbors else None
-        verdict, reason = _judge(printed.value, printed.remark, mean, metric, ceiling)
+        verdict, reason = _judge(printed, printed.value, mean, ceiling)
     return Row(
         dataset=dataset,
         method=method,
@@ -178,26 +193,35 @@ def of_sample(row: Row, count: int) -> Row:
     return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {count} rows of this set")
 
 
-def _judge(printed: float, remark: str, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
-    if ceiling is not None and printed > ceiling + POINTS:
-        return NOT_COMPARABLE, f"impossible: with these wrong labels 1NN reaches {ceiling:.3f} at best"
-    return judge_cell(printed, mean, metric), remark
+def _judge(printed: PublishedCell, value: float, mean: float, ceiling: float | None) -> tuple[str, str]:
+    if ceiling is not None and value > ceiling + POINTS:
+        return IMPOSSIBLE, f"with these wrong labels 1NN reaches {ceiling:.3f} at best"
+    if printed.status == AMBIGUOUS:
+        return NOT_COMPARABLE, f"ambiguous: {printed.remark}"
+    # The remark on a licensed set is for those who do not have it.
+    return judge_cell(value, mean, printed.metric), "" if printed.status == LICENSED else printed.remark
 
 
 def _unmeasured(experiment: Experiment) -> list[Row]:
-    """Printed cells of data sets that cannot be had, or are not at hand."""
+    """Printed cells of data sets that cannot be had, or that this run leaves out."""
     return [
-        Row(
-            dataset=cell.dataset,
-            method=cell.method,
-            condition=cell.condition,
-            preprocessing="",
-            metric=cell.metric,
-            paper=cell.value,
-            verdict=NOT_COMPARABLE,
-            reason=cell.remark if cell.status else "the data set was not there",
-            primary=True,
-        )
+        _left_out(cell)
         for cell in published_cells(experiment.name)
         if cell.dataset not in experiment.datasets or cell.status == UNAVAILABLE
     ]
+
+
+def _left_out(cell: PublishedCell) -> Row:
+    """A printed cell without ours; it counts where nobody, or no one without a licence, could measure it."""
+    lacking = cell.status in (LICENSED, UNAVAILABLE)
+    return Row(
+        dataset=cell.dataset,
+        method=cell.method,
+        condition=cell.condition,
+        preprocessing="",
+        metric=cell.metric,
+        paper=cell.value,
+        verdict=NOT_COMPARABLE if lacking else NOT_RUN,
+        reason=cell.remark if lacking else "the data set was not asked for, or not there",
+        primary=lacking,
+    )

@@ -10,8 +10,9 @@ from embedding_core.protocols.trial import TrialData
 from storage.reference_sets import reference_sets
 from storage.schemas import TrialCell
 from tasks.ranking import format_score, metric_title
-from tasks.reproduce.comparison import REPRODUCED, Row, count_verdicts
+from tasks.reproduce.comparison import Row
 from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.verdicts import verdict_line
 from tasks.tables import Table, render_markdown
 
 if TYPE_CHECKING:
@@ -104,20 +105,6 @@ def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
     return "; ".join(
         part for part in (*same, spread, experiment.note, verdict_line(experiment, rows)) if part
     )
-
-
-def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
-    """The count of verdicts in words."""
-    counted = count_verdicts(rows)
-    total = sum(counted.values())
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
-    under = " and ".join(part for part in (experiment.primary, experiment.primary_condition) if part)
-    lines = [f"of {total} printed cells ({under}): {told}" if total else "the paper prints no number here"]
-    orders = [row for row in rows if row.claim and row.primary and row.paper is None]
-    if orders:
-        held = sum(row.verdict == REPRODUCED for row in orders)
-        lines.append(f"of {len(orders)} claims in words ({experiment.primary}) {held} hold")
-    return "; ".join(lines)
 
 
 def markdown_page(experiment: Experiment, quick: bool, rows: Sequence[Row], figures: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ def draw(story: Story) -> dict[str, bytes]:
     (name,) = story.experiment.datasets
     data = story.load(name)
     settings = story.experiment.settings(name, story.quick)
-    before, after = story.experiment.arms
+    before, after = (arm for arm in story.experiment.arms if arm.role == "paper")
     labels = settings["labels"]
     order = trial_rng(settings["seed"], 0).permutation(len(data.Y))
     shuffled = TrialData(data.X, data.Y[order], data.label_names)
