@@ -68,30 +68,47 @@ class Whitening:
 
 
 def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
-    """Find T by Cholesky factors alone, several times cheaper than an eigendecomposition.
+    """Find T from Cholesky factors, several times cheaper than an eigendecomposition where S is regular.
 
-    With `scale_free` the rank is first judged after scaling S to unit diagonal: features of very different
-    scales are then all kept. Only where S is singular beyond its zero features, and the pseudo-inverse
-    therefore depends on the scale, it is that of S as it stands.
+    With `scale_free` the rank is judged after scaling S to unit diagonal: features of very different scales
+    are all kept. T is in any case that of S as it stands; where features determine each other the
+    pseudo-inverse depends on their scales.
     """
     length = np.sqrt(np.maximum(np.diag(S), 0.0))
-    active = np.flatnonzero(length > 0)
-    unit = length[active] if scale_free else np.ones(len(active))
-    scaled = S[np.ix_(active, active)]
-    scaled /= unit[:, None]
-    scaled /= unit
-    C, order = pivoted_cholesky(scaled)
-    if scale_free and C.shape[1] < len(active):
-        return whitening(S, scale_free=False)
-    solve = _triangular_whitening(C) if C.shape[1] == len(active) else _thin_whitening(C)
-    d, rows, unit = len(S), active[order], unit[order, None]
+    G, rows = _scaled_factor(S, length if scale_free else (length > 0).astype(np.float64))
+    if G.shape[0] == G.shape[1]:
+        solve = _triangular_whitening(G)
+    elif scale_free:
+        by_size = np.argsort(-np.abs(G).max(axis=1), kind="stable")
+        rows, solve = rows[by_size], _orthogonal_whitening(G[by_size])
+    else:
+        solve = _thin_whitening(G)
+    d = len(S)
 
     def unwhiten(P: NDArray[np.float64]) -> NDArray[np.float64]:
         result = np.zeros((d, P.shape[1]))
-        result[rows] = solve.unwhiten(P) / unit
+        result[rows] = solve.unwhiten(P)
         return result
 
-    return Whitening(solve.rank, lambda H: solve.whiten(H[rows] / unit), unwhiten)
+    return Whitening(solve.rank, lambda H: solve.whiten(H[rows]), unwhiten)
+
+
+def _scaled_factor(
+    S: NDArray[np.float64], unit: NDArray[np.float64], least: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return G (a, r) of full rank and row numbers (a,) with S[rows][:, rows] = G G^T.
+
+    The rank is that of S with row and column i divided by unit_i; `least` as for `pivoted_cholesky`, of that.
+    Rows of unit 0 are left out.
+    """
+    active = np.flatnonzero(unit > 0)
+    scaled = S[np.ix_(active, active)]
+    scaled /= unit[active, None]
+    scaled /= unit[active]
+    G, order = pivoted_cholesky(scaled, least)
+    rows = active[order]
+    G *= unit[rows, None]
+    return G, rows
 
 
 def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
@@ -101,6 +118,20 @@ def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
         return scipy.linalg.solve_triangular(C, M, lower=True, trans=trans, check_finite=False)
 
     return Whitening(len(C), lambda H: solve(H, 0), lambda P: solve(P, 1))
+
+
+def _orthogonal_whitening(G: NDArray[np.float64]) -> Whitening:
+    """T = Q R^(-T) for a singular S = G G^T with G P = Q R of full column rank and largest rows first.
+
+    Rows in this order and a choice of columns keep the digits of small rows beside large ones, which G^T G
+    would lose.
+    """
+    Q, R, _ = scipy.linalg.qr(G, mode="economic", pivoting=True, check_finite=False)
+
+    def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
+        return scipy.linalg.solve_triangular(R, M, trans=trans, check_finite=False)
+
+    return Whitening(R.shape[1], lambda H: solve(Q.T @ H, 0), lambda P: Q @ solve(P, 1))
 
 
 def _thin_whitening(C: NDArray[np.float64]) -> Whitening:

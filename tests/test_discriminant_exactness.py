@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from embedding_core import DLE, MLDA, MultiLabelDLE, eigen, row_blocks
@@ -104,6 +105,28 @@ def test_discriminative_projections(kind, shape, dtype, form):
     np.testing.assert_allclose(gamma.T @ (B + C) @ gamma, np.eye(5), atol=1e-6)
     residual = (A + C) @ gamma - (B + C) @ gamma * model.eigenvalues_
     assert np.abs(residual).max() < 1e-6 * np.abs((B + C) @ gamma).max()
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e4, 3e7, 1e10])
+@pytest.mark.parametrize(
+    "model",
+    [MLDA(), DLE(objective="balanced"), DP(mu=0.3, n_components=3), DP(mu=0.0, n_components=2)],
+    ids=repr,
+)
+def test_a_feature_that_another_determines_costs_no_other_whatever_its_scale(model, ratio):
+    # (c, 1 - c) are one coordinate, sqrt(2) c, of an orthonormal basis: nothing else changes
+    X, y = single_label(60, 5)
+    W = connected_graph(X)
+    y[2::3] = -1
+    X[:, 0] *= ratio
+    c = X[:, 4] > 0
+    plain = clone(model).fit(np.column_stack([X[:, :4], np.sqrt(2) * c]), y, W)
+    wider = clone(model).fit(np.column_stack([X[:, :4], c, ~c]), y, W)
+    np.testing.assert_allclose(wider.eigenvalues_, plain.eigenvalues_, rtol=1e-6)
+    places = [m.embedding_ - m.embedding_.mean(axis=0) for m in (wider, plain)]
+    np.testing.assert_allclose(
+        places[0] @ places[0].T, places[1] @ places[1].T, atol=1e-6 * np.ptp(places) ** 2
+    )
 
 
 def sparse_chain(n):

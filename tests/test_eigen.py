@@ -1,5 +1,7 @@
 """Solvers: pseudo-inverses, thin SVD, row space, signs."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -64,6 +66,35 @@ def test_whitening_keeps_features_of_very_different_scales_and_drops_constant_on
     assert white.rank == 5
     T = d[:, None] * white.unwhiten(np.eye(5))
     np.testing.assert_allclose(T @ T.T, np.linalg.pinv(S, rcond=1e-10), atol=1e-8)
+
+
+def exact_pseudo_inverse(B):
+    """(B B^T)^+ = N N^T, N = B (B^T B)^(-1), in rational numbers, for B (d, r) of full column rank."""
+    B = [[Fraction(x) for x in row] for row in B.tolist()]
+    r = len(B[0])
+    rows = [[sum(b[i] * b[j] for b in B) for j in range(r)] + [b[i] for b in B] for i in range(r)]
+    for i in range(r):
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for k in set(range(r)) - {i}:
+            rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
+    N = [row[r:] for row in rows]
+    return np.array([[float(sum(n[i] * n[j] for n in N)) for j in range(len(B))] for i in range(len(B))])
+
+
+@pytest.mark.parametrize("rank", [4, 6])
+@pytest.mark.parametrize("exponent", [0, 10, 20, 30, 40])
+def test_whitening_of_features_that_determine_each_other_is_right_at_all_scales(rank, exponent):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        B = np.tril(rng.integers(-3, 4, (6, rank)), -1) + np.eye(6, rank)
+        B[rank:] = B[rng.permutation(rank)[: 6 - rank]] - B[: 6 - rank]
+        B *= 2.0 ** rng.permutation(np.linspace(0, exponent, 6).round())[:, None]
+        white = whitening(B @ B.T)  # without rounding: integers, powers of 2
+        assert white.rank == rank
+        unit = np.linalg.norm(B, axis=1)
+        expected = exact_pseudo_inverse(B) * np.outer(unit, unit)
+        for T in (white.unwhiten(np.eye(rank)), white.whiten(np.eye(6)).T):
+            np.testing.assert_allclose(np.outer(unit, unit) * (T @ T.T), expected, atol=1e-9 * expected.max())
 
 
 @pytest.mark.parametrize("rank", [0, 3, 8])
