@@ -1,4 +1,4 @@
-"""Solvers: whitening by a possibly singular matrix, thin SVD, row space of wide data, fixed signs."""
+"""Solvers: roots of a possibly singular matrix, thin SVD, row space of wide data, fixed signs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +11,12 @@ from numpy.typing import NDArray
 
 EPS = float(np.finfo(np.float64).eps)
 BLOCK_ROWS = 1024
+
+_LIKE_SCALES = 100.0
+"""Features count as alike in scale up to this ratio."""
+
+_WELL_CONDITIONED = 1e-9
+"""Share of the largest eigenvalue above which an eigenvalue keeps six digits in a plain decomposition."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,49 @@ class PositivePart:
         return self.vectors @ self.whiten(H)
 
 
-def positive_part(S: NDArray[np.float64], overwrite: bool = False, least: float = 0.0) -> PositivePart:
+def positive_part(
+    S: NDArray[np.float64],
+    overwrite: bool = False,
+    least: float = 0.0,
+    unit: NDArray[np.float64] | None = None,
+) -> PositivePart:
     """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
 
     An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`, or at or below
     `least`. With `overwrite` the numbers of `S` are lost and no copy of it is made.
+
+    Rows may be features with scales of their own, `unit` (d,). Where these are so different that small
+    eigenvalues would drown in the rounding of large ones, the rank is that of S with row and column i divided
+    by unit_i, `least` being for the largest unit, and all eigenpairs keep their digits.
     """
     if len(S) == 0:
         return PositivePart(np.zeros((0, 0)), np.zeros(0))
+    graded = unit is not None and _scales_differ(unit)
     # S is symmetric; its transpose lies in memory as LAPACK wants it
-    values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite, check_finite=False)
+    values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite and not graded, check_finite=False)
+    if graded and unit is not None and not values[0] > max(_WELL_CONDITIONED * values[-1], least):
+        return _graded_part(S, unit, least / unit.max() ** 2)
     zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
     return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
+
+
+def _scales_differ(unit: NDArray[np.float64]) -> bool:
+    positive = unit[unit > 0]
+    return len(positive) > 0 and bool(positive.max() > _LIKE_SCALES * positive.min())
+
+
+def _graded_part(S: NDArray[np.float64], unit: NDArray[np.float64], least: float) -> PositivePart:
+    """Eigenpairs of S = G G^T from the SVD of G by Jacobi rotations, accurate whatever the scales of rows."""
+    G, rows = _scaled_factor(S, unit, least)
+    vectors = np.zeros((len(S), G.shape[1]))
+    if G.shape[1] == 0:
+        return PositivePart(vectors, np.zeros(0))
+    # joba=2: rows of any scale; jobv=3: no right singular vectors; jobp=0: nothing is perturbed
+    s, U, _, work, _, info = scipy.linalg.lapack.dgejsv(G, joba=2, jobu=0, jobv=3, jobp=0)
+    if info != 0:
+        raise scipy.linalg.LinAlgError(f"The singular values did not converge (dgejsv, info={info}).")
+    vectors[rows] = U
+    return PositivePart(vectors, (s * (work[1] / work[0])) ** 2)
 
 
 @dataclass(frozen=True)

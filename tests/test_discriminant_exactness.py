@@ -12,8 +12,9 @@ from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from embedding_core import DLE, MLDA, MultiLabelDLE, eigen, row_blocks
+from embedding_core.eigen import fix_signs
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
-from tests.literal_discriminant import connected_graph, literal_dle, literal_label_graph
+from tests.literal_discriminant import connected_graph, inverse_root, jacobi, literal_dle, literal_label_graph
 from tests.literal_projections import DP, columns, eigenvalues_in_range, paired_matrices
 from tests.synthetic import (
     literal_laplacian,
@@ -107,12 +108,17 @@ def test_discriminative_projections(kind, shape, dtype, form):
     assert np.abs(residual).max() < 1e-6 * np.abs((B + C) @ gamma).max()
 
 
+ONE_OF_EACH = [
+    MLDA(),
+    DLE(),
+    DLE(objective="balanced"),
+    DP(mu=0.3, n_components=3),
+    DP(mu=0.0, n_components=2),
+]
+
+
 @pytest.mark.parametrize("ratio", [1.0, 1e4, 3e7, 1e10])
-@pytest.mark.parametrize(
-    "model",
-    [MLDA(), DLE(objective="balanced"), DP(mu=0.3, n_components=3), DP(mu=0.0, n_components=2)],
-    ids=repr,
-)
+@pytest.mark.parametrize("model", ONE_OF_EACH, ids=repr)
 def test_a_feature_that_another_determines_costs_no_other_whatever_its_scale(model, ratio):
     # (c, 1 - c) are one coordinate, sqrt(2) c, of an orthonormal basis: nothing else changes
     X, y = single_label(60, 5)
@@ -123,10 +129,24 @@ def test_a_feature_that_another_determines_costs_no_other_whatever_its_scale(mod
     plain = clone(model).fit(np.column_stack([X[:, :4], np.sqrt(2) * c]), y, W)
     wider = clone(model).fit(np.column_stack([X[:, :4], c, ~c]), y, W)
     np.testing.assert_allclose(wider.eigenvalues_, plain.eigenvalues_, rtol=1e-6)
-    places = [m.embedding_ - m.embedding_.mean(axis=0) for m in (wider, plain)]
-    np.testing.assert_allclose(
-        places[0] @ places[0].T, places[1] @ places[1].T, atol=1e-6 * np.ptp(places) ** 2
-    )
+    Q, expected = (m.embedding_ - m.embedding_.mean(axis=0) for m in (wider, plain))
+    np.testing.assert_allclose(Q @ Q.T, expected @ expected.T, atol=1e-5 * np.abs(expected).max() ** 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ratio", [1.0, 1e4, 1e6, 1e8, 1e10])
+def test_eq_2_of_dle_holds_for_features_of_very_different_scales(ratio, form):
+    X, y = single_label(60, 4)
+    X = (X - X.mean(axis=0)) * ratio ** np.array([1, 0, 2 / 3, 1 / 3])
+    W = connected_graph(X)
+    S_b, S_w, _ = (S.astype(np.longdouble) for S in literal_scatter(X, as_indicator(y).Y.astype(float)))
+    S_root, A_root = inverse_root(S_w), inverse_root(X.T @ literal_laplacian(W) @ X)
+    values, U = jacobi(A_root @ S_root @ S_b @ S_root @ A_root)
+    for projection, root in (("u", np.eye(4)), ("f", A_root), ("g", S_root @ A_root)):
+        model = DLE(projection=projection).fit(FORMS[form](X), y, FORMS[form](W))
+        np.testing.assert_allclose(model.eigenvalues_, values[:3].astype(float), rtol=1e-6)
+        expected = fix_signs((root @ U[:, :3]).astype(float))
+        np.testing.assert_allclose(model.projection_, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def sparse_chain(n):

@@ -113,7 +113,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
         if self.objective == "balanced":
             solution = solve_balanced_quotient(scatter_term, graph_term, scale_free=space.are_features)
         else:
-            solution = solve_paper_quotient(scatter_term, graph_term, self.projection)
+            solution = solve_paper_quotient(scatter_term, graph_term, self.projection, space.are_features)
         return Solution(space.lift(solution.projection), solution.eigenvalues)
 
 
