@@ -9,7 +9,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-EPS = float(np.finfo(np.float64).eps)
+from embedding_core.rounding import EPS, move_full_columns
+
 BLOCK_ROWS = 1024
 
 _LIKE_SCALES = 100.0
@@ -216,12 +217,14 @@ def thin_svd(N: NDArray[np.float64], floor: float = 0.0) -> tuple[NDArray[np.flo
 
 
 def compress_factor(H: NDArray[np.float64], S_w: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return H' (d, r) of full rank with H' H'^T = H H^T.
+    """Return H' (d, r) of full rank with H' H'^T = H H^T, for `Scatter.factor` H of K classes.
 
     The rank is judged against the total scatter H H^T + S_w of each feature: a class difference below 1e-11
     of a feature's spread is rounding. Whitening by an ill-conditioned S_w would blow it up to a component.
+    Class means around their own mean are dependent: classes with items, less one, bound the rank.
     """
-    return compress_by_spread(H, np.diag(S_w))
+    classes = int((H != 0).any(axis=0).sum())
+    return compress_by_spread(H, np.diag(S_w))[:, : max(classes - 1, 0)]
 
 
 def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -257,16 +260,19 @@ class RowSpace:
     are_features: bool = False
 
 
-def row_space(X: Any) -> RowSpace:
+def row_space(X: Any, move: bool = True) -> RowSpace:
     """Choose coordinates with at most min(n, p) dimensions.
 
     For p <= n they are the features themselves. For p > n dense X goes through QR of the centred X^T; sparse
-    X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists.
+    X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists. Sparse items
+    are moved towards 0 where that fills no zeros; without `move` the basis holds the items themselves too.
     """
     n, p = X.shape
     if p <= n:
         return RowSpace(X, lambda g: g, are_features=True)
-    return _sparse_row_space(X) if sp.issparse(X) else _dense_row_space(X)
+    if not sp.issparse(X):
+        return _dense_row_space(X)
+    return _sparse_row_space(move_full_columns(X)[0] if move else X)
 
 
 def _dense_row_space(X: NDArray[Any]) -> RowSpace:

@@ -234,3 +234,23 @@ def test_a_graph_in_pieces_takes_directions_from_wide_data_and_a_warning_says_so
     DLE().fit(FORMS[form](X), y, W)
     tall, y = single_label(80)
     DLE().fit(FORMS[form](tall), y, class_graph(y))  # A has full rank: nothing is lost
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("columns", [[0], [0, 4], slice(None)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("model", [*ONE_OF_EACH[:4], MultiLabelDLE(beta=0.5)], ids=repr)
+def test_sparse_items_far_from_0_are_solved_like_dense_ones(model, shape, columns, offset):
+    X, y = single_label(*shape)
+    W = connected_graph(X)
+    X[:, 1:4] = np.maximum(X[:, 1:4], 0)
+    X[:, columns] += offset
+    y[2::3] = -1
+    sparse, dense = (clone(model).fit(form(X), y, form(W)) for form in (sp.csr_array, np.asarray))
+    assert len(sparse.eigenvalues_) == 3  # K - 1
+    # the items themselves have no more than these digits of their differences
+    left = 1e-8 + 1e2 * eigen.EPS * offset
+    np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, rtol=left, atol=left * 1e-3)
+    np.testing.assert_allclose(projector(sparse.projection_), projector(dense.projection_), atol=10 * left)
+    if isinstance(model, MLDA):
+        np.testing.assert_allclose(sparse.mean_, dense.mean_, rtol=1e-12, atol=1e-12)

@@ -130,6 +130,14 @@ def test_rounding_is_no_class_difference():
     assert compress_factor(H, np.eye(7)).shape == (7, 0)
 
 
+def test_k_class_means_around_their_mean_have_rank_k_minus_1_whatever_rounding_adds():
+    H = np.random.default_rng(0).normal(size=(7, 4))
+    H[:, 3] = -H[:, 1] - H[:, 2] + 1e-9 * H[:, 3]  # more than the threshold takes for rounding
+    H[:, 0] = 0  # a class without items
+    assert compress_factor(H, np.eye(7)).shape == (7, 2)
+    assert compress_factor(np.zeros((7, 3)), np.eye(7)).shape == (7, 0)
+
+
 def test_signs_are_fixed_by_the_largest_entry():
     V = np.array([[0.1, 2.0], [-3.0, 1.0]])
     np.testing.assert_array_equal(fix_signs(V), [[-0.1, 2.0], [3.0, 1.0]])
