@@ -9,15 +9,31 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from embedding_core.errors import InvalidInput
 from embedding_core.rounding import EPS, move_full_columns
 
 BLOCK_ROWS = 1024
+
+SQUARE_BUDGET_BYTES = 8e9
+"""What the square matrices of a fit may take at a time."""
 
 _LIKE_SCALES = 100.0
 """Features count as alike in scale up to this ratio."""
 
 _WELL_CONDITIONED = 1e-9
 """Share of the largest eigenvalue above which an eigenvalue keeps six digits in a plain decomposition."""
+
+
+def check_square_budget(d: int, copies: int = 4) -> None:
+    """Raise where `copies` dense d x d matrices, d features or, for fewer items, items, do not fit."""
+    needed = copies * 8 * float(d) ** 2
+    if needed > SQUARE_BUDGET_BYTES:
+        fitting = int(np.sqrt(SQUARE_BUDGET_BYTES / (8 * copies)))
+        raise InvalidInput(
+            f"The fit needs about {copies} matrices of {d} x {d} ({needed / 1e9:.1f} GB), the smaller of the "
+            f"numbers of items and features; the budget is {SQUARE_BUDGET_BYTES / 1e9:.1f} GB. Reduce X to "
+            f"{fitting} features or fewer first (PCA, or the frequent ones alone), or fit on fewer items."
+        )
 
 
 @dataclass(frozen=True)
@@ -268,6 +284,7 @@ def row_space(X: Any, move: bool = True) -> RowSpace:
     are moved towards 0 where that fills no zeros; without `move` the basis holds the items themselves too.
     """
     n, p = X.shape
+    check_square_budget(min(n, p))
     if p <= n:
         return RowSpace(X, lambda g: g, are_features=True)
     if not sp.issparse(X):
@@ -301,6 +318,7 @@ def _sparse_row_space(X: Any) -> RowSpace:
 def gram_matrix(X: Any) -> NDArray[np.float64]:
     """X X^T of a sparse matrix as a dense one, block by block: its sparse form may be larger."""
     n = X.shape[0]
+    check_square_budget(n)
     X64 = X.astype(np.float64)
     G = np.empty((n, n))
     for start in range(0, n, BLOCK_ROWS):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from embedding_core.components import Components, graph_components, join_components
+from embedding_core.eigen import check_square_budget
 from embedding_core.neighbor_sums import NeighborSums
 from embedding_core.rounding import move_full_columns, rounding_of_forms
 from embedding_core.row_blocks import RowBlocks, row_blocks
@@ -166,6 +167,7 @@ class GraphLaplacian(LinearOperator):
         Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
         RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
         """
+        check_square_budget(X.shape[1])
         return self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
 
     def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:

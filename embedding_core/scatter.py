@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from embedding_core.eigen import check_square_budget
 from embedding_core.errors import InvalidInput
 from embedding_core.rounding import EPS, move_full_columns, rounding_of_differences, rounding_of_sums
 from embedding_core.row_blocks import RowBlocks, row_blocks
@@ -75,6 +76,7 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
     """
     if len(Z.shape) != 2 or Z.shape[0] != X.shape[0]:
         raise InvalidInput(f"Z has shape {Z.shape}; expected one row for each of the {X.shape[0]} items.")
+    check_square_budget(X.shape[1])
     if sp.issparse(X):
         X, Z, move = _sparse_items(X, np.asarray(Z[:]))
         sums = _sum_rows(Z, X.T @ Z, move)
