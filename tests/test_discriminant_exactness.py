@@ -16,6 +16,7 @@ from embedding_core.eigen import fix_signs
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
 from tests.literal_discriminant import connected_graph, inverse_root, jacobi, literal_dle, literal_label_graph
 from tests.literal_projections import DP, columns, eigenvalues_in_range, paired_matrices
+from tests.odd_data import FORMS, SHAPES, odd_data, over_all_data
 from tests.synthetic import (
     literal_laplacian,
     literal_scatter,
@@ -24,34 +25,6 @@ from tests.synthetic import (
     projector,
     single_label,
     sparse_items,
-)
-
-SHAPES = [(40, 7), (24, 33)]
-FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
-ODD = ["plain", "repeated rows", "constant and repeated features", "empty and full labels", "two components"]
-
-
-def odd_data(kind, shape, dtype):
-    """Items, label columns of which a third is hidden, a graph."""
-    X, Y = multi_label(*shape, K=5)
-    if kind == "repeated rows":
-        X, Y = np.vstack([X, X[:6]]), np.vstack([Y, Y[:6]])
-    if kind == "constant and repeated features":
-        X[:, 2], X[:, 3] = 1 / 3, X[:, 0]
-    if kind == "empty and full labels":
-        Y[:, 1], Y[:, 3] = 0, 1
-    X = X.astype(dtype)
-    Y[2::3] = -1
-    W = connected_graph(X)
-    if kind == "two components":
-        half = len(X) // 2
-        W[:half, half:], W[half:, :half] = 0, 0
-    return X, Y, W
-
-
-over_all_data = pytest.mark.parametrize(
-    ("kind", "shape", "dtype", "form"),
-    [(k, s, d, f) for k in ODD for s in SHAPES for d in (np.float32, np.float64) for f in FORMS],
 )
 
 
@@ -93,6 +66,29 @@ def test_multi_label_dle(kind, shape, dtype, form):
         np.testing.assert_allclose(projector(U), projector(expected["u"][:, :r]), atol=1e-5)
         np.testing.assert_allclose(M @ U, U * model.eigenvalues_, atol=1e-5 * values[0])
         np.testing.assert_allclose(U.T @ U, np.eye(r), atol=1e-7)
+
+
+@over_all_data
+@pytest.mark.filterwarnings("ignore:The graph has 2 components")
+def test_every_reading_of_dle(kind, shape, dtype, form):
+    X, Y, W = odd_data(kind, shape, dtype)
+    y = np.where(Y[:, 0] >= 0, Y.argmax(axis=1), -1)
+    Z = np.where(y[:, None] == np.unique(y[y >= 0]), 1.0, 0.0)
+    expected, values, _ = literal_dle(X.astype(float), Z, W)
+    U = DLE().fit(FORMS[form](X), y, FORMS[form](W)).projection_
+    turn = np.linalg.lstsq(expected["u"], U)[0]  # signs
+    for projection in "ufg":
+        model = DLE(projection=projection).fit(FORMS[form](X), y, FORMS[form](W))
+        np.testing.assert_allclose(model.eigenvalues_, values[: U.shape[1]], rtol=1e-5)
+        same = fix_signs(expected[projection] @ turn)
+        np.testing.assert_allclose(model.projection_, same, atol=1e-5 * np.abs(same).max())
+    model = DLE(objective="balanced").fit(FORMS[form](X), y, FORMS[form](W))
+    S_b, S_w, _ = literal_scatter(X.astype(float), Z)
+    A = X.T.astype(float) @ literal_laplacian(W) @ X
+    B = S_w / np.trace(S_w) + A / np.trace(A)
+    V = model.projection_
+    assert_eigenpairs(positive_power(B, -1) @ S_b, V, model.eigenvalues_)
+    np.testing.assert_allclose(V.T @ B @ V, np.eye(V.shape[1]), atol=1e-6)
 
 
 @over_all_data
