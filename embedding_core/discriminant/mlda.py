@@ -87,7 +87,7 @@ class MLDA(LinearEmbedding):
 
     S_b = H H^T with H of K columns, so after whitening by S_w a thin SVD suffices; for p > n the problem is
     solved in the row space of X, for sparse X through its n x n Gram matrix. Sums over dense items run over
-    blocks of rows: no float64 copy of X is made.
+    blocks of rows: no float64 copy of X is made. Beyond some 15,800 items and features (8 GB) it is refused.
 
     References
     ----------
