@@ -175,8 +175,8 @@ class DLE(_LaplacianDiscriminant):
     `graph="gaussian"`, and no float64 copy of X: sums run over blocks of rows. X as `RowBlocks` is read
     ceil(p / 96) + 4 times with n x 96 of its numbers in memory. For p > n all is done in the row space of X:
     S_w and A are n x n and decomposed one after the other, in time n³ and three to five n x n matrices of
-    memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB). Beyond some 15,800 items
-    and features (8 GB) it is refused.
+    memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB). Beyond some 15,800
+    items and features (8 GB) it is refused.
 
     References
     ----------
