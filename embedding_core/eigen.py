@@ -84,8 +84,10 @@ def positive_part(
     graded = unit is not None and _scales_differ(unit)
     # S is symmetric; its transpose lies in memory as LAPACK wants it
     values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite and not graded, check_finite=False)
-    if graded and unit is not None and not values[0] > max(_WELL_CONDITIONED * values[-1], least):
-        return _graded_part(S, unit, least / unit.max() ** 2)
+    if graded and unit is not None:
+        smallest = values[(unit == 0).sum()]  # but for rows of zeros
+        if not smallest > max(_WELL_CONDITIONED * values[-1], least):
+            return _graded_part(S, unit, least / unit.max() ** 2)
     zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
     return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
 

@@ -97,6 +97,26 @@ def test_whitening_of_features_that_determine_each_other_is_right_at_all_scales(
             np.testing.assert_allclose(np.outer(unit, unit) * (T @ T.T), expected, atol=1e-9 * expected.max())
 
 
+@pytest.mark.parametrize("rank", [4, 6])
+@pytest.mark.parametrize("exponent", [0, 10, 30, 40])
+def test_positive_part_of_features_of_very_different_scales_keeps_all(rank, exponent):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        scale = 2.0 ** rng.permutation(np.linspace(0, exponent, 7).round())
+        S = random_psd(7, rank, seed) * np.outer(scale, scale)
+        S[3], S[:, 3] = 0, 0
+        unit = np.sqrt(np.diag(S))
+        part = positive_part(S.copy(), overwrite=True, unit=unit)
+        assert part.rank == rank
+        assert (np.diff(part.values) <= 0).all()
+        E = part.vectors
+        np.testing.assert_allclose(E.T @ E, np.eye(rank), atol=1e-13)
+        np.testing.assert_allclose(E[3], 0, atol=1e-12)
+        same, length = (E * part.values) @ E.T, np.where(unit > 0, unit, 1)  # relative to the scales
+        np.testing.assert_allclose((same - S) / np.outer(length, length), 0, atol=1e-10)
+        assert positive_part(S, unit=unit, least=10 * S.max()).rank == 0
+
+
 @pytest.mark.parametrize("rank", [0, 3, 8])
 def test_pivoted_cholesky_reveals_the_rank(rank):
     S = random_psd(8, rank)
