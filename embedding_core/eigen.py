@@ -84,11 +84,14 @@ def positive_part(
     graded = unit is not None and _scales_differ(unit)
     # S is symmetric; its transpose lies in memory as LAPACK wants it
     values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite and not graded, check_finite=False)
-    if graded and unit is not None:
-        smallest = values[(unit == 0).sum()]  # but for rows of zeros
-        if not smallest > max(_WELL_CONDITIONED * values[-1], least):
-            return _graded_part(S, unit, least / unit.max() ** 2)
     zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
+    if graded and unit is not None:
+        exact = int((values > max(_WELL_CONDITIONED * values[-1], least)).sum())
+        if exact < (unit > 0).sum():
+            G, rows = _scaled_factor(S, unit, least / unit.max() ** 2)
+            if exact < G.shape[1]:
+                return _graded_part(G, rows, len(S))
+        zeros = len(S) - exact
     return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
 
 
@@ -97,16 +100,16 @@ def _scales_differ(unit: NDArray[np.float64]) -> bool:
     return len(positive) > 0 and bool(positive.max() > _LIKE_SCALES * positive.min())
 
 
-def _graded_part(S: NDArray[np.float64], unit: NDArray[np.float64], least: float) -> PositivePart:
-    """Eigenpairs of S = G G^T from the SVD of G by Jacobi rotations, accurate whatever the scales of rows."""
-    G, rows = _scaled_factor(S, unit, least)
-    vectors = np.zeros((len(S), G.shape[1]))
-    if G.shape[1] == 0:
-        return PositivePart(vectors, np.zeros(0))
+def _graded_part(G: NDArray[np.float64], rows: NDArray[np.intp], d: int) -> PositivePart:
+    """Eigenpairs of S, S[rows][:, rows] = G G^T, by Jacobi rotations of G: accurate whatever the scales.
+
+    It takes ten times the time of a plain decomposition.
+    """
     # joba=2: rows of any scale; jobv=3: no right singular vectors; jobp=0: nothing is perturbed
     s, U, _, work, _, info = scipy.linalg.lapack.dgejsv(G, joba=2, jobu=0, jobv=3, jobp=0)
     if info != 0:
         raise scipy.linalg.LinAlgError(f"The singular values did not converge (dgejsv, info={info}).")
+    vectors = np.zeros((d, G.shape[1]))
     vectors[rows] = U
     return PositivePart(vectors, (s * (work[1] / work[0])) ** 2)
 
