@@ -11,10 +11,18 @@ SHAPES = [(40, 7), (24, 33)]
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 ODD = ["plain", "repeated rows", "constant and repeated features", "empty and full labels", "two components"]
 
-over_all_data = pytest.mark.parametrize(
+CASES = [(k, s, d, f) for k in ODD for s in SHAPES for d in (np.float32, np.float64) for f in FORMS]
+
+over_all_data = pytest.mark.parametrize(("kind", "shape", "dtype", "form"), CASES)
+
+mostly_slowly_over_all_data = pytest.mark.parametrize(
     ("kind", "shape", "dtype", "form"),
-    [(k, s, d, f) for k in ODD for s in SHAPES for d in (np.float32, np.float64) for f in FORMS],
+    [
+        case if case[2:] == (np.float64, "dense") else pytest.param(*case, marks=pytest.mark.slow)
+        for case in CASES
+    ],
 )
+"""For methods that take longer: other forms than dense float64 with the slow tests."""
 
 
 def odd_data(kind, shape, dtype):

@@ -232,7 +232,7 @@ def test_a_graph_in_pieces_takes_directions_from_wide_data_and_a_warning_says_so
     DLE().fit(FORMS[form](tall), y, class_graph(y))  # A has full rank: nothing is lost
 
 
-@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("offset", [1e6, 1e9])
 @pytest.mark.parametrize("columns", [[0], [0, 4], slice(None)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("model", [*ONE_OF_EACH[:4], MultiLabelDLE(beta=0.5)], ids=repr)

@@ -7,13 +7,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from embedding_core.margin.lpssvm import LPSSVM
 from tests.literal_margin import literal_svm
 from tests.literal_projections import eigenvalues_in_range
-from tests.odd_data import FORMS, odd_data, over_all_data
+from tests.odd_data import FORMS, odd_data, mostly_slowly_over_all_data
 from tests.synthetic import literal_laplacian
 
 R = 3
 
 
-@over_all_data
+@mostly_slowly_over_all_data
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.filterwarnings("ignore:The graph has 2 components")
 def test_lpssvm(kind, shape, dtype, form, kernel):

@@ -5,7 +5,7 @@ import pytest
 
 from embedding_core.eigenmaps.sle_ml import SLEML
 from tests.literal_eigenmaps import MAPS, check_laplacian_pairs, literal_weights, overlapping
-from tests.odd_data import FORMS, odd_data, over_all_data
+from tests.odd_data import FORMS, odd_data, mostly_slowly_over_all_data
 
 
 def literal_ridge(X, Z, alpha):
@@ -16,7 +16,7 @@ def literal_ridge(X, Z, alpha):
     return X_c @ G_inverse @ X_c.T @ Z_c + Z.mean(axis=0)
 
 
-@over_all_data
+@mostly_slowly_over_all_data
 @pytest.mark.parametrize("balance", [0.6, 1.0])
 @pytest.mark.filterwarnings("ignore:The graph .*has 2 components")
 def test_sle_ml(kind, shape, dtype, form, balance):
