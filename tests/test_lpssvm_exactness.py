@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from embedding_core.margin.lpssvm import LPSSVM
 from tests.literal_margin import literal_svm
 from tests.literal_projections import eigenvalues_in_range
-from tests.odd_data import FORMS, odd_data, mostly_slowly_over_all_data
+from tests.odd_data import FORMS, mostly_slowly_over_all_data, odd_data
 from tests.synthetic import literal_laplacian
 
 R = 3

@@ -5,7 +5,7 @@ import pytest
 
 from embedding_core.eigenmaps.sle_ml import SLEML
 from tests.literal_eigenmaps import MAPS, check_laplacian_pairs, literal_weights, overlapping
-from tests.odd_data import FORMS, odd_data, mostly_slowly_over_all_data
+from tests.odd_data import FORMS, mostly_slowly_over_all_data, odd_data
 
 
 def literal_ridge(X, Z, alpha):
