@@ -61,7 +61,8 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n, p = X.shape
         if n <= p:  # wide data are solved in their row space, which is no larger than a p x p matrix
             return self._check_items(load_rows(X), reset)
-        self._check_items(next(X.iter_blocks())[1], reset)
+        first = next((block for _, block in X.iter_blocks() if len(block)), np.empty((0, p), X.dtype))
+        self._check_items(first, reset)
         return X
 
     def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:

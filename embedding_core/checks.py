@@ -96,14 +96,23 @@ def validate_items(model: BaseEstimator, X: Any, reset: bool) -> Any:
     except ValueError as error:
         raise refuse_numbers(error, SCALE_ITEMS) from error
     if X.dtype == np.float64 and X.shape[1]:
-        # of all squares and their sums, with room for differences
-        limit = np.sqrt(np.finfo(np.float64).max / (8 * X.shape[0] * X.shape[1])) / 4
-        largest = max(float(X.max()), -float(X.min()))
+        largest, limit = largest_magnitude(X), magnitude_limit(*X.shape)
         if largest > limit:
             raise InvalidInput(
                 f"X holds {largest:.3g}; squares of numbers beyond {limit:.0e} overflow. {SCALE_ITEMS}"
             )
     return X
+
+
+def largest_magnitude(X: Any) -> float:
+    """The largest |x| of a matrix with entries; NaN where it holds one."""
+    with np.errstate(invalid="ignore"):
+        return max(float(X.max()), -float(X.min()))
+
+
+def magnitude_limit(n: int, p: int) -> float:
+    """Up to here all squares of n x p numbers and their sums are finite, with room for differences."""
+    return float(np.sqrt(np.finfo(np.float64).max / (8 * n * p)) / 4)
 
 
 def items_vary(X: Any) -> bool:

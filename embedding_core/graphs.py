@@ -28,6 +28,9 @@ EDGE_WEIGHTS: Mapping[str, str] = {
 
 _SYMMETRY_TOLERANCE = 1e-10
 
+LEAST_WEIGHT = 1e-200
+"""The largest weight of a graph lies between this and its inverse."""
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -225,7 +228,19 @@ def check_affinity(W: Any, n: int) -> Any:
         W.eliminate_zeros()
     else:
         np.fill_diagonal(W, 0.0)
+    largest = float(W.max()) if W.size else 0.0
+    if largest > 0 and not weights_in_range(largest):
+        raise InvalidInput(
+            f"The largest weight of the affinity is {largest:.3g}; expected {LEAST_WEIGHT:g} to "
+            f"{1 / LEAST_WEIGHT:g}, beyond which sums or inverses leave the range of float64. Divide the "
+            "affinity by its largest weight."
+        )
     return W
+
+
+def weights_in_range(largest: float) -> bool:
+    """Whether a graph with this largest weight can be summed, multiplied by items and inverted."""
+    return LEAST_WEIGHT <= largest <= 1 / LEAST_WEIGHT
 
 
 def check_sigma(sigma: Any) -> float:

@@ -78,8 +78,8 @@ def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None
     if (Y.min(axis=0) == Y.max(axis=0)).all():
         found = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
         raise InvalidInput(
-            f"The {len(Y)} labelled items have {found}; {name} separates classes and needs items on both "
-            "sides of at least one. Label items of another class."
+            f"The {len(Y)} labelled {'items have' if len(Y) > 1 else 'item has'} {found}; {name} separates "
+            "classes and needs items on both sides of at least one. Label items of another class."
         )
 
 

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from embedding_core.components import Components, graph_components, join_components
+from embedding_core.eigen import check_square_budget
 from embedding_core.neighbor_sums import NeighborSums
+from embedding_core.rounding import move_full_columns, rounding_of_forms
 from embedding_core.row_blocks import RowBlocks, row_blocks
 
 _BLOCK_COLUMNS = 96
@@ -101,21 +103,17 @@ class QuadraticForm:
     @property
     def rounding(self) -> float:
         """An eigenvalue of A at or below this may be rounding alone."""
-        return _rounding(self.moment.max(initial=0.0), len(self.moment))
+        return float(rounding_of_forms(self.moment.max(initial=0.0), len(self.moment)))
 
     def cleaned(self) -> NDArray[np.float64]:
         """A, with zero for features along which it holds rounding alone: constant ones, above all.
 
         The memory of `matrix` is used.
         """
-        empty = np.diag(self.matrix) <= _rounding(self.moment, 1)
+        empty = np.diag(self.matrix) <= rounding_of_forms(self.moment, 1)
         self.matrix[empty] = 0.0
         self.matrix[:, empty] = 0.0
         return self.matrix
-
-
-def _rounding(size: Any, terms: int) -> Any:
-    return max(64, terms) * np.finfo(np.float64).eps * size
 
 
 class GraphLaplacian(LinearOperator):
@@ -169,6 +167,7 @@ class GraphLaplacian(LinearOperator):
         Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
         RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
         """
+        check_square_budget(X.shape[1])
         return self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
 
     def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:
@@ -208,7 +207,7 @@ class GraphLaplacian(LinearOperator):
         return QuadraticForm(N + N.T, 2 * half_moment)
 
     def _quadratic_sparse(self, X: Any) -> QuadraticForm:
-        X64 = sp.csr_array(X).astype(np.float64)
+        X64, _ = move_full_columns(X)  # L 1 = 0: the move changes nothing
         D_X = sp.csr_array(X64.multiply(self.degree[:, None]))
         W_X = self.W @ X64
         A = (X64.T @ D_X).toarray()

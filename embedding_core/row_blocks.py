@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.checks import SCALE_ITEMS, largest_magnitude, magnitude_limit
 from embedding_core.errors import InvalidInput
 
 BLOCK_ROWS = 4096
@@ -117,9 +118,16 @@ def _check_block(X: RowBlocks, first: int, block: NDArray[Any], seen: int) -> No
         )
     if block.dtype != X.dtype:
         raise InvalidInput(f"The block at row {first} holds {block.dtype}; its source says {X.dtype}.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = block.sum(dtype=np.float64)
-    # the sum of finite numbers may overflow, so only a suspicious block is looked at closely
-    if not np.isfinite(total) and not np.isfinite(block).all():
-        row = first + int(np.argwhere(~np.isfinite(block))[0][0])
-        raise InvalidInput(f"Input X contains NaN or infinity in row {row}; fill in or drop such rows.")
+    if block.size == 0:
+        return
+    limit = magnitude_limit(n, p)
+    if not largest_magnitude(block) <= limit:  # true for NaN too
+        bad = np.flatnonzero(~(np.abs(block) <= limit).all(axis=1))[0]
+        if not np.isfinite(block[bad]).all():
+            raise InvalidInput(
+                f"Input X contains NaN or infinity in row {first + bad}; fill in or drop such rows."
+            )
+        raise InvalidInput(
+            f"X holds {largest_magnitude(block[bad]):.3g} in row {first + bad}; squares of numbers beyond "
+            f"{limit:.0e} overflow. {SCALE_ITEMS}"
+        )

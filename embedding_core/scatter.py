@@ -20,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from embedding_core.eigen import check_square_budget
 from embedding_core.errors import InvalidInput
+from embedding_core.rounding import EPS, move_full_columns, rounding_of_differences, rounding_of_sums
 from embedding_core.row_blocks import RowBlocks, row_blocks
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class ClassWeights(Protocol):
@@ -76,9 +76,10 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
     """
     if len(Z.shape) != 2 or Z.shape[0] != X.shape[0]:
         raise InvalidInput(f"Z has shape {Z.shape}; expected one row for each of the {X.shape[0]} items.")
+    check_square_budget(X.shape[1])
     if sp.issparse(X):
-        Z = np.asarray(Z[:])
-        sums = _sum_rows(Z, X.T @ Z, np.zeros(X.shape[1]))
+        X, Z, move = _sparse_items(X, np.asarray(Z[:]))
+        sums = _sum_rows(Z, X.T @ Z, move)
     else:
         sums = _sum_blocks(X, Z)
     if sums.weight.sum() == 0:
@@ -89,11 +90,11 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
     H = sums.items / np.where(root_w > 0, root_w, 1.0) - np.outer(center, root_w)
     mean = sums.shift + center
     within, noise = (
-        _within_sparse(X, np.asarray(Z[:]), mean, H) if sp.issparse(X) else _within_dense(X, Z, sums, mean, H)
+        _within_sparse(X, np.asarray(Z), center, H) if sp.issparse(X) else _within_dense(X, Z, sums, mean, H)
     )
     spread = np.diag(within) + (H**2).sum(axis=1)
     # a difference of items is off by some eps of the items
-    rounding = sums.weight.sum() * (16 * _EPS * mean) ** 2
+    rounding = rounding_of_differences(sums.weight.sum(), mean)
     if coordinates:
         noise = np.full_like(noise, noise.max(initial=0.0))
         rounding = np.maximum(rounding.max(initial=0.0), noise)
@@ -167,7 +168,7 @@ def _within_dense(
         R -= (Z_b / root_l) @ map_H
         S_w += R.T @ R
     # entries of R are off by some eps of the spread, so their squares by eps squared
-    return S_w, X.shape[0] * (16 * _EPS) ** 2 * (np.diag(S_w) + (H**2).sum(axis=1))
+    return S_w, rounding_of_differences(X.shape[0], np.sqrt(np.diag(S_w) + (H**2).sum(axis=1)))
 
 
 def normalised_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -184,8 +185,15 @@ def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     s, Q = np.linalg.eigh(overlap)
     rest = 1.0 - s
-    rest[rest < 64 * _EPS * len(s)] = 0.0
+    rest[rest < 64 * EPS * len(s)] = 0.0
     return (Q / (1.0 + np.sqrt(rest))) @ Q.T
+
+
+def _sparse_items(X: Any, Z: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
+    """Items with weights and their weights, these items near 0 where that fills no zeros, and their move."""
+    used = Z.any(axis=1)
+    X, move = move_full_columns(X if used.all() else X[used])
+    return X, Z[used], move
 
 
 def _within_sparse(
@@ -196,4 +204,4 @@ def _within_sparse(
     moment = (X.T @ X.multiply(l[:, None]).tocsr()).toarray()
     S_w = moment - l.sum() * np.outer(mean, mean) - H @ H.T
     # a difference of sums is off by some eps of the sums, and may even be negative
-    return (S_w + S_w.T) / 2, 16 * np.sqrt(X.shape[0]) * _EPS * np.diag(moment)
+    return (S_w + S_w.T) / 2, rounding_of_sums(X.shape[0], np.diag(moment))

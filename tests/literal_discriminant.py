@@ -1,5 +1,7 @@
 """DLE as printed, for the tests: p x p and n x n matrices, item by item, and graphs to go with it."""
 
+import itertools
+
 import numpy as np
 
 from embedding_core.graphs import build_knn_graph
@@ -39,3 +41,25 @@ def literal_label_graph(X, Y, correlation, weight=None):
     C = label_correlation(Y if correlation == "train" else filled, weight)
     unit = filled / np.maximum(np.linalg.norm(filled, axis=1, keepdims=True), 1)
     return unit @ C @ unit.T, filled
+
+
+def jacobi(S):
+    """Eigenpairs of S, largest first, by rotations in long double: small ones keep their digits."""
+    A, V = np.array(S, dtype=np.longdouble), np.eye(len(S), dtype=np.longdouble)
+    for _ in range(12):
+        for i, j in itertools.combinations(range(len(A)), 2):
+            if abs(A[i, j]) > 1e-18 * np.sqrt(abs(A[i, i] * A[j, j])):
+                z = (A[j, j] - A[i, i]) / (2 * A[i, j])
+                t = (1 if z >= 0 else -1) / (abs(z) + np.sqrt(1 + z * z))
+                R = np.array([[1, t], [-t, 1]]) / np.sqrt(1 + t * t)
+                A[:, [i, j]] = A[:, [i, j]] @ R
+                A[[i, j]] = R.T @ A[[i, j]]
+                V[:, [i, j]] = V[:, [i, j]] @ R
+    order = np.argsort(-np.diag(A))
+    return np.diag(A)[order], V[:, order]
+
+
+def inverse_root(S):
+    """S^(-1/2) of a regular S, in long double."""
+    values, V = jacobi(S)
+    return (V / np.sqrt(values)) @ V.T

@@ -56,6 +56,8 @@ def change(i, j, w):
         (lambda: change(3, 4, -1.0), "is negative"),
         (lambda: change(3, 4, np.nan), "NaN"),
         (lambda: change(3, 4, np.inf), "infinity"),
+        (lambda: 1e307 * graph(), "largest weight of the affinity is"),
+        (lambda: 1e-310 * graph(), "largest weight of the affinity is"),
         (lambda: graph()[:50, :50], r"shape \(50, 50\)"),
     ],
 )

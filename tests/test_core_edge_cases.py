@@ -23,7 +23,7 @@ from embedding_core.transduction.harmonic import HarmonicFunctions
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian
 from embedding_core.transduction.mlgf import MLGF
 from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimise_on_sphere
-from tests.core_estimators import NAMES, fresh, partly_labelled
+from tests.core_estimators import NAMES, fresh, outputs, partly_labelled
 from tests.synthetic import multi_label, single_label
 
 
@@ -240,3 +240,17 @@ def test_features_that_have_too_few_dimensions_are_named():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(InvalidInput, match="the features alone place the items, and they have 4"):
         KMeansLaplacian(balance=1.0, n_components=6).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "name", ["DLE", "DLE-balanced", "DiscriminativeProjections", "LPP", "LPP-rbf", "LapSVM"]
+)
+@pytest.mark.parametrize("factor", [1e-199, 1e199])
+def test_weights_of_any_legal_size_give_the_same_places(name, factor):
+    X, y = partly_labelled()
+    W = build_knn_graph(X, 8)
+    W = W / W.max()
+    plain, scaled = (outputs(fresh(name).fit(X, y, given), X) for given in (W, factor * W))
+    shown = "decision_function" if "decision_function" in plain else "embedding"
+    unit = np.abs(scaled[shown]).max() / np.abs(plain[shown]).max()
+    np.testing.assert_allclose(scaled[shown], unit * plain[shown], atol=1e-6 * np.abs(scaled[shown]).max())

@@ -8,12 +8,15 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from embedding_core import DLE, MLDA, MultiLabelDLE, eigen, row_blocks
+from embedding_core.eigen import fix_signs
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
-from tests.literal_discriminant import connected_graph, literal_dle, literal_label_graph
+from tests.literal_discriminant import connected_graph, inverse_root, jacobi, literal_dle, literal_label_graph
 from tests.literal_projections import DP, columns, eigenvalues_in_range, paired_matrices
+from tests.odd_data import FORMS, SHAPES, odd_data, over_all_data
 from tests.synthetic import (
     literal_laplacian,
     literal_scatter,
@@ -22,34 +25,6 @@ from tests.synthetic import (
     projector,
     single_label,
     sparse_items,
-)
-
-SHAPES = [(40, 7), (24, 33)]
-FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
-ODD = ["plain", "repeated rows", "constant and repeated features", "empty and full labels", "two components"]
-
-
-def odd_data(kind, shape, dtype):
-    """Items, label columns of which a third is hidden, a graph."""
-    X, Y = multi_label(*shape, K=5)
-    if kind == "repeated rows":
-        X, Y = np.vstack([X, X[:6]]), np.vstack([Y, Y[:6]])
-    if kind == "constant and repeated features":
-        X[:, 2], X[:, 3] = 1 / 3, X[:, 0]
-    if kind == "empty and full labels":
-        Y[:, 1], Y[:, 3] = 0, 1
-    X = X.astype(dtype)
-    Y[2::3] = -1
-    W = connected_graph(X)
-    if kind == "two components":
-        half = len(X) // 2
-        W[:half, half:], W[half:, :half] = 0, 0
-    return X, Y, W
-
-
-over_all_data = pytest.mark.parametrize(
-    ("kind", "shape", "dtype", "form"),
-    [(k, s, d, f) for k in ODD for s in SHAPES for d in (np.float32, np.float64) for f in FORMS],
 )
 
 
@@ -94,6 +69,29 @@ def test_multi_label_dle(kind, shape, dtype, form):
 
 
 @over_all_data
+@pytest.mark.filterwarnings("ignore:The graph has 2 components")
+def test_every_reading_of_dle(kind, shape, dtype, form):
+    X, Y, W = odd_data(kind, shape, dtype)
+    y = np.where(Y[:, 0] >= 0, Y.argmax(axis=1), -1)
+    Z = np.where(y[:, None] == np.unique(y[y >= 0]), 1.0, 0.0)
+    expected, values, _ = literal_dle(X.astype(float), Z, W)
+    U = DLE().fit(FORMS[form](X), y, FORMS[form](W)).projection_
+    turn = np.linalg.lstsq(expected["u"], U)[0]  # signs
+    for projection in "ufg":
+        model = DLE(projection=projection).fit(FORMS[form](X), y, FORMS[form](W))
+        np.testing.assert_allclose(model.eigenvalues_, values[: U.shape[1]], rtol=1e-5)
+        same = fix_signs(expected[projection] @ turn)
+        np.testing.assert_allclose(model.projection_, same, atol=1e-5 * np.abs(same).max())
+    model = DLE(objective="balanced").fit(FORMS[form](X), y, FORMS[form](W))
+    S_b, S_w, _ = literal_scatter(X.astype(float), Z)
+    A = X.T.astype(float) @ literal_laplacian(W) @ X
+    B = S_w / np.trace(S_w) + A / np.trace(A)
+    V = model.projection_
+    assert_eigenpairs(positive_power(B, -1) @ S_b, V, model.eigenvalues_)
+    np.testing.assert_allclose(V.T @ B @ V, np.eye(V.shape[1]), atol=1e-6)
+
+
+@over_all_data
 def test_discriminative_projections(kind, shape, dtype, form):
     X, Y, W = odd_data(kind, shape, dtype)
     model = DP(mu=0.3, scaling="natural", n_components=5).fit(FORMS[form](X), Y, FORMS[form](W))
@@ -104,6 +102,47 @@ def test_discriminative_projections(kind, shape, dtype, form):
     np.testing.assert_allclose(gamma.T @ (B + C) @ gamma, np.eye(5), atol=1e-6)
     residual = (A + C) @ gamma - (B + C) @ gamma * model.eigenvalues_
     assert np.abs(residual).max() < 1e-6 * np.abs((B + C) @ gamma).max()
+
+
+ONE_OF_EACH = [
+    MLDA(),
+    DLE(),
+    DLE(objective="balanced"),
+    DP(mu=0.3, n_components=3),
+    DP(mu=0.0, n_components=2),
+]
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e4, 3e7, 1e10])
+@pytest.mark.parametrize("model", ONE_OF_EACH, ids=repr)
+def test_a_feature_that_another_determines_costs_no_other_whatever_its_scale(model, ratio):
+    # (c, 1 - c) are one coordinate, sqrt(2) c, of an orthonormal basis: nothing else changes
+    X, y = single_label(60, 5)
+    W = connected_graph(X)
+    y[2::3] = -1
+    X[:, 0] *= ratio
+    c = X[:, 4] > 0
+    plain = clone(model).fit(np.column_stack([X[:, :4], np.sqrt(2) * c]), y, W)
+    wider = clone(model).fit(np.column_stack([X[:, :4], c, ~c]), y, W)
+    np.testing.assert_allclose(wider.eigenvalues_, plain.eigenvalues_, rtol=1e-6)
+    Q, expected = (m.embedding_ - m.embedding_.mean(axis=0) for m in (wider, plain))
+    np.testing.assert_allclose(Q @ Q.T, expected @ expected.T, atol=1e-5 * np.abs(expected).max() ** 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ratio", [1.0, 1e4, 1e6, 1e8, 1e10])
+def test_eq_2_of_dle_holds_for_features_of_very_different_scales(ratio, form):
+    X, y = single_label(60, 4)
+    X = (X - X.mean(axis=0)) * ratio ** np.array([1, 0, 2 / 3, 1 / 3])
+    W = connected_graph(X)
+    S_b, S_w, _ = (S.astype(np.longdouble) for S in literal_scatter(X, as_indicator(y).Y.astype(float)))
+    S_root, A_root = inverse_root(S_w), inverse_root(X.T @ literal_laplacian(W) @ X)
+    values, U = jacobi(A_root @ S_root @ S_b @ S_root @ A_root)
+    for projection, root in (("u", np.eye(4)), ("f", A_root), ("g", S_root @ A_root)):
+        model = DLE(projection=projection).fit(FORMS[form](X), y, FORMS[form](W))
+        np.testing.assert_allclose(model.eigenvalues_, values[:3].astype(float), rtol=1e-6)
+        expected = fix_signs((root @ U[:, :3]).astype(float))
+        np.testing.assert_allclose(model.projection_, expected, atol=1e-6 * np.abs(expected).max())
 
 
 def sparse_chain(n):
@@ -191,3 +230,23 @@ def test_a_graph_in_pieces_takes_directions_from_wide_data_and_a_warning_says_so
     DLE().fit(FORMS[form](X), y, W)
     tall, y = single_label(80)
     DLE().fit(FORMS[form](tall), y, class_graph(y))  # A has full rank: nothing is lost
+
+
+@pytest.mark.parametrize("offset", [1e6, 1e9])
+@pytest.mark.parametrize("columns", [[0], [0, 4], slice(None)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("model", [*ONE_OF_EACH[:4], MultiLabelDLE(beta=0.5)], ids=repr)
+def test_sparse_items_far_from_0_are_solved_like_dense_ones(model, shape, columns, offset):
+    X, y = single_label(*shape)
+    W = connected_graph(X)
+    X[:, 1:4] = np.maximum(X[:, 1:4], 0)
+    X[:, columns] += offset
+    y[2::3] = -1
+    sparse, dense = (clone(model).fit(form(X), y, form(W)) for form in (sp.csr_array, np.asarray))
+    assert len(sparse.eigenvalues_) == 3  # K - 1
+    # the items themselves have no more than these digits of their differences
+    left = 1e-8 + 1e2 * eigen.EPS * offset
+    np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, rtol=left, atol=left * 1e-3)
+    np.testing.assert_allclose(projector(sparse.projection_), projector(dense.projection_), atol=10 * left)
+    if isinstance(model, MLDA):
+        np.testing.assert_allclose(sparse.mean_, dense.mean_, rtol=1e-12, atol=1e-12)

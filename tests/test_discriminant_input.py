@@ -1,12 +1,16 @@
 """What bad input gets from MLDA, DLE, MultiLabelDLE and discriminative projections: a message, never NaN."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core import DLE, MLDA, MultiLabelDLE
+from embedding_core import DLE, MLDA, MultiLabelDLE, eigen
 from embedding_core.discriminant import graph_embedding
 from embedding_core.errors import InvalidInput
+from embedding_core.laplacian import GraphLaplacian
+from embedding_core.scatter import class_scatter
 from tests.literal_discriminant import connected_graph
 from tests.literal_projections import DP
 from tests.synthetic import single_label
@@ -172,3 +176,38 @@ def test_a_fold_that_leaves_no_label_at_all_scores_nothing():
     Y = np.full((60, 2), -1)
     Y[0], Y[1] = 1, 0
     assert DP(sigma="cv").fit(X, Y).sigma_ == DP().fit(X, Y).sigma_
+
+
+@pytest.mark.parametrize("shape", [(50_000, 40_000), (60_000, 80_000)])
+@pytest.mark.parametrize("model", [MLDA(), DLE(), MultiLabelDLE(), DP()], ids=repr)
+def test_matrices_beyond_the_memory_budget_are_refused_before_any_is_made(model, shape):
+    n, p = shape
+    X = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) % p)), shape=shape)
+    y = np.arange(n) % 3
+    W = sp.csr_array(sp.diags_array([np.ones(n - 1), np.ones(n - 1)], offsets=[-1, 1]))
+    d = min(n, p)
+    tracemalloc.start()
+    with pytest.raises(
+        InvalidInput, match=rf"4 matrices of {d} x {d} .*; the budget is 8.0 GB. Reduce X to 15811 features"
+    ):
+        model.fit(X, y, W)
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
+
+
+def test_the_memory_budget_counts_the_smaller_side(monkeypatch):
+    monkeypatch.setattr(eigen, "SQUARE_BUDGET_BYTES", 4 * 8 * 30**2)
+    for shape in [(60, 30), (30, 60)]:
+        X, y = single_label(*shape)
+        for form in (np.asarray, sp.csr_array):
+            MLDA().fit(form(X), y)
+    for shape in [(60, 31), (31, 60)]:
+        X, y = single_label(*shape)
+        for form in (np.asarray, sp.csr_array):
+            with pytest.raises(InvalidInput, match="4 matrices of 31 x 31"):
+                MLDA().fit(form(X), y)
+    X, y = single_label(60, 31)
+    with pytest.raises(InvalidInput, match="4 matrices of 31 x 31"):
+        class_scatter(X, np.eye(4)[y])
+    with pytest.raises(InvalidInput, match="4 matrices of 31 x 31"):
+        GraphLaplacian(np.ones((60, 60))).quadratic(X)

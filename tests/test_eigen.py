@@ -1,5 +1,7 @@
 """Solvers: pseudo-inverses, thin SVD, row space, signs."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -66,6 +68,55 @@ def test_whitening_keeps_features_of_very_different_scales_and_drops_constant_on
     np.testing.assert_allclose(T @ T.T, np.linalg.pinv(S, rcond=1e-10), atol=1e-8)
 
 
+def exact_pseudo_inverse(B):
+    """(B B^T)^+ = N N^T, N = B (B^T B)^(-1), in rational numbers, for B (d, r) of full column rank."""
+    B = [[Fraction(x) for x in row] for row in B.tolist()]
+    r = len(B[0])
+    rows = [[sum(b[i] * b[j] for b in B) for j in range(r)] + [b[i] for b in B] for i in range(r)]
+    for i in range(r):
+        rows[i] = [x / rows[i][i] for x in rows[i]]
+        for k in set(range(r)) - {i}:
+            rows[k] = [x - rows[k][i] * y for x, y in zip(rows[k], rows[i], strict=True)]
+    N = [row[r:] for row in rows]
+    return np.array([[float(sum(n[i] * n[j] for n in N)) for j in range(len(B))] for i in range(len(B))])
+
+
+@pytest.mark.parametrize("rank", [4, 6])
+@pytest.mark.parametrize("exponent", [0, 10, 20, 30, 40])
+def test_whitening_of_features_that_determine_each_other_is_right_at_all_scales(rank, exponent):
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        B = np.tril(rng.integers(-3, 4, (6, rank)), -1) + np.eye(6, rank)
+        B[rank:] = B[rng.permutation(rank)[: 6 - rank]] - B[: 6 - rank]
+        B *= 2.0 ** rng.permutation(np.linspace(0, exponent, 6).round())[:, None]
+        white = whitening(B @ B.T)  # without rounding: integers, powers of 2
+        assert white.rank == rank
+        unit = np.linalg.norm(B, axis=1)
+        expected = exact_pseudo_inverse(B) * np.outer(unit, unit)
+        for T in (white.unwhiten(np.eye(rank)), white.whiten(np.eye(6)).T):
+            np.testing.assert_allclose(np.outer(unit, unit) * (T @ T.T), expected, atol=1e-9 * expected.max())
+
+
+@pytest.mark.parametrize("rank", [4, 6])
+@pytest.mark.parametrize("exponent", [0, 10, 30, 40])
+def test_positive_part_of_features_of_very_different_scales_keeps_all(rank, exponent):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        scale = 2.0 ** rng.permutation(np.linspace(0, exponent, 7).round())
+        S = random_psd(7, rank, seed) * np.outer(scale, scale)
+        S[3], S[:, 3] = 0, 0
+        unit = np.sqrt(np.diag(S))
+        part = positive_part(S.copy(), overwrite=True, unit=unit)
+        assert part.rank == rank
+        assert (np.diff(part.values) <= 0).all()
+        E = part.vectors
+        np.testing.assert_allclose(E.T @ E, np.eye(rank), atol=1e-13)
+        np.testing.assert_allclose(E[3], 0, atol=1e-12)
+        same, length = (E * part.values) @ E.T, np.where(unit > 0, unit, 1)  # relative to the scales
+        np.testing.assert_allclose((same - S) / np.outer(length, length), 0, atol=1e-7)
+        assert positive_part(S, unit=unit, least=10 * S.max()).rank == 0
+
+
 @pytest.mark.parametrize("rank", [0, 3, 8])
 def test_pivoted_cholesky_reveals_the_rank(rank):
     S = random_psd(8, rank)
@@ -97,6 +148,14 @@ def test_compressed_factor_has_full_rank_and_the_same_square():
 def test_rounding_is_no_class_difference():
     H = np.random.default_rng(0).normal(size=(7, 2)) * 1e-14
     assert compress_factor(H, np.eye(7)).shape == (7, 0)
+
+
+def test_k_class_means_around_their_mean_have_rank_k_minus_1_whatever_rounding_adds():
+    H = np.random.default_rng(0).normal(size=(7, 4))
+    H[:, 3] = -H[:, 1] - H[:, 2] + 1e-9 * H[:, 3]  # more than the threshold takes for rounding
+    H[:, 0] = 0  # a class without items
+    assert compress_factor(H, np.eye(7)).shape == (7, 2)
+    assert compress_factor(np.zeros((7, 3)), np.eye(7)).shape == (7, 0)
 
 
 def test_signs_are_fixed_by_the_largest_entry():

@@ -171,6 +171,11 @@ def test_given_affinity_loses_its_diagonal_and_is_not_changed_in_place(form):
         ([[0, 1.0], [2, 0]], r"not symmetric: \[0, 1\] = 1.0 but \[1, 0\] = 2.0; pass"),
         ([[0, -1.0], [-1, 0]], r"affinity\[0, 1\] = -1.0 is negative"),
         ([[0, np.nan], [np.nan, 0]], "affinity contains NaN"),
+        (
+            [[0, 1e300], [1e300, 0]],
+            r"largest weight of the affinity is 1e\+300; expected 1e-200 to 1e\+200, .* Divide",
+        ),
+        ([[0, 1e-310], [1e-310, 0]], "largest weight of the affinity is 1e-310; expected"),
         ([[0, 1.0, 0], [1, 0, 0], [0, 0, 0]], r"shape \(3, 3\); expected \(2, 2\)"),
     ],
 )

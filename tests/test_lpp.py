@@ -76,6 +76,20 @@ def test_without_centring_it_is_the_graph_part_of_lpssvm():
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("center", [True, False])
+def test_sparse_items_without_a_zero_are_placed_as_dense_ones(shape, center):
+    X, _ = multi_label(*shape)
+    W = graph(X)
+    dense, sparse = (
+        LPP(center=center, n_components=4).fit(form(X), affinity=W) for form in (np.asarray, sp.csr_array)
+    )
+    np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, atol=1e-10)
+    np.testing.assert_allclose(
+        sparse.embedding_, dense.embedding_, atol=1e-7 * np.abs(dense.embedding_).max()
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("scaling", ["unit", "natural"])
 def test_the_kernel_of_inner_products_gives_the_linear_form(shape, center, scaling):
     X, _ = multi_label(*shape)

@@ -214,3 +214,21 @@ def test_bad_labels_are_named():
         model.transform_labels([[1, 0, 0, 0], [0, 0, 0, 0], [-1, -1, -1, -1]])
     with pytest.raises(InvalidInput, match="Row 0 of y carries no label"):
         model.transform_labels([-1, 2])
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_labels_on_which_all_labelled_items_agree_say_nothing(kernel):
+    X, Y, W = partly_labelled(multi_label)
+    agreed = (
+        "labelled (items have|item has) no label on which they differ; DiscriminativeProjections separates"
+    )
+    for rows, labels in [(slice(None, 9), [1, 1, 0, 0]), (slice(5, 6), [1, 1, 0, 1]), (slice(None), [1] * 4)]:
+        same = np.full_like(Y, -1)
+        same[rows] = labels
+        with pytest.raises(InvalidInput, match=agreed):
+            DP(kernel=kernel).fit(X, same, W)
+    weight = (Y[0] == Y).all(axis=1).astype(float)
+    with pytest.raises(InvalidInput, match=agreed):
+        DP(kernel=kernel).fit(X, Y, W, sample_weight=weight)
+    weight[1 + np.flatnonzero((Y[1:] != Y[0]).any(axis=1) & (Y[1:, 0] >= 0))[0]] = 1.0
+    DP(kernel=kernel).fit(X, Y, W, sample_weight=weight)

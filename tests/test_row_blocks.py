@@ -231,4 +231,26 @@ def test_bad_sources_are_named():
     with pytest.raises(InvalidInput, match="contains NaN or infinity in row 77"):
         MLDA().fit(Cut(X, 10), y)
     X[77, 2], X[78, 1] = 1e308, 1e308  # large, and finite: not taken for infinity
-    assert len(load_rows(Cut(X, 10))) == 100
+    for step in (10, 100):
+        with pytest.raises(
+            InvalidInput, match=r"X holds 1e\+308.*; squares of numbers beyond 4e\+151 overflow"
+        ):
+            MLDA().fit(Cut(X, step), y)
+    with pytest.raises(InvalidInput, match=r"X holds 1e\+308 in row 77"):
+        load_rows(Cut(X, 10))
+
+
+def test_a_source_may_give_empty_blocks():
+    X, y, _ = problem(MLDA)
+
+    class Gaps(Cut):
+        def iter_blocks(self):
+            for start, block in super().iter_blocks():
+                yield start, block[:0]
+                yield start, block
+
+    model = MLDA().fit(Gaps(X, 10), y)
+    np.testing.assert_array_equal(model.projection_, MLDA().fit(X, y).projection_)
+    np.testing.assert_array_equal(model.transform(Gaps(X, 10)), model.embedding_)
+    with pytest.raises(InvalidInput, match="0 sample"):
+        MLDA().fit(Cut(X[:0], 10, (100, 7)), y)

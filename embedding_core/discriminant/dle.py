@@ -113,7 +113,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
         if self.objective == "balanced":
             solution = solve_balanced_quotient(scatter_term, graph_term, scale_free=space.are_features)
         else:
-            solution = solve_paper_quotient(scatter_term, graph_term, self.projection)
+            solution = solve_paper_quotient(scatter_term, graph_term, self.projection, space.are_features)
         return Solution(space.lift(solution.projection), solution.eigenvalues)
 
 
@@ -166,14 +166,17 @@ class DLE(_LaplacianDiscriminant):
     positive eigenvalues (Eq. 10, 11). Eq. 5 needs F = S_w^(1/2) G, not S_w^(-1/2) G as printed. Eq. 3 places
     items by U, Eq. 7 by F: `projection`, with Eq. 3 as the default, which does best. Done consistently (G in
     both terms of Eq. 9) S_w would cancel; "balanced" is a variant without that flaw. A rescaled graph, cW,
-    leaves U as it is. For faces and other wide data PCA belongs in front. Without it a graph that falls apart
-    takes directions away: A is zero along what only tells its components apart (a warning says so).
+    leaves U as it is; rescaled features do not, and those of small scale count most. Which directions A and
+    S_w have is judged whatever the scales. For faces and other wide data PCA belongs in front. Without it a
+    graph that falls apart takes directions away: A is zero along what only tells its components apart (a
+    warning says so).
 
     S_b = H H^T with H of K columns, so U comes from a thin SVD. For p <= n no n x n matrix is made unless
     `graph="gaussian"`, and no float64 copy of X: sums run over blocks of rows. X as `RowBlocks` is read
     ceil(p / 96) + 4 times with n x 96 of its numbers in memory. For p > n all is done in the row space of X:
     S_w and A are n x n and decomposed one after the other, in time n³ and three to five n x n matrices of
-    memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB).
+    memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB). Beyond some 15,800
+    items and features (8 GB) it is refused.
 
     References
     ----------
@@ -254,7 +257,9 @@ class MultiLabelDLE(_LaplacianDiscriminant):
     W = W_X + beta W_L (Eq. 16), where W_L(i, j) = y_i^T C y_j / (|y_i| |y_j|) (Eq. 18) and C is the cosine of
     the label columns (Eq. 19). W_L needs labels for all items: an unlabelled one takes over those of its
     nearest labelled neighbour in the input space; an item without any label is linked by W_X alone. W_L is
-    Y_n C Y_n^T and is never formed. What is said of the readings and the cost of `DLE` holds here.
+    Y_n C Y_n^T and is never formed. What is said of the readings and the cost of `DLE` holds here, but for
+    the first labels of the unlabelled items: finding them measures every pair of a labelled and an unlabelled
+    item, in time that grows with the product of their numbers. With complete labels it costs nothing.
 
     References
     ----------

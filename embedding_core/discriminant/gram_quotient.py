@@ -16,7 +16,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.base import Solution
-from embedding_core.eigen import EPS, compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
+from embedding_core.eigen import compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
+from embedding_core.rounding import EPS, move_full_columns
 from embedding_core.row_blocks import row_blocks
 from embedding_core.scatter import normalised_weights, residual_map
 
@@ -32,7 +33,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     Z : ndarray of shape (n, K)
         Class weights; every row has a positive one.
     """
-    n = len(Z)
+    X, n = move_full_columns(X)[0], len(Z)
     root_l = np.sqrt(Z.sum(axis=1))
     B = normalised_weights(Z)
     B_M = B @ residual_map(B.T @ B)
@@ -63,7 +64,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     a = np.zeros((n, P.shape[1]))
     a[head] = solve(solve(root.apply(P), 0), 1)
     a -= B @ (B_M.T @ a)
-    return Solution(np.asarray(X.astype(np.float64).T @ (a * root_l[:, None])), eigenvalues)
+    return Solution(np.asarray(X.T @ (a * root_l[:, None])), eigenvalues)
 
 
 def _class_directions(B: NDArray[np.float64], root_l: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,10 +25,11 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.eigen import EPS, whitening
+from embedding_core.eigen import whitening
 from embedding_core.errors import InvalidInput
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.laplacian import GraphLaplacian
+from embedding_core.rounding import move_full_columns, rounding_of_differences, rounding_of_sums
 from embedding_core.row_blocks import row_blocks
 from embedding_core.scatter import class_scatter
 
@@ -164,14 +165,13 @@ def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
     `times` (n,) says how often an item is in these sums.
     """
     if sp.issparse(T):
-        # sums of squares are subtracted there: off by some eps of the sums
-        squares = sp.csr_array(T).astype(np.float64).power(2)
-        return 16 * np.sqrt(T.shape[0]) * EPS * (times @ squares)
-    # differences of items are summed there: each off by some eps of the items
+        moved, move = move_full_columns(T)
+        sums = rounding_of_sums(T.shape[0], times @ moved.power(2))
+        return np.maximum(sums, rounding_of_differences(times.sum(), move))
     largest = np.zeros(T.shape[1])
     for _, block in row_blocks(T):
         np.maximum(largest, np.maximum(block.max(axis=0), -block.min(axis=0)), out=largest)
-    return times.sum() * (16 * EPS * largest) ** 2
+    return np.asarray(rounding_of_differences(times.sum(), largest))
 
 
 def _linked_labels(

@@ -17,21 +17,27 @@ ScatterTerm = Callable[[], Scatter]
 GraphTerm = Callable[[], QuadraticForm]
 
 
-def solve_paper_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str) -> Solution:
+def solve_paper_quotient(
+    scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str, scale_free: bool
+) -> Solution:
     """Solve Eq. 2: U holds the left singular vectors of A_+^(-1/2) S_w+^(-1/2) H.
 
-    `projection` "u" gives U, "f" F = A_+^(-1/2) U, "g" G = S_w+^(-1/2) F.
+    `projection` "u" gives U, "f" F = A_+^(-1/2) U, "g" G = S_w+^(-1/2) F. `scale_free` judges the ranks of
+    S_w and A whatever the scales of the features.
     """
     scatter = scatter_term()
     H = compress_factor(scatter.factor, scatter.within)
-    within = positive_part(scatter.within, overwrite=True)
+    length = np.sqrt(np.maximum(np.diag(scatter.within), 0.0)) if scale_free else None
+    within = positive_part(scatter.within, overwrite=True, unit=length)
     del scatter
     whitened = within.inverse_root(H)
     if projection != "g":
         del within
     form = graph_term()
-    graph = positive_part(form.cleaned(), overwrite=True, least=form.rounding)
-    del form
+    A = form.cleaned()
+    length = np.where(np.diag(A) > 0, np.sqrt(form.moment), 0.0) if scale_free else None
+    graph = positive_part(A, overwrite=True, least=form.rounding, unit=length)
+    del form, A
     U, eigenvalues = thin_svd(graph.inverse_root(whitened))
     if projection == "u":
         return Solution(U, eigenvalues)

@@ -80,12 +80,14 @@ class MLDA(LinearEmbedding):
     S_b and S_w follow Eq. 6-9 with Y replaced by Z, S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18); l_i in Eq. 19 is read
     as sum_k Z_ik. The eigenproblem is S_w^+ S_b v = lambda v (below Eq. 20). The paper leaves the length of v
     open, and a nearest-neighbour rule depends on it: `scaling`. A labelled item without any label has Z = 0
-    and adds nothing. MLDA does not depend on the scale of the features where S_w is regular; that is most of
-    its lead over plain nearest neighbours on raw features.
+    and adds nothing. Which directions S_w has is judged whatever the scales of the features; where S_w is
+    regular lambda and, for scaling="within", the embedding do not depend on the scales either. That is most
+    of MLDA's lead over plain nearest neighbours on raw features. Where features determine each other S_w^+
+    depends on the scales of these.
 
     S_b = H H^T with H of K columns, so after whitening by S_w a thin SVD suffices; for p > n the problem is
     solved in the row space of X, for sparse X through its n x n Gram matrix. Sums over dense items run over
-    blocks of rows: no float64 copy of X is made.
+    blocks of rows: no float64 copy of X is made. Beyond some 15,800 items and features (8 GB) it is refused.
 
     References
     ----------

@@ -22,7 +22,7 @@ from embedding_core.discriminant.joint_quotient import (
 from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
 from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, warn_caller
-from embedding_core.labels import Indicator, label_shares
+from embedding_core.labels import Indicator, check_labels_differ, label_shares
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.nystrom import KERNELS, Kernel, check_landmarks, check_precomputed
 from embedding_core.row_blocks import RowBlocks
@@ -205,6 +205,8 @@ class DiscriminativeProjections(GraphEmbedding):
         if self.kernel == "precomputed":
             X = check_precomputed(X)
         target, weight = self._weigh_labels(target, sample_weight)
+        # where all agree H = 0: labels and items are unrelated, and any direction would do
+        check_labels_differ(target, type(self).__name__, multi_label=True)
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)
         space = self._coordinates(X)

@@ -41,7 +41,7 @@ def locality_quotient(
 def item_space(X: Any, center: bool) -> RowSpace:
     """`eigen.row_space`, whose basis for dense wide X spans differences; without `center` the items too."""
     if center or sp.issparse(X) or X.shape[1] <= X.shape[0]:
-        return row_space(X)
+        return row_space(X, move=center)
     space = row_space(np.vstack([X, np.zeros((1, X.shape[1]))]))
     return RowSpace(space.coordinates[:-1] - space.coordinates[-1], space.lift)
 
