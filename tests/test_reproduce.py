@@ -77,14 +77,15 @@ def test_rows_have_means_spreads_and_baselines_beside():
     measured = {
         ("iris", "LPP"): cells("", [0.60, 0.64]) + cells("", [0.7, 0.7], "zscore"),
         ("iris", "DLE"): cells("", [0.9, 0.9]),
-        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.8], "zscore"),
+        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.7, 0.9], "zscore"),
         ("iris", "scaled SVM"): cells("", [0.4], "zscore"),
     }
     raw, scaled, dle, *rest = compare(experiment, measured)
     assert (raw.mean, raw.trials) == (pytest.approx(0.62), 2)
     assert raw.spread == pytest.approx(0.0283, abs=1e-4)
     assert raw.baselines == {"1NN": 0.5, "scaled SVM": 0.4}
-    assert scaled.baselines == {"1NN": 0.8, "scaled SVM": 0.4}
+    assert scaled.baselines == {"1NN": pytest.approx(0.8), "scaled SVM": 0.4}
+    assert (raw.baseline_spreads, scaled.baseline_spreads) == ({}, {"1NN": pytest.approx(0.02**0.5)})
     assert (raw.paper, raw.verdict, raw.primary) == (pytest.approx(0.632), "reproduced", True)
     assert (scaled.verdict, scaled.primary) == ("better", False)
     assert dle.verdict == "better"
