@@ -112,10 +112,8 @@ def test_runs_whose_artefacts_are_gone_teach_nothing(tmp_path):
     reproduce_one(replace(SMALL, datasets=("iris",)), True, tmp_path, config)
     store = Store(tmp_path / "home" / "store")
     (run,) = RunLog.of(store).entries()
-    forecast = Forecast()
-    forecast.expect(
-        work_of("reproduce[dle-table3/iris/DLE]", "dle-table3/iris/DLE", _recipe(store)["params"])
-    )
+    forecast, variant = Forecast(), "dle-table3/iris/DLE"
+    forecast.expect(work_of(f"{MEASURING}[{variant}]", variant, _recipe(store, variant)["params"]))
     for file in (store.root / MEASURING).rglob("*.json"):
         file.unlink()
     remember(forecast, store, {})

@@ -18,6 +18,7 @@ from tasks.reproduce.eigenmaps import FIGS
 from tasks.reproduce.label_places import near_groups
 from tasks.reproduce.margin import TOY, UCI
 from tasks.reproduce.page import Story
+from tasks.reproduce.panels import curves_of
 from tasks.reproduce.projections import USPS
 from tasks.reproduce.trials import Trial, run_trial
 from tests.test_separability import two_labels
@@ -130,6 +131,6 @@ def test_few_labels():
     )
     story = tell(experiment, {"sonar": blobs(K=2)})
     check_pictures(few_labels_figure.draw(story), ["accuracy.png"])
-    curves = few_labels_figure.curves_of([row for row in story.rows if row.preprocessing == "raw"])
+    curves = curves_of([row for row in story.rows if row.preprocessing == "raw"])
     assert list(curves) == ["SVM", "1NN", "scaled SVM"]
     assert [point[0] for point in curves["SVM"]] == [5.0, 10.0]

@@ -17,6 +17,7 @@ from tasks.reproduce.page import Story
 from tasks.reproduce.panels import (
     Point,
     add_class_legend,
+    add_curve_legend,
     baseline_points,
     color_of,
     draw_curves,
@@ -62,8 +63,7 @@ def _draw_hit_rates(story: Story, dataset: str) -> bytes:
             panel.set_title(preprocessing)
             panel.set_xlabel("K nearest neighbours")
         panels[0].set_ylabel("hit rate among test rows")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)
+        add_curve_legend(figure, panels[0])
         footnote(figure, "Share of test rows with one of their class among their K nearest test rows.")
         return to_png(figure)
 
