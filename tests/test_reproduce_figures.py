@@ -66,7 +66,7 @@ def test_neighborhoods():
     )
     story = tell(experiment, {"usps": blobs(K=4)})
     figures = neighborhood_figure.draw(story)
-    check_pictures(figures, ["hit-rates.png", "embeddings.png", "labelled-and-test.png", "label-places.png"])
+    check_pictures(figures, ["hit-rates.png", "embeddings-3d.png", "embeddings-2d.png", "label-places.png"])
     curves = neighborhood_figure._curves(story.rows, "usps", "raw")
     assert list(curves) == ["DP 3-D", "1NN, all features", "LDA 3-D"]
     assert [point[0] for point in curves["1NN, all features"]] == [1, 2, 3]

@@ -35,10 +35,15 @@ def color_of(number: int) -> str:
 
 
 def scatter_classes(
-    panel: "Axes", xy: NDArray[np.float64], classes: NDArray[np.intp], title: str, size: float | None = None
+    panel: "Axes",
+    xy: NDArray[np.float64],
+    classes: NDArray[np.intp],
+    title: str,
+    size: float | None = None,
+    pull: bool = True,
 ) -> None:
-    """Rows at their first two coordinates in the colours of their classes; far ones on the frame."""
-    framed, _ = fit_frame(xy[:, :2])
+    """Rows at their first two coordinates in the colours of their classes; far ones pulled to the frame."""
+    framed = fit_frame(xy[:, :2])[0] if pull else xy[:, :2]
     if framed.shape[1] < 2:
         framed = np.column_stack([framed[:, 0], np.zeros(len(framed))])
     dot = size or float(np.clip(6_000 / max(len(xy), 1), 2, 16))
