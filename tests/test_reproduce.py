@@ -24,9 +24,9 @@ from tasks.reporter import Reporter
 from tasks.reproduce import catalog, comparison, report, trials
 from tasks.reproduce.comparison import CEILING_TITLE, Row, compare, count_verdicts, judge_cell
 from tasks.reproduce.datasets import DatasetRef
-from tasks.reproduce.dle import TABLE3, TABLE4
+from tasks.reproduce.dle import FIG2, TABLE3, TABLE4
 from tasks.reproduce.experiment import BASELINES, Experiment
-from tasks.reproduce.mlda import FIG5
+from tasks.reproduce.mlda import FIG5, TABLE1
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.provenance import Provenance
 from tasks.reproduce.standing import standing
@@ -125,6 +125,12 @@ def test_a_sample_of_the_rows_proves_nothing():
     sampled = compare(experiment, measured, quick=True)[0]
     assert (sampled.verdict, sampled.mean) == ("not comparable", 0.632)
     assert "50 rows" in sampled.reason
+
+
+def test_a_sample_is_told_in_its_own_words():
+    assert FIG2.sample("pie", quick=True) == "30 images of each person"
+    assert FIG2.sample("pie", quick=False) == FIG2.sample("yale", quick=True) == ""
+    assert TABLE1.sample("yahoo", quick=True) == "500 rows"
 
 
 def test_printed_numbers_of_a_set_that_is_not_there_are_told_so():

@@ -181,11 +181,11 @@ def _judged_row(
     )
 
 
-def of_sample(row: Row, count: int) -> Row:
+def of_sample(row: Row, part: str) -> Row:
     """A row that was measured on fewer rows than the paper had proves nothing either way."""
-    if row.paper is None or not count:
+    if row.paper is None or not part:
         return row
-    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {count} rows of this set")
+    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {part} of this set")
 
 
 def _judge(printed: float, remark: str, mean: float, metric: str, ceiling: float | None) -> tuple[str, str]:
