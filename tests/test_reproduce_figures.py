@@ -160,7 +160,7 @@ def test_faces_have_a_curve_with_error_bars_for_every_method(drawn):
 
 
 def test_planes_show_the_rows_and_numbers_that_were_measured(drawn):
-    data = several_labels(noise=1.2)
+    data = several_labels(noise=1.6)
     experiment = replace(FIG4, full={**FIG4.full, "folds": 4, "trials": 2, "labels": ("red", "blue")})
     story = tell(experiment, {"music": data})
     figures = drawn(plane_figure)
