@@ -19,27 +19,17 @@ from tasks.reproduce import trials
 from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.dle import FIG2, TABLE3
 from tasks.settings import SourceSettings
+from tests.test_pipeline import Notebook
 from tests.test_reproduce import TINY, quiet_config, tiny_catalog  # noqa: F401
 
 SMALL = replace(TINY, preprocessing=("raw",))
 
 
-class Listener(Reporter):
-    """Keeps what was said."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines = []
-
-    def say(self, text):
-        self.lines.append(text)
-
-
 @pytest.fixture
 def heard():
-    listener = Listener()
-    token = REPORTER.set(listener)
-    yield listener.lines
+    reporter = Notebook()
+    token = REPORTER.set(reporter)
+    yield reporter.lines
     REPORTER.reset(token)
 
 
