@@ -66,9 +66,10 @@ def provenance_section(experiment: Experiment, quick: bool, made: Mapping[Key, P
     if not lines:
         return ""
     header = ("data", "features", "labels", "settings", "code", "labelscape")
-    table = Table(header, lines, "digests of the data, and of the code of all methods")
+    caption = "digests of the data, and of the code of all methods"
+    table = Table(header, lines, caption, texts=frozenset(range(len(header))))
     command = f"labelscape reproduce {experiment.name}{' --quick' if quick else ''}"
-    what = "a quick run, with fewer trials or rows than the full one" if quick else "a full run"
+    what = "a quick run" if quick else "a full run"
     return f"## How it was made\n\nBy `{command}`, {what}.\n\n{render_markdown(table)}"
 
 
