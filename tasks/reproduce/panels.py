@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLORS = (*PALETTE, "#999933", "#444444", "#AA4499", "#88CCEE")
 """Of classes, by number; from the thirteenth on they repeat."""
 
-_DODGE = 0.35
+_DODGE = 0.25
 """Share of the distance of two places that the lines of one place take up."""
 _DASHES = ("--", ":", "-.")
 
