@@ -1,25 +1,26 @@
 """Experiments of the papers, stage by stage. Needs no engine."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from flows.config import RunConfig
+from flows.forecast import Forecast, current_forecast
+from flows.outlook import MEASURING, TimedRunner, remember, work_of
 from flows.pipeline import open_workspace
 from flows.repeating import REPRODUCED
-from flows.stages import Span
 from flows.terminal import current_reporter
 from flows.training import StageRunner, Submit, log_run, repairing
-from storage.errors import TrackingError
+from storage.errors import LabelscapeError, TrackingError
 from storage.keys import ArtifactRef
-from storage.store import Outcome, Store
+from storage.store import Store
 from storage.tracking import TrackedRun
 from tasks.reproduce import report, trials
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.datasets import open_dataset
-from tasks.reproduce.experiment import TRIALS, Experiment
+from tasks.reproduce.experiment import Experiment
 from tasks.stage import Stage, Workspace, run_stage
 from tasks.tracking import PAPERS, load_tracked
 
@@ -110,12 +111,34 @@ def find_told(experiment: Experiment, quick: bool, folder: Path, config: RunConf
     return _tell(experiment, quick, products, workspace)
 
 
+def look_ahead(experiments: Iterable[Experiment], quick: bool, folder: Path, config: RunConfig) -> Forecast:
+    """What experiments have to measure that is not in the store, and how long the like of it took."""
+    workspace = open_workspace(config, current_reporter())
+    untracked = config.model_copy(update={"tracking": config.tracking.model_copy(update={"enabled": False})})
+    forecast, found = Forecast(), {}
+
+    def look(stage: Stage) -> ArtifactRef | None:
+        ref = workspace.store.find(stage.recipe()) if stage.ready else None
+        if stage.name == MEASURING and ref is None:
+            forecast.expect(work_of(stage.label, stage.variant, stage.params))
+        elif stage.name == MEASURING and ref is not None:
+            found[stage.label] = ref
+        return ref
+
+    for experiment in experiments:
+        with suppress(LabelscapeError):  # it will be told when the experiment runs
+            walk(experiment, quick, folder, untracked, workspace, look)
+    remember(forecast, workspace.store, found)
+    return forecast
+
+
 def reproduce_one(
     experiment: Experiment, quick: bool, folder: Path, config: RunConfig, submit: Submit = run_stage
 ) -> Told:
     """Run an experiment as far as it has not been run, and keep a record of it."""
     workspace = open_workspace(config, current_reporter())
-    runner = TimedRunner(workspace, submit, _pieces(experiment, quick))
+    forecast = current_forecast() or look_ahead([experiment], quick, folder, config)
+    runner = TimedRunner(workspace, submit, forecast)
     begun = time.perf_counter()
     with workspace.store.in_use():
         products = repairing(workspace, lambda: walk(experiment, quick, folder, config, workspace, runner))
@@ -124,38 +147,6 @@ def reproduce_one(
         # What the tracker does not know yet the same command adds, not `sync`.
         run = log_run(str(folder), known, runner, products, None, time.perf_counter() - begun)
     return replace(told, run_id=run.id)
-
-
-def _pieces(experiment: Experiment, quick: bool) -> dict[str, int]:
-    """How many trials each stage has, by the stage's label: the finishing time is reckoned in trials."""
-    return {
-        f"reproduce[{experiment.name}/{dataset}/{arm.title}]": experiment.settings(dataset, quick)[TRIALS]
-        * len(experiment.preprocessing_of(arm, dataset))
-        for dataset in experiment.datasets
-        for arm in experiment.arms
-    }
-
-
-class TimedRunner(StageRunner):
-    """Executes stages and says when the experiment will be finished, at the pace of the trials so far."""
-
-    def __init__(self, workspace: Workspace, submit: Submit, pieces: Mapping[str, int]) -> None:
-        super().__init__(workspace, Span([]), {}, submit)
-        self._pieces = pieces
-        self._left = sum(pieces.values())
-        self._computed = 0
-        self._seconds = 0.0
-
-    def _remark(self, stage: Stage, outcome: Outcome) -> str:
-        done = self._pieces.get(stage.label, 0)
-        self._left -= done
-        if not outcome.cached:
-            self._computed += done
-            self._seconds += outcome.seconds if done else 0.0
-        if not (done and self._computed and self._left):
-            return ""
-        finish = datetime.now() + timedelta(seconds=self._seconds / self._computed * self._left)
-        return f"; {self._left} trials left, done about {finish:%H:%M:%S}"
 
 
 def _tell(

@@ -46,6 +46,8 @@ class ReferenceSet:
         Rows without any label count too.
     color_space : str
         Of the colour moments of images.
+    size : (int, int)
+        Rows and labels that experiments take of it, to reckon how long they will last; zeros: not known.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ReferenceSet:
     first_rows: int = 0
     every_row: bool = False
     color_space: str = "rgb"
+    size: tuple[int, int] = (0, 0)
 
     @property
     def copy(self) -> str:
@@ -81,7 +84,13 @@ class ReferenceSet:
 def reference_sets() -> dict[str, ReferenceSet]:
     """Every set by name."""
     known = tomllib.loads(_LIST.read_text(encoding="utf-8"))
-    return {name: ReferenceSet(name, **_hashable(facts)) for name, facts in known.items()}
+    return {name: ReferenceSet(name, **_hashable(_facts_of(name, known))) for name in known}
+
+
+def _facts_of(name: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What is said of a set, and of the one whose file it reads in another way."""
+    own = dict(known[name])
+    return {**known[own.pop("of")], **own} if "of" in own else own
 
 
 def _hashable(facts: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from embedding_core.protocols import (
 from embedding_core.protocols.draws import corrupt, draw_a_class, draw_labelled, draw_rows, trial_rng
 from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
+from tests.trial_sets import shuffle_rows
 
 SEMI = {"labelled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
 GRAPH = {"graph": "gaussian", "sigma": "cv"}
@@ -58,15 +59,9 @@ def fitted_state(model: object) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("arm", "preprocessing"),
-    [(arm, "raw") for arm in ARMS]
-    + [(arm, made) for arm in ARMS[:1] + ARMS[-3:] for made in ("zscore", "pca")],
-    ids=lambda given: given if isinstance(given, str) else given.title,
-)
-def test_test_labels_do_not_reach_the_fit(arm, preprocessing, monkeypatch):
-    data = iris()
-    train, test = draw_labelled(data.classes, 0.2, trial_rng(0, 0))
+@pytest.fixture
+def fits(monkeypatch):
+    """Every model that is fitted."""
     models = []
     fit = Annotator.fit
 
@@ -75,15 +70,60 @@ def test_test_labels_do_not_reach_the_fit(arm, preprocessing, monkeypatch):
         return models[-1]
 
     monkeypatch.setattr(Annotator, "fit", remember)
-    shuffled = data.Y.copy()
-    shuffled[test] = shuffled[np.random.default_rng(1).permutation(test)]
-    answers = [predict(arm, replace(data, Y=Y), train, test, preprocessing) for Y in (data.Y, shuffled)]
-    assert not np.array_equal(data.Y, shuffled)
+    return models
+
+
+def check_hidden(arm, data, train, test, preprocessing, fits):
+    """Shuffled labels of test rows change neither an answer nor a number of the fit."""
+    answers = [predict(arm, one, train, test, preprocessing) for one in (data, shuffle_rows(data, test))]
     np.testing.assert_array_equal(*answers)
-    before, after = (fitted_state(model.model_) for model in models)
+    before, after = (fitted_state(model.model_) for model in fits)
     assert before.keys() == after.keys()
     for name in before:
         np.testing.assert_array_equal(before[name], after[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("arm", "preprocessing"),
+    [(arm, "raw") for arm in ARMS]
+    + [(arm, made) for arm in ARMS[:1] + ARMS[-3:] for made in ("zscore", "pca")],
+    ids=lambda given: given if isinstance(given, str) else given.title,
+)
+def test_test_labels_do_not_reach_the_fit(arm, preprocessing, fits):
+    data = iris()
+    train, test = draw_labelled(data.classes, 0.2, trial_rng(0, 0))
+    check_hidden(arm, data, train, test, preprocessing, fits)
+
+
+MULTI_LABEL_ARMS = [
+    Arm("MLDA", "mlda"),
+    Arm("Multi-label DLE", "multilabel_dle", GRAPH),
+    Arm("MLGF", "mlgf", GRAPH),
+    Arm("SMSE", "smse", GRAPH),
+    Arm("MCGF", "mcgf", GRAPH),
+    Arm("MDDM", "mddm"),
+    Arm("MLSI", "mlsi"),
+    Arm("MLLS", "mlls"),
+    Arm("LDA-C1", "ldac1"),
+    Arm("SVM", "svm"),
+    Arm("1NN", "1nn"),
+]
+
+
+@pytest.mark.parametrize("preprocessing", ["raw", "zscore"])
+@pytest.mark.parametrize("arm", MULTI_LABEL_ARMS, ids=lambda arm: arm.title)
+def test_several_test_labels_do_not_reach_the_fit(arm, preprocessing, fits):
+    data = several_labels()
+    train, test = multilabel_folds.fold_rows(data, {"folds": 4, "seed": 1}, 0)
+    check_hidden(arm, data, train, test, preprocessing, fits)
+
+
+@pytest.mark.parametrize("arm", MULTI_LABEL_ARMS, ids=lambda arm: arm.title)
+def test_several_training_labels_do_reach_the_fit(arm):
+    data = several_labels()
+    train, test = multilabel_folds.fold_rows(data, {"folds": 4, "seed": 1}, 0)
+    answers = [predict(arm, one, train, test, "raw") for one in (data, shuffle_rows(data, train))]
+    assert not np.array_equal(*answers)
 
 
 def test_training_labels_do_reach_the_fit():
@@ -258,6 +298,22 @@ def test_nearest_other_row_is_never_the_row_itself():
         np.array([[0.0, 0], [0, 1], [9, 0], [9, 1]]), np.array([True, False, True, False])
     )
     assert two_classes.neighbor_accuracy(apart) == 0.0
+
+
+def test_a_plain_method_stands_in_for_each_of_the_others():
+    """In its own place it says what it said; in another's its own old answers are in its way."""
+    data = several_labels(noise=1.5)
+    methods = {"1NN": ["1nn", {}], "MLDA": ["mlda", {}], "SVM": ["svm", {}]}
+    settings = {"folds": 4, "seed": 1, "methods": methods, "labels": []}
+    alone = label_transfer.lone_labels(data, settings, "raw", 0)
+    plain = label_transfer.lone_labels(data, settings, "raw", 0, Arm("1NN", "1nn"))
+    assert plain["1NN"] == alone["1NN"] != []
+    assert plain["MLDA"] == plain["SVM"] == []
+    values = {
+        (cell.condition, cell.metric): cell.value
+        for cell in label_transfer.trial(data, Arm("1NN", "1nn"), settings, "raw", 0)
+    }
+    assert sum(values.values()) == len(plain["1NN"])
 
 
 def test_lone_labels_are_those_of_one_method_alone():

@@ -14,9 +14,8 @@ from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.protocols.tuned_split import (
     FIGURES,
     SplitScores,
-    draw_split,
+    draw_parts,
     judge_split,
-    mean_figures,
     score_split,
     split_figures,
 )
@@ -40,7 +39,7 @@ class Recorder(BaseEstimator):
 
 def test_scores_of_training_rows_come_from_fits_without_them():
     X, Y = multi_label(90)
-    train, test = draw_split(90, 60, 30, 0)
+    train, test = draw_parts(90, 60, 30, 0)
     Recorder.seen.clear()
     scores = score_split(Recorder(), X, Y, train, test)
     first, *folds = Recorder.seen
@@ -68,7 +67,7 @@ def test_thresholds_are_tuned_on_training_rows_and_measured_on_test_rows():
 
 def test_test_labels_measure_alone():
     X, Y = multi_label(90)
-    train, test = draw_split(90, 60, 30, 1)
+    train, test = draw_parts(90, 60, 30, 1)
     changed = Y.copy()
     changed[test] = 1 - Y[test]
     first, second = (
@@ -79,17 +78,12 @@ def test_test_labels_measure_alone():
 
 
 def test_splits_depend_on_their_number_alone():
-    train, test = draw_split(100, 70, 20, 3)
+    train, test = draw_parts(100, 70, 20, 3)
     assert (len(train), len(test), len(np.intersect1d(train, test))) == (70, 20, 0)
-    np.testing.assert_array_equal(draw_split(100, 70, 20, 3)[0], train)
-    assert not np.array_equal(draw_split(100, 70, 20, 4)[0], train)
+    np.testing.assert_array_equal(draw_parts(100, 70, 20, 3)[0], train)
+    assert not np.array_equal(draw_parts(100, 70, 20, 4)[0], train)
     with pytest.raises(InvalidInput, match="90 training and 20 test rows of 100"):
-        draw_split(100, 90, 20, 0)
-
-
-def test_figures_are_averaged():
-    one, two = dict.fromkeys(FIGURES, 0.2), dict.fromkeys(FIGURES, 0.4)
-    assert mean_figures([one, two]) == pytest.approx(dict.fromkeys(FIGURES, 0.3))
+        draw_parts(100, 90, 20, 0)
 
 
 def test_the_rest_is_seen_without_labels_by_those_who_take_it():
@@ -110,7 +104,7 @@ def test_the_official_split_comes_first_then_random_ones_of_its_sizes():
     cells = tuned_split.trial(data, arm, settings, "raw", 0)
     found = judge_split(KernelDLEClassifier(), X, Y, np.arange(60), np.arange(60, 90))
     assert cells == [(tuned_split.OFFICIAL, name, found[name]) for name in FIGURES]
-    drawn = judge_split(KernelDLEClassifier(), X, Y, *draw_split(90, 60, 30, 1))
+    drawn = judge_split(KernelDLEClassifier(), X, Y, *draw_parts(90, 60, 30, 1))
     cells = tuned_split.trial(data, arm, settings, "raw", 1)
     assert cells == [(tuned_split.RANDOM, name, drawn[name]) for name in FIGURES]
     sized = tuned_split.trial(TrialData(X, Y), arm, {"seed": 0, "sizes": [60, 30]}, "raw", 1)
@@ -119,7 +113,7 @@ def test_the_official_split_comes_first_then_random_ones_of_its_sizes():
 
 def test_a_tuned_machine_gives_its_left_out_scores_itself():
     X, Y = multi_label(90)
-    train, test = draw_split(90, 60, 30, 0)
+    train, test = draw_parts(90, 60, 30, 0)
     machine = TunedSVM(penalties=(1.0,), widths=(0.3, 1.0))
     scores = score_split(machine, X, Y, train, test)
     np.testing.assert_array_equal(scores.left_out, machine.fit(X[train], Y[train]).left_out_scores_)

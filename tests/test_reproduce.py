@@ -15,6 +15,7 @@ from flows.pipeline import open_workspace
 from flows.repeating import flow_parameters
 from flows.reproduction import find_told, reproduce_one
 from storage.errors import ConfigError
+from storage.keys import ArtifactRef
 from storage.reference_sets import find_data_folder, is_original, reference_sets
 from storage.run_log import RunLog
 from storage.schemas import TrialCell, unpack_files
@@ -30,10 +31,11 @@ from tasks.reproduce.comparison import (
     judge_cell,
 )
 from tasks.reproduce.datasets import DatasetRef
-from tasks.reproduce.dle import TABLE3, TABLE4
+from tasks.reproduce.dle import FIG2, TABLE3, TABLE4
 from tasks.reproduce.experiment import BASELINES, Experiment
-from tasks.reproduce.mlda import FIG5
+from tasks.reproduce.mlda import FIG5, TABLE1
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
+from tasks.reproduce.provenance import Provenance
 from tasks.reproduce.standing import standing
 from tasks.reproduce.verdicts import verdict_line
 from tasks.settings import SourceSettings
@@ -85,14 +87,15 @@ def test_rows_have_means_spreads_and_baselines_beside():
     measured = {
         ("iris", "LPP"): cells("", [0.60, 0.64]) + cells("", [0.7, 0.7], "zscore"),
         ("iris", "DLE"): cells("", [0.9, 0.9]),
-        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.8], "zscore"),
+        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.7, 0.9], "zscore"),
         ("iris", "scaled SVM"): cells("", [0.4], "zscore"),
     }
     raw, scaled, dle, *rest = compare(experiment, measured)
     assert (raw.mean, raw.trials) == (pytest.approx(0.62), 2)
     assert raw.spread == pytest.approx(0.0283, abs=1e-4)
     assert raw.baselines == {"1NN": 0.5, "scaled SVM": 0.4}
-    assert scaled.baselines == {"1NN": 0.8, "scaled SVM": 0.4}
+    assert scaled.baselines == {"1NN": pytest.approx(0.8), "scaled SVM": 0.4}
+    assert (raw.baseline_spreads, scaled.baseline_spreads) == ({}, {"1NN": pytest.approx(0.02**0.5)})
     assert (raw.paper, raw.verdict, raw.primary) == (pytest.approx(0.632), "reproduced", True)
     assert (scaled.verdict, scaled.primary) == ("better", False)
     assert dle.verdict == "better"
@@ -143,6 +146,12 @@ def test_a_sample_of_the_rows_proves_nothing():
     sampled = compare(experiment, measured, quick=True)[0]
     assert (sampled.verdict, sampled.mean) == ("not comparable", 0.632)
     assert "50 rows" in sampled.reason
+
+
+def test_a_sample_is_told_in_its_own_words():
+    assert FIG2.sample("pie", quick=True) == "30 images of each person"
+    assert FIG2.sample("pie", quick=False) == FIG2.sample("yale", quick=True) == ""
+    assert TABLE1.sample("yahoo", quick=True) == "500 rows"
 
 
 def test_printed_numbers_of_sets_that_are_not_in_a_run_are_told_and_not_counted():
@@ -220,6 +229,7 @@ def test_whole_experiment_on_built_in_sets(tmp_path):
     table = pq.read_table(told.page.parent / "cells.parquet")
     assert table.num_rows == len(told.rows)
     assert {"paper", "mean", "spread", "verdict", "baseline:1NN"} <= set(table.column_names)
+    assert "baseline_spread:1NN" in table.column_names
     again = find_told(TINY, True, tmp_path, config)
     assert again is not None and again.rows == told.rows
     assert find_told(TINY, False, tmp_path, config) is None
@@ -284,8 +294,9 @@ def test_caption_tells_what_all_rows_share():
     table = comparison_table(TINY, rows)
     assert table.header == ("data", "method", "paper", "ours", "1NN", "scaled SVM", "verdict", "why")
     assert "preprocessing raw" in table.caption and "over 3 trials" in table.caption
-    assert "dle-table3: Table 3" in markdown_page(TINY, False, rows, ["curves.png"])
-    assert pq.read_table(io.BytesIO(cells_parquet(TINY, rows)))["method"].to_pylist() == ["LPP", "DLE"]
+    assert "dle-table3: Table 3" in markdown_page(TINY, False, rows, ["curves.png"], {})
+    cells = pq.read_table(io.BytesIO(cells_parquet(TINY, False, rows, {})))
+    assert cells["method"].to_pylist() == ["LPP", "DLE"]
 
 
 def test_another_file_of_the_same_name_is_noticed(tmp_path):
@@ -367,6 +378,55 @@ def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
     assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
     drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
     assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
+
+
+def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    recipe = report.stage(TINY, True, [], {}, workspace).recipe()
+    called = [getattr(report, name, None) for name in report._compare_all.__code__.co_names]
+    used = {one.__module__ for one in called if callable(one)}
+    assert "tasks.reproduce.claims" in used
+    assert used <= set(recipe.code)
+
+
+def test_cells_name_their_data_settings_and_code(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    told = reproduce_one(TINY, True, tmp_path, config)
+    cells = pq.read_table(told.page.parent / "cells.parquet").to_pylist()
+    store = Store(tmp_path / "home" / "store")
+    recipes = {
+        one["recipe"]["variant"]: one["recipe"] for one in store.entries() if one["stage"] == "reproduce"
+    }
+    measured = [one for one in cells if one["trials"]]
+    for one in measured:
+        recipe = recipes[f"dle-table3/{one['dataset']}/{one['method']}"]
+        assert (one["features"], one["labels"]) == (recipe["inputs"]["features"], recipe["inputs"]["labels"])
+        assert json.loads(one["settings"]) == recipe["params"]["settings"]
+        assert (one["seed"], one["quick"], one["claim"]) == (0, True, False)
+        assert one["version"]
+    assert len({one["code"] for one in measured}) == 2  # of two methods
+    assert len({one["features"] for one in measured}) == 2  # of two sets
+    page = told.page.read_text(encoding="utf-8")
+    assert "labelscape reproduce dle-table3 --quick" in page
+    assert all(one["features"][:12] in page for one in measured)
+    assert '"seed": 0' in page
+
+
+def test_a_page_made_by_other_code_is_another_page(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    ref = ArtifactRef("reproduce", "a" * 64, "b" * 64, "cells", 3)
+
+    def key(made):
+        return report.stage(TINY, True, [], {("iris", "DLE"): made}, workspace).recipe().key
+
+    assert key(ref) != key(replace(ref, key="c" * 64))
+
+
+def test_a_claim_is_told_apart_and_has_the_data_of_its_set():
+    row = Row("iris", "DLE > LPP", "", "raw", "accuracy_lead", mean=0.1, trials=3, claim=True)
+    made = {("iris", "DLE"): Provenance("f", "l", "{}", 7, "c", "1.0")}
+    (cell,) = pq.read_table(io.BytesIO(cells_parquet(TINY, False, [row], made))).to_pylist()
+    assert (cell["claim"], cell["quick"], cell["seed"], cell["features"]) == (True, False, 7, "f")
 
 
 def test_what_decides_a_number_is_in_its_key(tmp_path):

@@ -13,7 +13,7 @@ from flows.config import load_config
 from flows.pipeline import open_workspace
 from flows.reproduction import reproduce_one
 from storage.errors import SourceError
-from storage.reference_sets import is_original, locate
+from storage.reference_sets import is_original, locate, reference_sets
 from tasks.dataset import Dataset
 from tasks.reporter import Reporter
 from tasks.reproduce.comparison import compare
@@ -75,6 +75,11 @@ def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path
         ("scene", (1211, 294), {"Beach": 227, "Sunset": 165}),
         ("tdt2", (5705, 36771), {}),
         ("usps", (9298, 256), {}),
+        ("scene_split", (2407, 294), {}),
+        ("mediamill", (1911, 120), {}),
+        ("mediamill_rows", (2000, 120), {}),
+        ("yahoo", (6345, 37187), {}),
+        ("pie", (11554, 1024), {}),
         ("ionosphere", (351, 34), {}),
         ("sonar", (208, 60), {}),
     ],
@@ -85,6 +90,7 @@ def test_sets_at_hand_are_the_papers(name, shape, counts, shared_data: Path, tmp
     found = open_dataset(name, shared_data, workspace, lambda stage: run_stage(stage, workspace).ref)
     data = load_trial_data(workspace.store, found)
     assert data.X.shape == shape
+    assert data.Y.shape == reference_sets()[name].size
     sizes = dict(zip(data.label_names, data.Y.sum(axis=0).tolist(), strict=True))
     assert counts.items() <= sizes.items()
     if name == "tdt2":

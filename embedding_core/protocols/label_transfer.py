@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.registry import METHODS
 
 FOUND = "found_alone"
 
@@ -32,8 +33,14 @@ def trial(
     labels : sequence of str
         Labels whose right ones are counted by themselves as well.
     folds, seed : int
+
+    Notes
+    -----
+    An arm that is a method of the registry is a plain one. What it alone says in place of each method, the
+    others being as they are, stands beside that method's own.
     """
-    lone = lone_labels(data, settings, preprocessing, number)
+    plain = arm if arm.method in METHODS else None
+    lone = lone_labels(data, settings, preprocessing, number, plain)
     cells = [
         Cell(title, metric, float(sum(one.right == right for one in found)))
         for title, found in lone.items()
@@ -49,20 +56,24 @@ def trial(
 
 
 def lone_labels(
-    data: TrialData, settings: Mapping[str, Any], preprocessing: str, number: int
+    data: TrialData, settings: Mapping[str, Any], preprocessing: str, number: int, plain: Arm | None = None
 ) -> dict[str, list[Lone]]:
-    """What each method alone says of the test rows of a fold."""
+    """What each method alone, or a plain one in its place, says of the test rows of a fold."""
     train, test = fold_rows(data, settings, number)
     answers = {
         title: predict(Arm(title, method, params), data, train, test, preprocessing)
         for title, (method, params) in settings["methods"].items()
     }
     votes = np.sum(list(answers.values()), axis=0)
-    return {title: _lone(given, votes, data.Y[test], test) for title, given in answers.items()}
+    stand_in = predict(plain, data, train, test, preprocessing) if plain else None
+    return {
+        title: _lone(given if stand_in is None else stand_in, votes - given, data.Y[test], test)
+        for title, given in answers.items()
+    }
 
 
 def _lone(
-    given: NDArray[np.int8], votes: NDArray[np.int64], truth: NDArray[np.int8], rows: NDArray[np.intp]
+    given: NDArray[np.int8], others: NDArray[np.int64], truth: NDArray[np.int8], rows: NDArray[np.intp]
 ) -> list[Lone]:
-    alone: Sequence[tuple[int, int]] = list(zip(*np.nonzero((given > 0) & (votes == 1)), strict=True))
+    alone: Sequence[tuple[int, int]] = list(zip(*np.nonzero((given > 0) & (others == 0)), strict=True))
     return [Lone(int(rows[i]), int(label), bool(truth[i, label] > 0)) for i, label in alone]

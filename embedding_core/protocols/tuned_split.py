@@ -5,7 +5,7 @@ half, micro-F1 with one threshold and macro-F1 with one a label, both chosen on 
 own labels had no part in them, and LRAP.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from embedding_core.folds import stratified_folds
 from embedding_core.kernel_dle.decisions import tune_thresholds
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.neighbors import decide_labels
+from embedding_core.protocols.draws import trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")
@@ -89,7 +90,7 @@ def judge_split(
     return split_figures(score_split(estimator, X, Y, train, test, seed), Y[train], Y[test])
 
 
-def draw_split(
+def draw_parts(
     n: int, n_train: int, n_test: int, number: int, seed: int = 0
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Training and test rows at random, both ascending; the draw depends on seed and number alone."""
@@ -98,14 +99,8 @@ def draw_split(
             f"{n_train} training and {n_test} test rows of {n}: draw two and one or more, and no more than "
             "there are."
         )
-    order = np.random.default_rng([seed, number]).permutation(n)
+    order = trial_rng(seed, number).permutation(n)
     return np.sort(order[:n_train]), np.sort(order[n_train : n_train + n_test])
-
-
-def mean_figures(splits: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Mean of each figure over splits."""
-    found = list(splits)
-    return {name: float(np.mean([figures[name] for figures in found])) for name in FIGURES}
 
 
 def trial(
@@ -134,8 +129,8 @@ def _rows_of(
         if "sizes" not in settings:
             raise InvalidInput("the set has no column `split` of train and test; take a copy that has one.")
         n_train, n_test = settings["sizes"]
-        return draw_split(len(data.Y), n_train, n_test, number, settings["seed"])
+        return draw_parts(len(data.Y), n_train, n_test, number, settings["seed"])
     train, test = np.flatnonzero(data.train), np.flatnonzero(~data.train)
     if number == 0:
         return train, test
-    return draw_split(len(data.Y), len(train), len(test), number, settings["seed"])
+    return draw_parts(len(data.Y), len(train), len(test), number, settings["seed"])

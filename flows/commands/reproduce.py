@@ -2,13 +2,18 @@
 
 import argparse
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
-from flows.reproduction import Told, find_told, reproduce_one
+from flows.forecast import current_forecast, forecasting
+from flows.outlook import MEASURING
+from flows.reproduction import Told, find_told, look_ahead, reproduce_one
 from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
@@ -34,23 +39,69 @@ def reproduce(options: argparse.Namespace) -> int:
     if options.name == FETCH:
         return _fetch(folder, options.json)
     REPORTER.set(TerminalReporter(quiet=options.json))
-    names = list(experiments()) if options.name == ALL else [get_experiment(options.name).name]
-    told, failed = [], {}
-    for number, name in enumerate(names, start=1):
-        if len(names) > 1:
-            current_reporter().say(f"{name}, {number} of {len(names)}")
-        try:
-            told.append(_one(name, options, folder, config))
-        except LabelscapeError as error:
-            if options.name != ALL:
-                raise
-            failed[name] = str(error)
+    names = _names(options.name, options.sets)
+    ready: dict[str, Experiment] = {}
+    failed: dict[str, str] = {}
+    for name in names:
+        with _noting(name, failed, options):
+            ready[name] = _at_hand(get_experiment(name), folder, options.sets)
+    if len(ready) > 1:
+        with forecasting(look_ahead(ready.values(), options.quick, folder, config)):
+            told = _run_all(ready, failed, options, folder, config)
+    else:
+        told = _run_all(ready, failed, options, folder, config)
     _conclude(told, failed, options)
     return 2 if failed else 0
 
 
-def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
-    experiment = _at_hand(get_experiment(name), folder, options.sets)
+def _names(name: str, sets: str | None) -> list[str]:
+    """The experiment that was named, or all; those without any of the asked sets are no part of all."""
+    if name != ALL:
+        return [get_experiment(name).name]
+    asked = _split(sets)
+    found = [one.name for one in experiments().values() if not asked or one.only(asked).datasets]
+    if not found:
+        raise ConfigError(f"--sets {sets}: no experiment has it. There are {', '.join(reference_sets())}.")
+    return found
+
+
+def _split(sets: str | None) -> list[str]:
+    return [name.strip() for name in sets.split(",")] if sets else []
+
+
+@contextmanager
+def _noting(name: str, failed: dict[str, str], options: argparse.Namespace) -> Iterator[None]:
+    """Of all experiments one that cannot run is told at the end; one that was named is an error."""
+    try:
+        yield
+    except LabelscapeError as error:
+        if options.name != ALL:
+            raise
+        failed[name] = str(error)
+
+
+def _run_all(
+    ready: Mapping[str, Experiment],
+    failed: dict[str, str],
+    options: argparse.Namespace,
+    folder: Path,
+    config: RunConfig,
+) -> list[Told]:
+    """Every experiment in turn; those ahead and when they will be done are told in between."""
+    told = []
+    for number, (name, experiment) in enumerate(ready.items(), start=1):
+        forecast = current_forecast()
+        if forecast:
+            ahead = forecast.tell(datetime.now())
+            current_reporter().say(f"{name}, {number} of {len(ready)}{f'; {ahead}' if ahead else ''}")
+        with _noting(name, failed, options):
+            told.append(_one(experiment, options, folder, config))
+        if forecast:
+            forecast.finish(label for label in forecast.ahead if label.startswith(f"{MEASURING}[{name}/"))
+    return told
+
+
+def _one(experiment: Experiment, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
     told = find_told(experiment, options.quick, folder, config)
     told = told or _run(experiment, options.quick, folder, config, options.verbose)
     note_unrecorded(told)
@@ -61,7 +112,7 @@ def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig
 
 def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experiment:
     """The experiment on the sets that were asked for and are there; the others are told."""
-    wanted = [name.strip() for name in asked.split(",")] if asked else list(experiment.datasets)
+    wanted = _split(asked) or list(experiment.datasets)
     there = []
     problem: SourceError | None = None
     for name in experiment.only(wanted).datasets:

@@ -48,8 +48,8 @@ class Row:
     paper, mean, spread : float or None
         The printed number; mean and standard deviation (n - 1) of ours over the trials.
     trials : int
-    baselines : mapping
-        Mean of each plain baseline by its title.
+    baselines, baseline_spreads : mapping
+        Mean of each plain baseline by its title, and its standard deviation where it had several trials.
     verdict, reason : str
         One of `VERDICTS`, and why it says little where that is so.
     primary : bool
@@ -68,6 +68,7 @@ class Row:
     spread: float | None = None
     trials: int = 0
     baselines: Mapping[str, float] = field(default_factory=dict)
+    baseline_spreads: Mapping[str, float] = field(default_factory=dict)
     verdict: str = UNPUBLISHED
     reason: str = ""
     primary: bool = False
@@ -77,7 +78,7 @@ class Row:
 def compare(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
     """Every measured cell beside the printed one, then the printed ones that cannot be measured."""
     rows = []
-    columns = {arm.title: _means(experiment, arm.title, measured) for arm in experiment.baselines}
+    columns = {arm.title: _values(experiment, arm.title, measured) for arm in experiment.baselines}
     for dataset in experiment.datasets:
         for arm in experiment.arms:
             if arm.role == "baseline":
@@ -128,23 +129,28 @@ def _group(cells: Iterable[TrialCell]) -> dict[_Key, list[float]]:
     return found
 
 
-def _means(experiment: Experiment, title: str, measured: Measured) -> dict[tuple[str, _Key], float]:
+def spread_of(values: Sequence[float]) -> float | None:
+    """Standard deviation (n - 1); None of a single value."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def _values(experiment: Experiment, title: str, measured: Measured) -> dict[tuple[str, _Key], list[float]]:
     return {
-        (dataset, key): float(np.mean(values))
+        (dataset, key): values
         for dataset in experiment.datasets
         for key, values in _group(measured[dataset, title]).items()
     }
 
 
 def _beside(
-    columns: Mapping[str, Mapping[tuple[str, _Key], float]], dataset: str, key: _Key
-) -> dict[str, float]:
+    columns: Mapping[str, Mapping[tuple[str, _Key], list[float]]], dataset: str, key: _Key
+) -> dict[str, list[float]]:
     """Each baseline under the row's preprocessing, or under its own where it has one alone."""
     condition, _, metric = key
     found = {}
-    for title, means in columns.items():
+    for title, column in columns.items():
         same = {
-            k: mean for k, mean in means.items() if (k[0], k[1][0], k[1][2]) == (dataset, condition, metric)
+            k: one for k, one in column.items() if (k[0], k[1][0], k[1][2]) == (dataset, condition, metric)
         }
         if same:
             found[title] = same.get((dataset, key), next(iter(same.values())))
@@ -157,17 +163,18 @@ def _judged_row(
     method: str,
     key: _Key,
     values: Sequence[float],
-    beside: Mapping[str, float],
+    beside: Mapping[str, Sequence[float]],
     by_neighbors: bool,
 ) -> Row:
     condition, preprocessing, metric = key
     printed = find_published(experiment.name, dataset, method, metric, condition)
     mean = float(np.mean(values))
+    baselines = {title: float(np.mean(column)) for title, column in beside.items()}
     if printed is None or printed.value is None:
         shown = find_figure(experiment.name, dataset, condition)
         verdict, reason = (NOT_COMPARABLE, shown.remark) if shown else (UNPUBLISHED, "")
     else:
-        ceiling = beside.get(CEILING_TITLE) if by_neighbors else None
+        ceiling = baselines.get(CEILING_TITLE) if by_neighbors else None
         verdict, reason = _judge(printed, printed.value, mean, ceiling)
     return Row(
         dataset=dataset,
@@ -177,20 +184,23 @@ def _judged_row(
         metric=metric,
         paper=printed.value if printed else None,
         mean=mean,
-        spread=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        spread=spread_of(values),
         trials=len(values),
-        baselines=beside,
+        baselines=baselines,
+        baseline_spreads={
+            title: spread for title, column in beside.items() if (spread := spread_of(column)) is not None
+        },
         verdict=verdict,
         reason=reason,
         primary=preprocessing == experiment.primary and experiment.primary_condition in ("", condition),
     )
 
 
-def of_sample(row: Row, count: int) -> Row:
+def of_sample(row: Row, part: str) -> Row:
     """A row that was measured on fewer rows than the paper had proves nothing either way."""
-    if row.paper is None or not count:
+    if row.paper is None or not part:
         return row
-    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {count} rows of this set")
+    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {part} of this set")
 
 
 def _judge(printed: PublishedCell, value: float, mean: float, ceiling: float | None) -> tuple[str, str]:

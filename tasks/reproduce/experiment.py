@@ -59,7 +59,7 @@ class Experiment:
     unlisted : str
         Regular expression of conditions that stand in the file of cells, and in no table.
     figure : str
-        Module with `draw(story) -> dict of file name to PNG bytes`, see `story.Story`; empty without one.
+        Module with `draw(story) -> dict of file name to PNG bytes`, see `page.Story`; empty without one.
     note : str
         One line on how to read the table.
     """
@@ -95,10 +95,12 @@ class Experiment:
         """The same on some of its data sets."""
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
 
-    def sample(self, dataset: str, quick: bool) -> int:
-        """How many rows, or images of each person, a run takes of a data set; 0: all."""
+    def sample(self, dataset: str, quick: bool) -> str:
+        """What part of a data set a run takes, in words; empty: all of it."""
         settings = self.settings(dataset, quick)
-        return int(settings.get("rows", 0) or settings.get("most", 0))
+        if settings.get("rows"):
+            return f"{settings['rows']:,} rows"
+        return f"{settings['most']} images of each person" if settings.get("most") else ""
 
     def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:
         """Each preprocessing that an arm is run under on a data set."""

@@ -71,7 +71,7 @@ FIG5 = Experiment(
     paper=MLDA_PAPER,
     where="Fig. 5",
     datasets=("msrc",),
-    arms=(Arm("one of six", "lone"),),
+    arms=(Arm("one of six", "lone"), *BASELINES),
     protocol="embedding_core.protocols.label_transfer",
     full={
         "trials": 5,
@@ -81,7 +81,8 @@ FIG5 = Experiment(
     },
     quick={"trials": 2},
     figure="tasks.reproduce.transfer_figure",
-    note="labels a fold that no other of the six methods gives, right and wrong ones; "
+    note="labels a fold that no other of the six methods gives, right and wrong ones; beside them those that "
+    "a plain method in place of the one would alone give; "
     "the paper shows one image whose car MLDA alone finds",
 )
 

@@ -1,15 +1,16 @@
 """Figures of discriminative projections: hit rates, embeddings, places of labels."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.neighborhoods import HITS, PLANE, draw_split
+from embedding_core.protocols.neighborhoods import HITS, PLANE, Split, draw_split
 from embedding_core.protocols.placement import Placement, place_rows
 from embedding_core.protocols.trial import Arm, TrialData
+from tasks.embedding_figure import fit_frame
 from tasks.figure_style import drawing, footnote, new_figure, to_png
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.label_places import draw_label_places
@@ -17,6 +18,7 @@ from tasks.reproduce.page import Story
 from tasks.reproduce.panels import (
     Point,
     add_class_legend,
+    add_curve_legend,
     baseline_points,
     color_of,
     draw_curves,
@@ -25,6 +27,10 @@ from tasks.reproduce.panels import (
 
 _TEST_ROWS = re.compile(r"^(\d+)-D, K=(\d+)$")
 _SHOWN_ROWS = 2_500
+_SPACE = 3
+_PARTS = ("labelled", "test")
+_PROJECTIONS = {_SPACE: "3d", PLANE: None}
+"""Dimensions that embeddings are drawn in, and what matplotlib calls such a panel."""
 
 
 def draw(story: Story) -> dict[str, bytes]:
@@ -39,8 +45,8 @@ def draw(story: Story) -> dict[str, bytes]:
         if "mu" not in arm.params
     }
     figures = {"hit-rates.png": _draw_hit_rates(story, dataset)}
-    figures["embeddings.png"] = _draw_embeddings(placed, data, split[1])
-    figures["labelled-and-test.png"] = _draw_both(placed, data, *split)
+    for dimensions in _PROJECTIONS:
+        figures[f"embeddings-{dimensions}d.png"] = _draw_parts(placed, data, split, dimensions)
     weighed = [arm for arm in arms if "mu" in arm.params]
     if weighed:
         places = {arm.title: place_rows(arm, data, split[0], story.experiment.primary) for arm in weighed}
@@ -49,7 +55,7 @@ def draw(story: Story) -> dict[str, bytes]:
 
 
 def _in_3d(arm: Arm) -> Arm:
-    return Arm(arm.title, arm.method, {**arm.params, "n_components": 3}, fit_on=arm.fit_on)
+    return Arm(arm.title, arm.method, {**arm.params, "n_components": _SPACE}, fit_on=arm.fit_on)
 
 
 def _draw_hit_rates(story: Story, dataset: str) -> bytes:
@@ -62,8 +68,7 @@ def _draw_hit_rates(story: Story, dataset: str) -> bytes:
             panel.set_title(preprocessing)
             panel.set_xlabel("K nearest neighbours")
         panels[0].set_ylabel("hit rate among test rows")
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)
+        add_curve_legend(figure, panels[0])
         footnote(figure, "Share of test rows with one of their class among their K nearest test rows.")
         return to_png(figure)
 
@@ -92,42 +97,41 @@ def _some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(rows, _SHOWN_ROWS, replace=False))
 
 
-def _draw_embeddings(placed: dict[str, Placement], data: TrialData, test: NDArray[np.intp]) -> bytes:
-    """Test rows in three and in two dimensions (Fig. 2)."""
-    rows = _some(test)
+def _draw_parts(placed: Mapping[str, Placement], data: TrialData, split: Split, dimensions: int) -> bytes:
+    """Labelled rows above, test rows below, on the same axes (Figs. 2 and 6)."""
+    parts = [_some(rows) for rows in split]
+    draw_part = _scatter_3d if dimensions == _SPACE else _scatter_2d
     with drawing():
         figure = new_figure(2.6 * len(placed), 5.6)
-        for number, (title, one) in enumerate(placed.items()):
-            deep = figure.add_subplot(2, len(placed), number + 1, projection="3d")
-            _scatter_3d(deep, one.rows[rows], data.classes[rows], f"{title}, 3-D")
-            flat = figure.add_subplot(2, len(placed), len(placed) + number + 1)
-            scatter_classes(flat, one.rows[rows], data.classes[rows], f"{title}, 2-D")
+        for number, (title, one) in enumerate(placed.items(), start=1):
+            framed, _ = fit_frame(one.rows[np.concatenate(parts), :dimensions])
+            split_places = np.split(framed, [len(parts[0])])
+            for line, (name, rows, places) in enumerate(zip(_PARTS, parts, split_places, strict=True)):
+                place = line * len(placed) + number
+                panel = figure.add_subplot(2, len(placed), place, projection=_PROJECTIONS[dimensions])
+                draw_part(panel, places, data.classes[rows])
+                _set_limits(panel, framed)
+                panel.set_title(f"{title}, {name}", fontsize=9)
         add_class_legend(figure, data.label_names)
-        footnote(figure, f"{len(rows):,} of {len(test):,} test rows; far ones are drawn on the frame.")
+        shown = zip(_PARTS, parts, split, strict=True)
+        counts = " and ".join(f"{len(some):,} of {len(rows):,} {name}" for name, some, rows in shown)
+        footnote(figure, f"{counts} rows; both panels of a column have the same axes, far rows on the frame.")
         return to_png(figure)
 
 
-def _scatter_3d(panel: Any, xyz: NDArray[np.float64], classes: NDArray[np.intp], title: str) -> None:
-    low, high = np.percentile(xyz, [1, 99], axis=0)
-    framed = np.clip(xyz, low - 0.5 * (high - low), high + 0.5 * (high - low))
-    panel.scatter(*framed.T, s=3, c=[color_of(int(k)) for k in classes], alpha=0.6, linewidths=0)
-    panel.set_title(title, fontsize=9)
+def _set_limits(panel: Any, framed: NDArray[np.float64]) -> None:
+    """Axes that hold all places, with some room."""
+    for axis, low, high in zip("xyz", framed.min(axis=0), framed.max(axis=0), strict=False):
+        room = 0.04 * (high - low) or 1.0
+        getattr(panel, f"set_{axis}lim")(low - room, high + room)
+
+
+def _scatter_2d(panel: Any, xy: NDArray[np.float64], classes: NDArray[np.intp]) -> None:
+    scatter_classes(panel, xy, classes, "", pull=False)
+
+
+def _scatter_3d(panel: Any, xyz: NDArray[np.float64], classes: NDArray[np.intp]) -> None:
+    panel.scatter(*xyz.T, s=3, c=[color_of(int(k)) for k in classes], alpha=0.6, linewidths=0)
     panel.set_box_aspect(None, zoom=1.2)
     for axis in (panel.xaxis, panel.yaxis, panel.zaxis):
         axis.set_ticklabels([])
-
-
-def _draw_both(
-    placed: dict[str, Placement], data: TrialData, train: NDArray[np.intp], test: NDArray[np.intp]
-) -> bytes:
-    """Labelled rows above, test rows below, in two dimensions (Fig. 6)."""
-    parts = {"labelled": _some(train), "test": _some(test)}
-    with drawing():
-        figure = new_figure(2.6 * len(placed), 5.4)
-        grid = figure.subplots(2, len(placed), squeeze=False, sharex="col", sharey="col")
-        for column, (title, one) in zip(grid.T, placed.items(), strict=True):
-            for panel, (part, rows) in zip(column, parts.items(), strict=True):
-                scatter_classes(panel, one.rows[rows], data.classes[rows], f"{title}, {part}")
-        add_class_legend(figure, data.label_names)
-        footnote(figure, "Both panels of a column have the same axes.")
-        return to_png(figure)

@@ -2,16 +2,18 @@
 
 import io
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from embedding_core.protocols.trial import TrialData
 from storage.reference_sets import reference_sets
 from storage.schemas import TrialCell
 from tasks.ranking import format_score, metric_title
+from tasks.reproduce.claims import ALIKE, LEADS
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.provenance import Key, Provenance, provenance_section
 from tasks.reproduce.verdicts import verdict_line
 from tasks.tables import Table, render_markdown
 
@@ -67,7 +69,7 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
             *(get(row) for _, get in varied),
             format_score(row.paper),
             format_score(row.mean, row.spread),
-            *(format_score(row.baselines.get(title)) for title in beside),
+            *(format_score(row.baselines.get(title), row.baseline_spreads.get(title)) for title in beside),
             row.verdict,
             row.reason,
         )
@@ -107,16 +109,39 @@ def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
     )
 
 
-def markdown_page(experiment: Experiment, quick: bool, rows: Sequence[Row], figures: Sequence[str]) -> str:
+def markdown_page(
+    experiment: Experiment,
+    quick: bool,
+    rows: Sequence[Row],
+    figures: Sequence[str],
+    made: Mapping[Key, Provenance],
+) -> str:
     """The experiment as a Markdown page."""
     parts = [f"# {title_of(experiment, quick)}", experiment.paper]
     parts.append(render_markdown(comparison_table(experiment, rows)))
     parts += [f"![{name}]({name})" for name in figures]
-    return "\n\n".join(parts) + "\n"
+    parts.append(provenance_section(experiment, quick, made))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def cells_parquet(experiment: Experiment, rows: Sequence[Row]) -> bytes:
-    """One row a cell."""
+_BESIDE: Mapping[str, Callable[[Row], Mapping[str, float]]] = {
+    "baseline": lambda row: row.baselines,
+    "baseline_spread": lambda row: row.baseline_spreads,
+}
+
+
+def _made(row: Row, made: Mapping[Key, Provenance]) -> Provenance | None:
+    method = row.method.split(LEADS)[0].split(ALIKE)[0] if row.claim else row.method
+    return made.get((row.dataset, method))
+
+
+def cells_parquet(
+    experiment: Experiment, quick: bool, rows: Sequence[Row], made: Mapping[Key, Provenance]
+) -> bytes:
+    """One row a cell, each with the data, the settings and the code behind it.
+
+    A claim is of two methods: its code is that of the first.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -131,9 +156,19 @@ def cells_parquet(experiment: Experiment, rows: Sequence[Row]) -> bytes:
         },
         "trials": pa.array([row.trials for row in rows], pa.int32()),
         "primary": pa.array([row.primary for row in rows], pa.bool_()),
+        "claim": pa.array([row.claim for row in rows], pa.bool_()),
+        "quick": pa.array([quick] * len(rows), pa.bool_()),
         **{
-            f"baseline:{arm.title}": pa.array([row.baselines.get(arm.title) for row in rows], pa.float64())
+            f"{name}:{arm.title}": pa.array([get(row).get(arm.title) for row in rows], pa.float64())
             for arm in experiment.baselines
+            for name, get in _BESIDE.items()
+        },
+        **{
+            item.name: pa.array(
+                [getattr(_made(row, made), item.name, None) for row in rows],
+                pa.int64() if item.name == "seed" else pa.string(),
+            )
+            for item in fields(Provenance)
         },
     }
     buffer = io.BytesIO()

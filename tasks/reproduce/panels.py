@@ -1,14 +1,17 @@
 """Panels that the figures of several experiments share: classes in the plane, and curves with spreads."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.reference_sets import reference_sets
 from tasks.embedding_figure import fit_frame
 from tasks.figure_style import MARKERS, MUTED, PALETTE, hide_frame
 from tasks.reproduce.comparison import Row
+from tasks.reproduce.experiment import TRIALS, Experiment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 COLORS = (*PALETTE, "#999933", "#444444", "#AA4499", "#88CCEE")
 """Of classes, by number; from the thirteenth on they repeat."""
 
-_DODGE = 0.35
+_DODGE = 0.25
 """Share of the distance of two places that the lines of one place take up."""
 _DASHES = ("--", ":", "-.")
 
@@ -32,10 +35,15 @@ def color_of(number: int) -> str:
 
 
 def scatter_classes(
-    panel: "Axes", xy: NDArray[np.float64], classes: NDArray[np.intp], title: str, size: float | None = None
+    panel: "Axes",
+    xy: NDArray[np.float64],
+    classes: NDArray[np.intp],
+    title: str,
+    size: float | None = None,
+    pull: bool = True,
 ) -> None:
-    """Rows at their first two coordinates in the colours of their classes; far ones on the frame."""
-    framed, _ = fit_frame(xy[:, :2])
+    """Rows at their first two coordinates in the colours of their classes; far ones pulled to the frame."""
+    framed = fit_frame(xy[:, :2])[0] if pull else xy[:, :2]
     if framed.shape[1] < 2:
         framed = np.column_stack([framed[:, 0], np.zeros(len(framed))])
     dot = size or float(np.clip(6_000 / max(len(xy), 1), 2, 16))
@@ -90,7 +98,62 @@ def draw_curves(panel: "Axes", curves: Mapping[str, Sequence[Point]], plain: Seq
     panel.grid(True, axis="y")
 
 
+def curves_of(rows: Sequence[Row]) -> dict[str, list[Point]]:
+    """Points of each method by the number in the condition, then those of the baselines beside the first.
+
+    A method that has rows under several preprocessings has a curve under each.
+    """
+    measured = [row for row in rows if row.mean is not None and not row.claim]
+    if not measured:
+        return {}
+    ways: dict[str, set[str]] = {}
+    for row in measured:
+        ways.setdefault(row.method, set()).add(row.preprocessing)
+    curves: dict[str, list[Point]] = {}
+    for row in measured:
+        assert row.mean is not None
+        name = f"{row.method} ({row.preprocessing})" if len(ways[row.method]) > 1 else row.method
+        curves.setdefault(name, []).append((number_of(row), row.mean, row.spread or 0.0))
+    first = [row for row in measured if _way(row) == _way(measured[0])]
+    for title in first[0].baselines:
+        curves[title] = baseline_points(first, title, [number_of(row) for row in first])
+    return curves
+
+
+def _way(row: Row) -> tuple[str, str]:
+    return row.method, row.preprocessing
+
+
+def number_of(row: Row) -> float:
+    """The first number in the condition of a row."""
+    found = re.search(r"\d+", row.condition)
+    assert found is not None
+    return float(found[0])
+
+
 def baseline_points(rows: Sequence[Row], title: str, at: Sequence[float]) -> list[Point]:
     """Points of a baseline from the column of the rows of one method."""
-    found = zip(at, rows, strict=True)
-    return [(place, row.baselines[title], 0.0) for place, row in found if title in row.baselines]
+    return [
+        (place, row.baselines[title], row.baseline_spreads.get(title, 0.0))
+        for place, row in zip(at, rows, strict=True)
+        if title in row.baselines
+    ]
+
+
+def add_curve_legend(figure: "Figure", panel: "Axes") -> None:
+    """Names of the curves of one panel, which all panels share, above them."""
+    handles, names = panel.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)
+
+
+def trials_remark(experiment: Experiment, quick: bool, what: str) -> str:
+    """What curves show, and over how many trials; these are told by set where they differ."""
+    counts = {name: experiment.settings(name, quick)[TRIALS] for name in experiment.datasets}
+    alike = len(set(counts.values())) == 1
+    told = (
+        f"{next(iter(counts.values()))} {what}"
+        if alike
+        else f"{what}: "
+        + ", ".join(f"{reference_sets()[name].title} {count}" for name, count in counts.items())
+    )
+    return f"Mean and standard deviation over {told}."

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from embedding_core.protocols.draws import trial_rng
-from embedding_core.protocols.trial import TrialData
+from embedding_core.protocols.separability import shuffle_labels
 from embedding_core.protocols.two_classes import (
     Plane,
     fitted_plane,
@@ -30,8 +30,7 @@ def draw(story: Story) -> dict[str, bytes]:
     settings = story.experiment.settings(name, story.quick)
     before, after = (arm for arm in story.experiment.arms if arm.role == "paper")
     labels = settings["labels"]
-    order = trial_rng(settings["seed"], 0).permutation(len(data.Y))
-    shuffled = TrialData(data.X, data.Y[order], data.label_names)
+    shuffled = shuffle_labels(data, trial_rng(settings["seed"], 0))
     known, held_out = split_planes(data, after, settings, "raw", 0)
     fitted = {
         "(a) two principal components": fitted_plane(data, before, labels, "raw"),

@@ -12,8 +12,6 @@ _COMMON: dict[str, Any] = {
     "paper": PROJECTIONS_PAPER,
     "protocol": "embedding_core.protocols.neighborhoods",
     "unlisted": r"K=([2-4]|[6-9])$|2-D, K=",
-    "proposed": "DP",
-    "judged_by": "accuracy",
     "figure": "tasks.reproduce.neighborhood_figure",
 }
 _READING = (
@@ -47,6 +45,8 @@ USPS = Experiment(
     ),
     full={"trials": 10, "labelled": 2000, "rows": 0, "dimensions": [2, 9, _MOST], "neighbors": 10, "seed": 0},
     quick={"trials": 2},
+    proposed="DP",
+    judged_by="accuracy",
     note=f"2,000 labelled rows of 9,298; {_READING}",
     **_COMMON,
 )

@@ -22,6 +22,7 @@ from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
+from tasks.reproduce.provenance import trace
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
@@ -57,11 +58,13 @@ def stage(
     return Stage(
         name="reproduce_report",
         variant=experiment.name,
-        code=("tasks.reproduce.page", *figure),
+        code=("tasks.reproduce.page", "tasks.reproduce.claims", *figure),
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,
             "parts": {one.name: one.part for one in data},
+            # The page says by which code its numbers were made; other code may give the same ones.
+            "made_by": {f"{name}/{title}": ref.key for (name, title), ref in refs.items() if ref},
             "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
         inputs=inputs,
@@ -84,9 +87,10 @@ def _write(
         picture=lambda name, row: read_picture(by_name[name], row, workspace),
     )
     figures = importlib.import_module(experiment.figure).draw(story) if experiment.figure else {}
+    made = trace(workspace.store, refs)
     files = {
-        TABLE_FILE: markdown_page(experiment, quick, rows, list(figures)).encode(),
-        CELLS_FILE: cells_parquet(experiment, rows),
+        TABLE_FILE: markdown_page(experiment, quick, rows, list(figures), made).encode(),
+        CELLS_FILE: cells_parquet(experiment, quick, rows, made),
         **figures,
     }
     return pack_files(

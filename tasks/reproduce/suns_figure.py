@@ -10,9 +10,14 @@ from embedding_core.evaluation import hide_labels
 from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labelled_rows
 from embedding_core.protocols.trial import Arm, TrialData
 from tasks.figure_style import INK, drawing, footnote, hide_frame, new_figure, to_png
-from tasks.reproduce.few_labels_figure import curves_of
 from tasks.reproduce.page import Story
-from tasks.reproduce.panels import class_handles, draw_curves
+from tasks.reproduce.panels import (
+    add_curve_legend,
+    class_handles,
+    curves_of,
+    draw_curves,
+    trials_remark,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +95,6 @@ def _draw_errors(story: Story) -> bytes:
         panel.set_xlabel("% of each class labelled")
         panel.set_ylabel("error on the others")
         panel.set_ylim(bottom=0)
-        figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-        trials = one.settings(one.datasets[0], story.quick)["trials"]
-        footnote(figure, f"Mean and standard deviation over {trials} draws of the labelled rows.")
+        add_curve_legend(figure, panel)
+        footnote(figure, trials_remark(one, story.quick, "draws of the labelled rows"))
         return to_png(figure)

@@ -1,0 +1,82 @@
+"""How the numbers of an experiment were made: data, settings with their seed, code."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from storage.keys import ArtifactRef
+from storage.sources.base import combine_digests
+from storage.store import Store
+from tasks.reproduce.experiment import Experiment
+from tasks.tables import Table, render_markdown
+
+_SHORT = 12
+
+Key = tuple[str, str]
+"""Data set and title of the arm."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What the cells of one method on one data set were made of.
+
+    Attributes
+    ----------
+    features, labels : str
+        Digests of the data set's two parts.
+    settings : str
+        Of the protocol, as JSON: seed, trials, and how rows are split.
+    seed : int or None
+        None where the protocol draws nothing at random.
+    code, version : str
+        One digest of all code that has a part in the cells, and labelscape's version at that time.
+    """
+
+    features: str
+    labels: str
+    settings: str
+    seed: int | None
+    code: str
+    version: str
+
+
+def trace(store: Store, refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
+    """The provenance of every arm's cells, as the store has it."""
+    return {key: _trace_one(store, ref) for key, ref in refs.items() if ref is not None}
+
+
+def _trace_one(store: Store, ref: ArtifactRef) -> Provenance:
+    known = store.details(ref)
+    recipe = known["recipe"]
+    settings = recipe["params"]["settings"]
+    return Provenance(
+        features=recipe["inputs"]["features"],
+        labels=recipe["inputs"]["labels"],
+        settings=json.dumps(settings, sort_keys=True, ensure_ascii=False),
+        seed=settings.get("seed"),
+        code=combine_digests(f"{name}={digest}" for name, digest in recipe["code"].items()),
+        version=known["versions"].get("labelscape", ""),
+    )
+
+
+def provenance_section(experiment: Experiment, quick: bool, made: Mapping[Key, Provenance]) -> str:
+    """Markdown that says how the numbers were made; empty where that is not known."""
+    by_set = {name: [one for (own, _), one in made.items() if own == name] for name in experiment.datasets}
+    lines = tuple(_line(name, found) for name, found in by_set.items() if found)
+    if not lines:
+        return ""
+    header = ("data", "features", "labels", "settings", "code", "labelscape")
+    caption = "digests of the data, and of the code of all methods"
+    table = Table(header, lines, caption, texts=frozenset(range(len(header))))
+    command = f"labelscape reproduce {experiment.name}{' --quick' if quick else ''}"
+    what = "a quick run" if quick else "a full run"
+    return f"## How it was made\n\nBy `{command}`, {what}.\n\n{render_markdown(table)}"
+
+
+def _line(dataset: str, found: Sequence[Provenance]) -> tuple[str, ...]:
+    """All arms of a set have its rows and settings; code is their own."""
+    first = found[0]
+    code = combine_digests(one.code for one in found)
+    versions = ", ".join(sorted({one.version for one in found}))
+    digests = (text[:_SHORT] for text in (first.features, first.labels))
+    return (dataset, *digests, first.settings, code[:_SHORT], versions)
