@@ -118,6 +118,16 @@ def as_indicator(y: Any) -> Indicator:
     raise InvalidInput(f"y has {array.ndim} dimensions; expected (n,) classes or (n, K) columns of 0/1.")
 
 
+def given_as_columns(y: Any) -> bool:
+    """Whether labels are columns (n, K) rather than classes (n,)."""
+    return sp.issparse(y) or _as_array(y).ndim == 2
+
+
+def in_given_form(labels: NDArray[Any], classes: NDArray[Any], as_columns: bool) -> NDArray[Any]:
+    """Labels (m, K) in 0/1 as the user has them: columns of integers, or the class (m,) of each row."""
+    return labels.astype(np.int64) if as_columns else classes[labels.argmax(axis=1)]
+
+
 def _as_array(y: Any) -> NDArray[Any]:
     try:
         array = np.asarray(y)

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,6 +45,8 @@ ONE_CLASS_IS_ENOUGH = LABELS_OPTIONAL | {
 }
 EACH = pytest.mark.parametrize("name", ALL_NAMES)
 EACH_FOR_NEW_ITEMS = pytest.mark.parametrize("name", [n for n in ALL_NAMES if n not in WITHOUT_NEW_ITEMS])
+CLASSIFIERS = [name for name in ALL_NAMES if is_classifier(EVERY[name])]
+EACH_CLASSIFIER = pytest.mark.parametrize("name", CLASSIFIERS)
 EACH_CLASS = pytest.mark.parametrize("name", sorted({kind.__name__ for kind in CLASSES.values()}))
 
 
@@ -215,6 +217,73 @@ def test_search_in_a_pipeline(name):
     search = GridSearchCV(make_pipeline(*steps), grid, cv=StratifiedKFold(3), error_score="raise").fit(X, y)
     assert search.best_score_ > 0.45
     assert search.predict(X).shape == (90,)
+
+
+def accuracy_of_labelled(model, X, y):
+    """By hand: the share of labelled rows of which all is right."""
+    labelled = y != -1 if y.ndim == 1 else (y != -1).all(axis=1)
+    right = model.predict(X)[labelled] == y[labelled]
+    return (right if y.ndim == 1 else right.all(axis=1)).mean()
+
+
+def test_all_that_predict_are_classifiers():
+    assert [name for name in ALL_NAMES if hasattr(EVERY[name], "predict")] == CLASSIFIERS
+    assert len(CLASSIFIERS) == 12
+
+
+@EACH_CLASSIFIER
+@pytest.mark.parametrize("form", ["classes", "columns"])
+@pytest.mark.filterwarnings("ignore:The graph", "ignore:n_neighbors=10 but", "ignore:.* no link to any")
+@pytest.mark.filterwarnings("ignore:No label reaches")
+def test_score_and_search_know_unlabelled_rows(name, form):
+    X, y = partly_labelled()
+    if form == "columns":
+        y = np.where(y[:, None] == -1, -1, np.column_stack([y < 2, y % 2]))
+    model = fresh(name).fit(X, y)
+    expected = accuracy_of_labelled(model, X, y)
+    assert expected > 0.4  # so counting unlabelled rows as errors would show
+    assert model.score(X, y) == pytest.approx(expected, abs=1e-12)
+    key = next(iter(model.get_params()))
+    folds = list(KFold(2, shuffle=True, random_state=0).split(X))
+    search = GridSearchCV(fresh(name), {key: [model.get_params()[key]]}, cv=folds, error_score="raise")
+    found = search.fit(X, y).cv_results_
+    for fold, (train, test) in enumerate(folds):
+        expected = accuracy_of_labelled(fresh(name).fit(X[train], y[train]), X[test], y[test])
+        assert found[f"split{fold}_test_score"] == pytest.approx([expected], abs=1e-12)
+
+
+@EACH_CLASSIFIER
+def test_score_takes_every_form_of_labels(name):
+    X, y = partly_labelled()
+    named = np.array([None if k < 0 else "abcd"[k] for k in y], dtype=object)
+    model = fresh(name).fit(X, named)
+    expected = fresh(name).fit(X, y).score(X, y)
+    assert model.score(X, named) == model.score(X, pd.Series(named, dtype=object)) == expected
+    Y = label_columns(name)
+    columns = fresh(name).fit(X, Y)
+    assert columns.score(X, sp.csr_array(Y)) == columns.score(X, pd.DataFrame(Y)) == columns.score(X, Y)
+
+
+@EACH_CLASSIFIER
+def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
+    X, y = partly_labelled()
+    model = fresh(name).fit(X, y)
+    labelled = np.flatnonzero(y != -1)
+    copies = np.arange(60) % 3
+    repeated = np.repeat(labelled, copies[labelled])
+    weighed = model.score(X, y, sample_weight=copies)
+    assert weighed == pytest.approx((model.predict(X) == y)[repeated].mean(), abs=1e-12)
+    with pytest.raises(InvalidInput, match=r"zero for all labelled rows"):
+        model.score(X, y, sample_weight=(y == -1).astype(float))
+    with pytest.raises(InvalidInput, match=r"All 20 items are unlabelled"):
+        model.score(X[1::3], y[1::3])
+    with pytest.raises(InvalidInput, match=r"4 label columns, but \w+ was fitted with classes"):
+        model.score(X, label_columns(name))
+    columns = fresh(name).fit(X, label_columns(name))
+    with pytest.raises(InvalidInput, match=r"y has classes, but \w+ was fitted with 4 label columns"):
+        columns.score(X, y)
+    with pytest.raises(InvalidInput, match=r"3 label columns, but \w+ was fitted with 4"):
+        columns.score(X, label_columns(name)[:, :3])
 
 
 @pytest.mark.slow

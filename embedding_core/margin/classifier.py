@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,9 +20,10 @@ from embedding_core.checks import (
     items_vary,
     validate_items,
 )
+from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator, check_labels_differ
+from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
 from embedding_core.margin.nystrom import KERNELS, Kernel, check_precomputed
 from embedding_core.margin.selection import decide
@@ -30,7 +31,7 @@ from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import SCALINGS, Scaler
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(PartialLabelsMixin, BaseEstimator):
     """Base of one machine a label against the rest, linear in a kernel's feature space.
 
     Subclasses find `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ + intercept_ for "linear",
@@ -65,7 +66,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes (m,) with the largest decision, or labels (m, K) in 0/1 with a positive one."""
         labels = decide(self._decide(X), self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores (m, K) in [0, 1]: 1 / (1 + exp(-decision)), above one half for yes.
@@ -112,7 +113,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, target = as_labelled_features(self._check_items(X, reset=True), y)
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         self._check_classes(target)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, X.shape[0])
         if weight is not None:
@@ -171,8 +172,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_label = True
         return tags
 
 

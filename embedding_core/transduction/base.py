@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
@@ -22,7 +21,13 @@ from embedding_core.discriminant.graph_embedding import micro_f1
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.folds import stratified_folds
 from embedding_core.graphs import graph_components
-from embedding_core.labels import Indicator, as_indicator, check_one_row_each
+from embedding_core.labels import (
+    Indicator,
+    as_indicator,
+    check_one_row_each,
+    given_as_columns,
+    in_given_form,
+)
 from embedding_core.neighbors import decide_labels
 from embedding_core.transduction.decisions import is_exclusive
 
@@ -128,7 +133,7 @@ class Transducer(GraphMethod):
         -------
         self
         """
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         X, target = self._check_inputs(X, y)
         W = self._affinity(X, target, affinity)
         answer = self._answer(W, target)
@@ -147,7 +152,7 @@ class Transducer(GraphMethod):
     def _decide(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         """Classes (m,) with the best score, or labels (m, K) in 0/1 with a score above one half."""
         labels = decide_labels(scores, not self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
         return decide_labels(self._answer(W, seen).scores[rows], is_exclusive(seen))
