@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
+    DENSE_BUDGET_BYTES,
     Edges,
     check_affinity,
+    check_dense_size,
     check_neighbors,
     check_sigma,
     find_knn_edges,
@@ -51,6 +53,7 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
     if graph == "knn":
         edges = find_knn_edges(X, n_neighbors)
         return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
+    check_dense_size(X.shape[0], DENSE_BUDGET_BYTES, 'use graph="knn", or pass an affinity')
     squared = squared_distances(X)
     return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
 

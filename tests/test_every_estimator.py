@@ -341,6 +341,15 @@ def test_bad_graphs_are_named(method, case):
         method.build().fit(X, y, spoil(build_knn_graph(X, 12).toarray()))
 
 
+@pytest.mark.parametrize("name", [n for n in ALL_NAMES if "graph" in EVERY[n].get_params()])
+def test_a_dense_graph_beyond_the_budget_is_refused_with_what_can_be_done(name, monkeypatch):
+    X, y = partly_labelled()
+    fresh(name, graph="gaussian").fit(X, y)
+    monkeypatch.setattr("embedding_core.affinity.DENSE_BUDGET_BYTES", 2 * 8 * 60**2 - 1)
+    with pytest.raises(InvalidInput, match=r'60 items needs .* GB; use graph="knn", or pass an affinity\.$'):
+        fresh(name, graph="gaussian").fit(X, y)
+
+
 @EACH_FOR_NEW_ITEMS
 def test_new_items_of_another_kind_are_refused(name):
     X, y = partly_labelled()

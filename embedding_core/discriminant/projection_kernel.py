@@ -54,7 +54,7 @@ def check_size(n: int) -> None:
 
 def rbf_kernel(X: Any, gamma: float) -> NDArray[np.float64]:
     """exp(-gamma d²) of all pairs."""
-    K = squared_distances(X, MEMORY_BUDGET_BYTES)
+    K = squared_distances(X)
     K *= -gamma
     return np.exp(K, out=K)
 
