@@ -9,7 +9,14 @@ from sklearn.utils import Tags
 
 from embedding_core.checks import check_sample_weight
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import as_indicator, check_one_row_each, given_as_columns, in_given_form
+from embedding_core.labels import (
+    Indicator,
+    as_indicator,
+    check_columns,
+    check_one_row_each,
+    given_as_columns,
+    in_given_form,
+)
 
 
 class PartialLabelsMixin(ClassifierMixin):
@@ -39,7 +46,7 @@ class PartialLabelsMixin(ClassifierMixin):
         predicted = self.predict(X)
         target = as_indicator(y)
         check_one_row_each(predicted, target)
-        self._check_form(given_as_columns(y), target.n_classes)
+        self._check_form(target, given_as_columns(y))
         weight = None if sample_weight is None else check_sample_weight(sample_weight, len(predicted))
         times = target.counts(weight)
         if not times.sum() > 0:
@@ -50,16 +57,15 @@ class PartialLabelsMixin(ClassifierMixin):
         right = predicted == in_given_form(target.Y, target.classes, self.multi_label_)
         return float(np.average(right.all(axis=1) if self.multi_label_ else right, weights=times))
 
-    def _check_form(self, columns: bool, n_labels: int) -> None:
+    def _check_form(self, target: Indicator, columns: bool) -> None:
         """Raise unless labels to score came in the form of those of the fit."""
-        K = len(self.classes_)
-        if columns == self.multi_label_ and (not columns or n_labels == K):
-            return
-        found = f"{n_labels} label columns" if columns else "classes"
-        known = f"{K} label columns" if self.multi_label_ else f"classes (n,), of which it saw {K}"
-        raise InvalidInput(
-            f"y has {found}, but {type(self).__name__} was fitted with {known}; give y in that form."
-        )
+        if columns != self.multi_label_:
+            found, known = ("columns (n, K)", "classes (n,)")[:: 1 if columns else -1]
+            raise InvalidInput(
+                f"y holds {found}, but {type(self).__name__} was fitted with {known}; give y in that form."
+            )
+        if columns:
+            check_columns(target, self.classes_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -277,12 +277,12 @@ def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
         model.score(X, y, sample_weight=(y == -1).astype(float))
     with pytest.raises(InvalidInput, match=r"All 20 items are unlabelled"):
         model.score(X[1::3], y[1::3])
-    with pytest.raises(InvalidInput, match=r"4 label columns, but \w+ was fitted with classes"):
+    with pytest.raises(InvalidInput, match=r"columns \(n, K\), but \w+ was fitted with classes \(n,\)"):
         model.score(X, label_columns(name))
     columns = fresh(name).fit(X, label_columns(name))
-    with pytest.raises(InvalidInput, match=r"y has classes, but \w+ was fitted with 4 label columns"):
+    with pytest.raises(InvalidInput, match=r"classes \(n,\), but \w+ was fitted with columns"):
         columns.score(X, y)
-    with pytest.raises(InvalidInput, match=r"3 label columns, but \w+ was fitted with 4"):
+    with pytest.raises(InvalidInput, match=r"y has 3 columns; expected the 4 labels of fit"):
         columns.score(X, label_columns(name)[:, :3])
 
 

@@ -137,7 +137,7 @@ class DiscriminativeProjections(GraphEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.discriminant.projections import DiscriminativeProjections
+    >>> from embedding_core import DiscriminativeProjections
     >>> X, y = load_iris(return_X_y=True)
     >>> y[::2] = -1
     >>> model = DiscriminativeProjections(n_components=3).fit(X, y)

@@ -208,9 +208,10 @@ class EigenmapEmbedding(LinearEmbedding):
             eigenvalues, _ = self._extension()
             if eigenvalues[-1] > _LARGEST_NYSTROM_EIGENVALUE:
                 j = int(np.argmax(eigenvalues > _LARGEST_NYSTROM_EIGENVALUE))
+                fewer = f"at most {j} components, or " if j else ""
                 raise InvalidInput(
                     f'out_of_sample="nystrom" divides by 1 - μ, but component {j} has μ = '
-                    f"{eigenvalues[j]:.6g}; use at most {j} components, or another out_of_sample."
+                    f"{eigenvalues[j]:.6g}; use {fewer}another out_of_sample."
                 )
             self.reference_items_, self.reference_values_ = X, Z
         else:

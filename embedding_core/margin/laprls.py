@@ -98,7 +98,7 @@ class LapRLS(ManifoldClassifier):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_moons
-    >>> from embedding_core.margin.laprls import LapRLS
+    >>> from embedding_core import LapRLS
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> hidden = np.full(200, -1)
     >>> hidden[:10] = y[:10]

@@ -99,7 +99,7 @@ class LapSVM(ManifoldClassifier):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_moons
-    >>> from embedding_core.margin.lapsvm import LapSVM
+    >>> from embedding_core import LapSVM
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> hidden = np.full(200, -1)
     >>> hidden[:10] = y[:10]

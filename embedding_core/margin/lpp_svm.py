@@ -110,7 +110,7 @@ class LPPSVM(KernelClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.margin.lpp_svm import LPPSVM
+    >>> from embedding_core import LPPSVM
     >>> X, y = load_iris(return_X_y=True)
     >>> hidden = y.copy()
     >>> hidden[::2] = -1

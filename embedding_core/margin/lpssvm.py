@@ -158,7 +158,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.margin.lpssvm import LPSSVM
+    >>> from embedding_core import LPSSVM
     >>> X, y = load_iris(return_X_y=True)
     >>> hidden = y.copy()
     >>> hidden[::2] = -1

@@ -55,7 +55,7 @@ class Eigenfaces(SubspaceEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.eigenfaces import Eigenfaces
+    >>> from embedding_core import Eigenfaces
     >>> X, y = load_iris(return_X_y=True)
     >>> model = Eigenfaces().fit(X, y)
     >>> model.embedding_.shape, model.cv_scores_.round(2)

@@ -129,7 +129,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.lpp import LPP
+    >>> from embedding_core import LPP
     >>> X, y = load_iris(return_X_y=True)
     >>> LPP(n_components=3).fit(X).embedding_.shape
     (150, 3)

@@ -72,7 +72,7 @@ class MDDM(KernelEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.subspace.mddm import MDDM
+    >>> from embedding_core import MDDM
     >>> X = np.array([[0.0, 1], [1, 0], [1, 1], [5, 1], [6, 0], [6, 2], [3, 9], [4, 8], [9, 9]])
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1], [1, 1], [1, 1], [-1, -1]])
     >>> MDDM(n_components=2).fit(X, Y).embedding_.shape

@@ -102,7 +102,7 @@ class MCGF(Transducer):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.transduction.mcgf import MCGF
+    >>> from embedding_core import MCGF
     >>> X = np.array([[0.0], [1], [2], [3], [10], [11], [12], [13]])
     >>> Y = np.array([[1, 1], [-1, -1], [1, 1], [1, 1], [-1, -1], [0, 1], [0, 0], [0, 0]])
     >>> MCGF(n_neighbors=3).fit(X, Y).transduction_[[1, 4]].tolist()
