@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from embedding_core.components import graph_components
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
     DENSE_BUDGET_BYTES,
@@ -92,6 +93,20 @@ def warn_of_unlinked(W: Any) -> None:
         )
 
 
+def check_links(W: Any, components_matter: bool) -> None:
+    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
+    if not W.sum() > 0:
+        raise InvalidInput(
+            "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
+        )
+    components = graph_components(W)
+    if components_matter and (components.sizes > 1).sum() > 1:
+        warn_caller(
+            f"The graph has {components.describe()}; the subspace separates them first. "
+            "Raise n_neighbors or link them where that is not meant."
+        )
+
+
 def check_given_graph(W: Any, n: int) -> Any:
     """`graphs.check_affinity`, but a sparse graph that is right as it stands is not copied.
 
@@ -113,6 +128,39 @@ def check_given_graph(W: Any, n: int) -> Any:
         and np.array_equal(W.data, reverse.data)
     )
     return W if fine else check_affinity(W, n)
+
+
+def resolve_graph(
+    affinity: Any,
+    n: int,
+    family: Callable[[], GraphFamily],
+    sigma: float | str | None,
+    score: Callable[[Any], float],
+) -> tuple[Any, float | None]:
+    """The graph of n items as it was given, else of the family, and the sigma of its weights.
+
+    Parameters
+    ----------
+    affinity : array, sparse matrix or None
+    n : int
+    family : callable
+        Finds the pairs to link; asked where no affinity is given.
+    sigma : float, "auto", "cv" or None
+        None for weights without a sigma.
+    score : callable
+        Rates a graph for "cv".
+
+    Returns
+    -------
+    W : csr_array or ndarray of shape (n, n)
+    sigma : float or None
+        None for a given graph, too.
+    """
+    if affinity is not None:
+        return check_given_graph(affinity, n), None
+    found = family()
+    chosen = None if sigma is None else choose_sigma(found, sigma, score)
+    return found.weigh(found.scale if chosen is None else chosen), chosen
 
 
 def check_sigma_choice(sigma: Any) -> None:

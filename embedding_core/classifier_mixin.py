@@ -60,9 +60,10 @@ class PartialLabelsMixin(ClassifierMixin):
     def _check_form(self, target: Indicator, columns: bool) -> None:
         """Raise unless labels to score came in the form of those of the fit."""
         if columns != self.multi_label_:
-            found, known = ("columns (n, K)", "classes (n,)")[:: 1 if columns else -1]
+            form = {True: "columns (n, K)", False: "classes (n,)"}
             raise InvalidInput(
-                f"y holds {found}, but {type(self).__name__} was fitted with {known}; give y in that form."
+                f"y holds {form[columns]}, but {type(self).__name__} was fitted with "
+                f"{form[self.multi_label_]}; give y in that form."
             )
         if columns:
             check_columns(target, self.classes_)

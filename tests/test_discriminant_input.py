@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core import DLE, MLDA, MultiLabelDLE
-from embedding_core.discriminant import graph_embedding
+from embedding_core import DLE, MLDA, MultiLabelDLE, inner_choice
 from embedding_core.errors import InvalidInput
+from embedding_core.labels import as_indicator
 from tests.literal_discriminant import connected_graph
 from tests.literal_projections import DP
 from tests.synthetic import single_label
@@ -158,9 +158,9 @@ def test_a_fold_that_leaves_one_class_scores_nothing(model, monkeypatch):
     y = np.full(60, -1)
     y[:4] = [0, 0, 0, 1]
     placed = []
-    score = graph_embedding._neighbor_score
+    score = inner_choice._neighbor_score
     monkeypatch.setattr(
-        graph_embedding, "_neighbor_score", lambda Q, *rest: placed.append(Q.shape[1]) or score(Q, *rest)
+        inner_choice, "_neighbor_score", lambda Q, *rest: placed.append(Q.shape[1]) or score(Q, *rest)
     )
     assert model.fit(X, y).sigma_ > 0
     assert 0 in placed
@@ -172,3 +172,12 @@ def test_a_fold_that_leaves_no_label_at_all_scores_nothing():
     Y = np.full((60, 2), -1)
     Y[0], Y[1] = 1, 0
     assert DP(sigma="cv").fit(X, Y).sigma_ == DP().fit(X, Y).sigma_
+
+
+def test_a_single_labelled_item_cannot_choose_sigma_and_is_told_what_matters():
+    X, _, _ = problem()
+    Y = np.full((60, 2), -1)
+    Y[0] = 1
+    assert inner_choice.fold_score(as_indicator(Y), lambda seen: X) == 0.0  # so the scale wins
+    with pytest.raises(InvalidInput, match="finds no direction that separates the classes"):
+        MultiLabelDLE(sigma="cv").fit(X, Y)

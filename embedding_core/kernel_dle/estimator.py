@@ -33,8 +33,8 @@ from embedding_core.kernel_dle.kernels import (
     resolve_kernel,
 )
 from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
+from embedding_core.kernel_space import Kernel, KernelMap, check_precomputed
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
-from embedding_core.margin.nystrom import Kernel, KernelMap, check_precomputed
 from embedding_core.neighbors import as_labelled_features
 
 FEW_LABELS = ("auto",)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma, warn_of_unlinked
+from embedding_core.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -21,11 +21,10 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.classifier_mixin import PartialLabelsMixin
-from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.errors import InvalidInput
+from embedding_core.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
-from embedding_core.margin.nystrom import KERNELS, Kernel, check_precomputed
 from embedding_core.margin.selection import decide
 from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import SCALINGS, Scaler
@@ -152,14 +151,13 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator):
 
     def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
         """W, given or built from X; `score` rates a graph for sigma="cv"."""
-        self.sigma_ = None
-        if affinity is not None:
-            W = check_given_graph(affinity, X.shape[0])
-        else:
-            family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
-            if self.graph != "kernel":
-                self.sigma_ = choose_sigma(family, self.sigma, score)
-            W = family.weigh(family.scale if self.sigma_ is None else self.sigma_)
+        W, self.sigma_ = resolve_graph(
+            affinity,
+            X.shape[0],
+            lambda: own_graph_family(X, self._kernel, self.graph, self.n_neighbors),
+            None if self.graph == "kernel" else self.sigma,
+            score,
+        )
         warn_of_unlinked(W)
         return W
 

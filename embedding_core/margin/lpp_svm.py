@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 
 from embedding_core.affinity import GRAPHS
 from embedding_core.checks import check_count, check_positive
-from embedding_core.discriminant.projection_kernel import place_by_kernel
+from embedding_core.kernel_space import Kernel, place_by_kernel
 from embedding_core.labels import Indicator
 from embedding_core.margin.classifier import KernelClassifier
 from embedding_core.margin.machines import kernel_svm_trainer
-from embedding_core.margin.nystrom import Kernel
 from embedding_core.subspace.lpp import LPP
 
 DIMENSIONS = 10

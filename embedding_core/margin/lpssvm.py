@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.affinity import check_links
 from embedding_core.checks import check_count, check_not_negative, check_positive, check_share
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
@@ -24,7 +25,6 @@ from embedding_core.margin.alternation import (
 )
 from embedding_core.margin.assembly import Span, works_in_features
 from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.locality import check_links
 from embedding_core.margin.selection import C_CANDIDATES, best_setting, dimension_candidates
 
 Setting = tuple[float, int | None]

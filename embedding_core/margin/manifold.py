@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.affinity import check_links
 from embedding_core.checks import check_not_negative, check_positive
 from embedding_core.labels import Indicator
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import span_items
 from embedding_core.margin.classifier import KernelClassifier
 from embedding_core.margin.deformation import Deformation, deform_kernel
-from embedding_core.margin.locality import check_links
 from embedding_core.margin.selection import best_setting
 
 RIDGES = (0.05, 0.5, 0.005, 5.0)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.eigen import thin_svd
+from embedding_core.kernel_space import KERNELS
 from embedding_core.labels import Indicator
-from embedding_core.margin.nystrom import KERNELS
 from embedding_core.subspace.embedding import labelled_part
 from embedding_core.subspace.kernel_embedding import KernelEmbedding
 from embedding_core.subspace.principal import label_sums, mean_item, squared_spread
