@@ -156,7 +156,7 @@ def check_columns(given: Indicator, classes: NDArray[Any]) -> None:
     if named and (given.classes != classes).any():
         k = int(np.argmax(given.classes != classes))
         raise InvalidInput(
-            f"Column {k} of y is {given.classes[k]!r} where fit had {classes[k]!r}; give the same labels in "
+            f"Column {k} of y is '{given.classes[k]}' where fit had '{classes[k]}'; give the same labels in "
             "the same order."
         )
 

@@ -85,6 +85,7 @@ def test_examples_run_and_docstrings_name_everything(name):
     text = inspect.getdoc(estimator)
     for section in ("Parameters", "Attributes", "Notes", "References", "Examples"):
         assert f"\n{section}\n---" in text, section
+    assert re.findall(r">>> from (embedding_core\S*) import (\w+)", text) == [("embedding_core", name)]
     missing = [one for one in inspect.signature(estimator).parameters if one not in text]
     assert not missing
 
@@ -151,6 +152,9 @@ def test_forms_of_labels(name):
     assert columns.classes_.tolist() == [0, 1, 2, 3]
     for given in (Y.tolist(), pd.DataFrame(Y), sp.csr_array(Y)):
         same(fresh(name).fit(X, given), columns, X, atol=0)
+    frame = fresh(name).fit(X, pd.DataFrame(Y, columns=["d", "a", "c", "b"]))
+    same(frame, columns, X, atol=0)
+    assert frame.classes_.tolist() == ["d", "a", "c", "b"]
 
 
 @EACH
@@ -282,6 +286,11 @@ def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
     columns = fresh(name).fit(X, label_columns(name))
     with pytest.raises(InvalidInput, match=r"classes \(n,\), but \w+ was fitted with columns"):
         columns.score(X, y)
+    names = list("wxyz")
+    named = fresh(name).fit(X, pd.DataFrame(label_columns(name), columns=names))
+    assert named.score(X, label_columns(name)) == columns.score(X, label_columns(name))
+    with pytest.raises(InvalidInput, match=r"Column 0 of y is 'z' where fit had 'w'"):
+        named.score(X, pd.DataFrame(label_columns(name), columns=names[::-1]))
     with pytest.raises(InvalidInput, match=r"y has 3 columns; expected the 4 labels of fit"):
         columns.score(X, label_columns(name)[:, :3])
 
