@@ -53,7 +53,7 @@ class KernelMap(Protocol):
 def rbf_values(X: Any, items: Any, theta: float) -> NDArray[np.float64]:
     """exp(-theta |x - z|²) of every row x of X (m, p) and z of items (h, p), dense or CSR.
 
-    Exactly symmetric with a diagonal of 1 where `items` is X.
+    Where `items` is X the diagonal is exactly 1.
     """
     X64, items64 = X.astype(np.float64), items.astype(np.float64)
     if not sp.issparse(X) and not sp.issparse(items):

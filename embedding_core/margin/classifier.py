@@ -1,7 +1,8 @@
 """What the classifiers with a kernel and a graph share: input, scaling, the graph, decisions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,11 +31,11 @@ from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import SCALINGS, Scaler
 
 
-class KernelClassifier(PartialLabelsMixin, BaseEstimator):
+class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     """Base of one machine a label against the rest, linear in a kernel's feature space.
 
-    Subclasses find `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ + intercept_ for "linear",
-    k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
+    Subclasses give `_learn`, which finds `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ +
+    intercept_ for "linear", k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -53,6 +54,33 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator):
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     basis_items_: Any
+
+    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from all items, labelled or not.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+            Kernel matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
+            play no part.
+        sample_weight : array-like of shape (n,), optional
+            A weight of s counts as s copies of the item in the errors (and in l of `LapSVM` and `LapRLS`), 0
+            as an unlabelled item. The graph links items, not copies.
+
+        Returns
+        -------
+        self
+        """
+        self._learn(*self._check_inputs(X, y, sample_weight), affinity)
+        return self
+
+    @abstractmethod
+    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
+        """Set the fitted attributes from checked items, labels and weights (n,), 0 if unlabelled."""
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Decisions (m, K), above 0 for yes; (m,), above 0 for the second class, where there are two.

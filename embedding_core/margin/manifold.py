@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,27 +56,7 @@ class ManifoldClassifier(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the decisions.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-            All items, labelled or not; the kernel matrix (n, n) if precomputed.
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
-        sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in the loss and in l, 0 as an unlabelled item. The
-            graph links items, not copies.
-
-        Returns
-        -------
-        self
-        """
-        X, target, times = self._check_inputs(X, y, sample_weight)
+    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
         everything = np.ones(X.shape[0], dtype=bool)
         span = span_items(X, self._kernel, everything, self.landmarks, self.random_state)
 
@@ -100,7 +80,6 @@ class ManifoldClassifier(KernelClassifier):
         V, self.intercept_ = self._solve_columns(deformed.rows, self._signs(target), weight, ridge)
         self.coef_ = span.lift(X, deformed.restore(V))
         self.basis_items_ = span.basis_items(X)
-        return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
