@@ -83,16 +83,6 @@ def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
     return Edges(i, j, squared[i, j], n)
 
 
-def warn_of_unlinked(W: Any) -> None:
-    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
-    alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
-    if 0 < len(alone) < W.shape[0]:
-        warn_caller(
-            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
-            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
-        )
-
-
 def check_links(W: Any, components_matter: bool) -> None:
     """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
     if not W.sum() > 0:
@@ -104,6 +94,16 @@ def check_links(W: Any, components_matter: bool) -> None:
         warn_caller(
             f"The graph has {components.describe()}; the subspace separates them first. "
             "Raise n_neighbors or link them where that is not meant."
+        )
+
+
+def warn_of_unlinked(W: Any) -> None:
+    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
+    alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
+    if 0 < len(alone) < W.shape[0]:
+        warn_caller(
+            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
+            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
         )
 
 
@@ -128,6 +128,29 @@ def check_given_graph(W: Any, n: int) -> Any:
         and np.array_equal(W.data, reverse.data)
     )
     return W if fine else check_affinity(W, n)
+
+
+def check_sigma_choice(sigma: Any) -> None:
+    """Raise unless sigma is a positive number, "auto" or "cv"."""
+    if isinstance(sigma, str):
+        if sigma not in SIGMA_WORDS:
+            raise InvalidInput(f'sigma={sigma!r} is not legal; give a positive number, "auto" or "cv".')
+    else:
+        check_sigma(sigma)
+
+
+def choose_sigma(family: GraphFamily, sigma: float | str, score: Callable[[Any], float]) -> float:
+    """Resolve sigma: a number stands, "auto" is the scale, "cv" the candidate whose graph scores best.
+
+    Of equal scores the one nearest to the scale wins.
+    """
+    if sigma == "auto":
+        return family.scale
+    if sigma != "cv":
+        return check_sigma(sigma)
+    nearest_first = sorted(SIGMA_FACTORS, key=lambda factor: abs(np.log(factor)))
+    scores = [score(family.weigh(factor * family.scale)) for factor in nearest_first]
+    return nearest_first[int(np.argmax(scores))] * family.scale
 
 
 def resolve_graph(
@@ -161,26 +184,3 @@ def resolve_graph(
     found = family()
     chosen = None if sigma is None else choose_sigma(found, sigma, score)
     return found.weigh(found.scale if chosen is None else chosen), chosen
-
-
-def check_sigma_choice(sigma: Any) -> None:
-    """Raise unless sigma is a positive number, "auto" or "cv"."""
-    if isinstance(sigma, str):
-        if sigma not in SIGMA_WORDS:
-            raise InvalidInput(f'sigma={sigma!r} is not legal; give a positive number, "auto" or "cv".')
-    else:
-        check_sigma(sigma)
-
-
-def choose_sigma(family: GraphFamily, sigma: float | str, score: Callable[[Any], float]) -> float:
-    """Resolve sigma: a number stands, "auto" is the scale, "cv" the candidate whose graph scores best.
-
-    Of equal scores the one nearest to the scale wins.
-    """
-    if sigma == "auto":
-        return family.scale
-    if sigma != "cv":
-        return check_sigma(sigma)
-    nearest_first = sorted(SIGMA_FACTORS, key=lambda factor: abs(np.log(factor)))
-    scores = [score(family.weigh(factor * family.scale)) for factor in nearest_first]
-    return nearest_first[int(np.argmax(scores))] * family.scale

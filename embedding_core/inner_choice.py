@@ -14,7 +14,6 @@ from embedding_core.neighbors import decide_labels, nearest_rows
 # From rows to learn from and rows to judge to the scores (m, K) of the latter, one array an option.
 ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[np.float64]]]
 
-
 CV_FOLDS = 5
 """Folds of the labelled items in every choice named "cv"."""
 
