@@ -2,9 +2,8 @@
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from embedding_core.margin.manifold import ManifoldClassifier, Weights
+from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Weights
 
 
 class LapRLS(ManifoldClassifier):
@@ -65,13 +64,7 @@ class LapRLS(ManifoldClassifier):
     1.0
     """
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Ridge regression on the deformed rows, by the smaller of the two Gram matrices."""
         root = np.sqrt(weight)[:, None]
         Z, Y = root * rows, root * signs

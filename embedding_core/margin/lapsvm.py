@@ -1,10 +1,9 @@
 """Laplacian support vector machines."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedding_core.margin.machines import svm_trainer
-from embedding_core.margin.manifold import ManifoldClassifier, Weights
+from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Weights
 
 
 class LapSVM(ManifoldClassifier):
@@ -88,13 +87,7 @@ class LapSVM(ManifoldClassifier):
     1.0
     """
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """One machine a column on the same rows."""
         train, C = svm_trainer(rows), 1 / (2 * ridge)
         found = [train(np.ascontiguousarray(sign), C, weight) for sign in signs.T]

@@ -25,7 +25,9 @@ SMOOTHNESS = (1.0, 0.1, 10.0, 0.0, 100.0)
 Setting = tuple[float, float]
 """gamma_A l, and c = gamma_I / (gamma_A n²)."""
 Deform = Callable[[float], Deformation]
-Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
+Array = NDArray[np.float64]
+Signs = NDArray[np.int8]
+Weights = tuple[Array, Array]
 
 
 class ManifoldClassifier(KernelClassifier):
@@ -56,7 +58,7 @@ class ManifoldClassifier(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
+    def _learn(self, X: Any, target: Indicator, times: Array, affinity: Any) -> None:
         everything = np.ones(X.shape[0], dtype=bool)
         span = span_items(X, self._kernel, everything, self.landmarks, self.random_state)
 
@@ -99,7 +101,7 @@ class ManifoldClassifier(KernelClassifier):
         return [(ridge, factor / mean_degree) for ridge in ridges for factor in factors]
 
     def _best_setting(
-        self, W: Any, target: Indicator, weight: NDArray[np.float64], deform: Deform, score: bool = False
+        self, W: Any, target: Indicator, weight: Array, deform: Deform, score: bool = False
     ) -> tuple[Setting, float]:
         """Setting to use, and its score where one was asked for or needed."""
         settings = self._settings(W, float(weight.sum()))
@@ -107,7 +109,7 @@ class ManifoldClassifier(KernelClassifier):
             return settings[0], np.nan
         signs = self._signs(target)
 
-        def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
+        def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> Array:
             ridge, c = setting
             rows = deform(c).rows
             V, bias = self._solve_columns(rows[train], signs[train], weight[train], ridge)
@@ -115,13 +117,7 @@ class ManifoldClassifier(KernelClassifier):
 
         return best_setting(target.Y[target.labelled], settings, answer, self.multi_label_)
 
-    def _solve_columns(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve_columns(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Weights (d, J) and biases (J,); a label on which all items agree is answered by its sign."""
         V, bias = np.zeros((rows.shape[1], signs.shape[1])), signs[0].astype(np.float64)
         differ = (signs != signs[0]).any(axis=0)
@@ -130,13 +126,7 @@ class ManifoldClassifier(KernelClassifier):
         return V, bias
 
     @abstractmethod
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Weights and biases for signs (l, J) that differ in every column, items of `weight` (l,).
 
         `ridge` is gamma_A l.
