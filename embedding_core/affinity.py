@@ -8,10 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from embedding_core.components import graph_components
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import (
+    DENSE_BUDGET_BYTES,
     Edges,
     check_affinity,
+    check_dense_size,
     check_neighbors,
     check_sigma,
     find_knn_edges,
@@ -52,6 +55,7 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
     if graph == "knn":
         edges = find_knn_edges(X, n_neighbors)
         return GraphFamily(edges.scale, lambda sigma: edges.graph("gaussian", sigma))
+    check_dense_size(X.shape[0], DENSE_BUDGET_BYTES, 'use graph="knn", or pass an affinity')
     squared = squared_distances(X)
     return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
 
@@ -78,6 +82,20 @@ def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
     n = len(squared)
     i, j = pairs_of(nearest_by_distance(squared, check_neighbors(n_neighbors, n)))
     return Edges(i, j, squared[i, j], n)
+
+
+def check_links(W: Any, components_matter: bool) -> None:
+    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
+    if not W.sum() > 0:
+        raise InvalidInput(
+            "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
+        )
+    components = graph_components(W)
+    if components_matter and (components.sizes > 1).sum() > 1:
+        warn_caller(
+            f"The graph has {components.describe()}; the subspace separates them first. "
+            "Raise n_neighbors or link them where that is not meant."
+        )
 
 
 def warn_of_unlinked(W: Any) -> None:
@@ -134,3 +152,36 @@ def choose_sigma(family: GraphFamily, sigma: float | str, score: Callable[[Any],
     nearest_first = sorted(SIGMA_FACTORS, key=lambda factor: abs(np.log(factor)))
     scores = [score(family.weigh(factor * family.scale)) for factor in nearest_first]
     return nearest_first[int(np.argmax(scores))] * family.scale
+
+
+def resolve_graph(
+    affinity: Any,
+    n: int,
+    family: Callable[[], GraphFamily],
+    sigma: float | str | None,
+    score: Callable[[Any], float],
+) -> tuple[Any, float | None]:
+    """The graph of n items as it was given, else of the family, and the sigma of its weights.
+
+    Parameters
+    ----------
+    affinity : array, sparse matrix or None
+    n : int
+    family : callable
+        Finds the pairs to link; asked where no affinity is given.
+    sigma : float, "auto", "cv" or None
+        None for weights without a sigma.
+    score : callable
+        Rates a graph for "cv".
+
+    Returns
+    -------
+    W : csr_array or ndarray of shape (n, n)
+    sigma : float or None
+        None for a given graph, too.
+    """
+    if affinity is not None:
+        return check_given_graph(affinity, n), None
+    found = family()
+    chosen = None if sigma is None else choose_sigma(found, sigma, score)
+    return found.weigh(found.scale if chosen is None else chosen), chosen

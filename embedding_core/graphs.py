@@ -19,6 +19,9 @@ from embedding_core.components import graph_components as graph_components
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.nearest import nearest_others, squared_lengths
 
+DENSE_BUDGET_BYTES = 2e9
+"""What the dense graph of all pairs may take."""
+
 EDGE_WEIGHTS: Mapping[str, str] = {
     "gaussian": "exp(-d² / (2 sigma)), Eq. 17 of DLE: sigma is not squared",
     "heat": "exp(-d² / sigma), heat kernel with t = sigma",
@@ -95,7 +98,7 @@ def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.in
 
 
 def build_gaussian_graph(
-    X: Any, sigma: float | str = "auto", memory_budget_bytes: float = 2e9
+    X: Any, sigma: float | str = "auto", memory_budget_bytes: float = DENSE_BUDGET_BYTES
 ) -> NDArray[np.float64]:
     """Connect all pairs by exp(-d² / (2 sigma)), Eq. 17 of DLE, in a dense matrix.
 
@@ -111,21 +114,26 @@ def build_gaussian_graph(
     -------
     ndarray of shape (n, n) with zero diagonal
     """
-    W = squared_distances(X, memory_budget_bytes)
+    advice = "use build_knn_graph, or raise memory_budget_bytes"
+    check_dense_size(np.shape(X)[0], memory_budget_bytes, advice)
+    W = squared_distances(X)
     sigma = mean_squared_distance(W) if sigma == "auto" else check_sigma(sigma)
     return gaussian_of(W, sigma)
 
 
-def squared_distances(X: Any, memory_budget_bytes: float = 2e9) -> NDArray[np.float64]:
-    """All squared distances as a dense matrix, refused beyond the memory budget."""
-    X = _check_items(X)
-    n = X.shape[0]
-    needed = 2 * 8 * float(n) ** 2
+def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: int = 2) -> None:
+    """Raise where so many n x n matrices are beyond the budget; `advice` is what the caller's user can do."""
+    needed = matrices * 8 * float(n) ** 2
     if needed > memory_budget_bytes:
         raise InvalidInput(
             f"A dense graph of {n} items needs {needed / 1e9:.1f} GB, the budget is "
-            f"{memory_budget_bytes / 1e9:.1f} GB; use the sparse kNN graph or raise memory_budget_bytes."
+            f"{memory_budget_bytes / 1e9:.1f} GB; {advice}."
         )
+
+
+def squared_distances(X: Any) -> NDArray[np.float64]:
+    """All squared distances as a dense matrix; the caller sees to its size."""
+    X = _check_items(X)
     centered = X if sp.issparse(X) else X - X.mean(axis=0)
     product = centered @ centered.T
     squared = product.toarray() if sp.issparse(product) else np.asarray(product)

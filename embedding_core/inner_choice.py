@@ -5,12 +5,71 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
+from embedding_core.labels import Indicator
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.neighbors import decide_labels
+from embedding_core.neighbors import decide_labels, nearest_rows
 
 # From rows to learn from and rows to judge to the scores (m, K) of the latter, one array an option.
 ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[np.float64]]]
+
+CV_FOLDS = 5
+"""Folds of the labelled items in every choice named "cv"."""
+
+
+def labelled_folds(Y: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Folds of the labelled rows of Y (n, K) for a choice "cv"; fewer where fewer rows are labelled."""
+    return stratified_folds(Y, min(CV_FOLDS, int((Y >= 0).all(axis=1).sum())), seed=0)
+
+
+def check_cv_labels(name: str, n_labelled: int) -> None:
+    """Raise where fewer than two items are labelled, so that `name`="cv" has none to hide."""
+    if n_labelled < 2:
+        raise InvalidInput(
+            f'{name}="cv" chooses by labels, and {n_labelled} items are labelled; label two or more, or give '
+            f"{name} a value."
+        )
+
+
+def micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
+    """Micro-averaged F1; for one label an item it is the accuracy."""
+    positives = int(Y.sum()) + int(predicted.sum())
+    return 2 * int((Y & predicted).sum()) / positives if positives else 1.0
+
+
+def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float64]]) -> float:
+    """Mean micro-F1 of 1NN in the embedding, each fold of the labelled items hidden in turn.
+
+    Parameters
+    ----------
+    target : Indicator
+    place : callable
+        Gives the embedding (n, r) of all items where only the labels handed to it are known.
+
+    Returns
+    -------
+    float
+        A fold without which the classes cannot be told apart scores 0; so does a single labelled item,
+        which cannot be hidden: all settings then are alike.
+    """
+    if target.labelled.sum() < 2:
+        return 0.0
+    scores = []
+    for train, test in labelled_folds(target.Y):
+        two_classes = (target.Y[train] == 1).any(axis=0).sum() > 1
+        Q = place(target.hide(test)) if two_classes else np.zeros((len(target.Y), 0))
+        scores.append(_neighbor_score(Q, target.Y, train, test))
+    return float(np.mean(scores))
+
+
+def _neighbor_score(
+    Q: NDArray[np.float64], Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.intp]
+) -> float:
+    if Q.shape[1] == 0:
+        return 0.0
+    _, nearest = nearest_rows(Q[train], Q[test], 1)
+    return micro_f1(Y[test], Y[train][nearest[:, 0]])
 
 
 def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float, float]:

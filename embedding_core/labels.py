@@ -95,7 +95,8 @@ def as_indicator(y: Any) -> Indicator:
     Returns
     -------
     Indicator
-        For (n,) input the columns are the sorted classes; for (n, K) input `classes` is 0..K-1.
+        For (n,) input the columns are the sorted classes; for (n, K) input `classes` is 0..K-1, or the
+        names of the columns of a DataFrame where they are texts.
 
     Examples
     --------
@@ -114,8 +115,18 @@ def as_indicator(y: Any) -> Indicator:
     if array.ndim == 1:
         return _from_classes(array)
     if array.ndim == 2:
-        return _from_columns(array)
+        return _from_columns(array, _column_names(y))
     raise InvalidInput(f"y has {array.ndim} dimensions; expected (n,) classes or (n, K) columns of 0/1.")
+
+
+def given_as_columns(y: Any) -> bool:
+    """Whether labels are columns (n, K) rather than classes (n,)."""
+    return sp.issparse(y) or _as_array(y).ndim == 2
+
+
+def in_given_form(labels: NDArray[Any], classes: NDArray[Any], as_columns: bool) -> NDArray[Any]:
+    """Labels (m, K) in 0/1 as the user has them: columns of integers, or the class (m,) of each row."""
+    return labels.astype(np.int64) if as_columns else classes[labels.argmax(axis=1)]
 
 
 def _as_array(y: Any) -> NDArray[Any]:
@@ -137,6 +148,19 @@ def _as_array(y: Any) -> NDArray[Any]:
     return array
 
 
+def check_columns(given: Indicator, classes: NDArray[Any]) -> None:
+    """Raise unless label columns are those of the fit; names are compared where both sides have them."""
+    if given.n_classes != len(classes):
+        raise InvalidInput(f"y has {given.n_classes} columns; expected the {len(classes)} labels of fit.")
+    named = given.classes.dtype.kind == classes.dtype.kind == "U"
+    if named and (given.classes != classes).any():
+        k = int(np.argmax(given.classes != classes))
+        raise InvalidInput(
+            f"Column {k} of y is '{given.classes[k]}' where fit had '{classes[k]}'; give the same labels in "
+            "the same order."
+        )
+
+
 def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     """Rows (m, K) that average over the labels of a set: 1/c at each of its c labels.
 
@@ -145,7 +169,7 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     y : array-like of shape (m,) or (m, K)
         Classes among `classes`, or 0/1 columns, with at least one label a row.
     classes : ndarray of shape (K,)
-        Sorted.
+        Each once.
     """
     if np.ndim(y) == 1 and not _labelled_classes(_as_array(y)).any():
         raise InvalidInput("y names no class at all; only labels have a place. Leave unlabelled rows out.")
@@ -156,9 +180,8 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
             f"Row {bare[0]} of y carries no label ({bare.size} such rows); only labels have a place. "
             "Leave such rows out."
         )
-    if np.ndim(y) == 2:
-        if given.n_classes != len(classes):
-            raise InvalidInput(f"y has {given.n_classes} columns; expected the {len(classes)} labels of fit.")
+    if given_as_columns(y):
+        check_columns(given, classes)
         return given.Y / given.Y.sum(axis=1, keepdims=True)
     unknown = given.classes[~np.isin(given.classes, classes)]
     if unknown.size:
@@ -166,7 +189,8 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
             f"y holds {unknown[0]!r}, which fit has not seen; choose among {classes.tolist()}."
         )
     shares = np.zeros((len(given.Y), len(classes)))
-    shares[:, np.searchsorted(classes, given.classes)] = given.Y
+    order = np.argsort(classes)  # names of columns come in any order
+    shares[:, order[np.searchsorted(classes, given.classes, sorter=order)]] = given.Y
     return shares
 
 
@@ -276,7 +300,18 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float | np.integer | np.floating | np.bool_)
 
 
-def _from_columns(y: NDArray[Any]) -> Indicator:
+def _column_names(y: Any) -> NDArray[Any] | None:
+    """Names of the columns of a DataFrame; None where there are none, or not all are texts."""
+    names = list(getattr(y, "columns", ()))
+    if not names or not all(isinstance(name, str) for name in names):
+        return None
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if twice is not None:
+        raise InvalidInput(f"y has two columns named {twice!r}; give every label a name of its own.")
+    return np.array(names)
+
+
+def _from_columns(y: NDArray[Any], names: NDArray[Any] | None) -> Indicator:
     if y.dtype.kind not in "biuf":
         try:
             y = y.astype(np.float64)
@@ -296,7 +331,7 @@ def _from_columns(y: NDArray[Any]) -> Indicator:
     labelled = ~hidden.any(axis=1)
     if not labelled.any():
         raise InvalidInput(f"All {len(Y)} items are unlabelled (-1); at least two labels need an item each.")
-    return Indicator(Y, labelled, np.arange(Y.shape[1]))
+    return Indicator(Y, labelled, np.arange(Y.shape[1]) if names is None else names)
 
 
 def _require_legal(y: NDArray[Any]) -> None:

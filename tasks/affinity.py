@@ -15,6 +15,9 @@ from tasks.settings import AffinitySettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
 
 _GIGABYTE = 1e9
+# The edges that are stored, and the check of their symmetry, take twice the graph's memory again.
+_DENSE_MATRICES = 6
+_DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
 _CODE = {
     "given": ("storage.sources.edges", "embedding_core.graphs"),
     "knn": ("embedding_core.graphs", "embedding_core.scaling"),
@@ -72,7 +75,12 @@ def _build(
     features: ArtifactRef | None,
     workspace: Workspace,
 ) -> Artifact:
-    from embedding_core.graphs import build_gaussian_graph, build_knn_graph, graph_from_edges
+    from embedding_core.graphs import (
+        build_gaussian_graph,
+        build_knn_graph,
+        check_dense_size,
+        graph_from_edges,
+    )
     from embedding_core.scaling import Scaler
 
     assert features is not None
@@ -88,6 +96,6 @@ def _build(
             "affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter
         )
         return pack_edges(build_knn_graph(X, n_neighbors, settings.weights, settings.sigma))
-    # The edges that are stored, and the check of their symmetry, take twice the graph's memory again.
-    budget = settings.memory_budget_gb * _GIGABYTE / 3
+    budget = settings.memory_budget_gb * _GIGABYTE
+    check_dense_size(X.shape[0], budget, _DENSE_ADVICE, _DENSE_MATRICES)
     return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))

@@ -144,6 +144,11 @@ BAD = [
         arguments=set_to("affinity.graph=given"),
     ),
     Bad(
+        "dense graph beyond the budget",
+        ("affinity: A dense graph of 16 items", "raise affinity.memory_budget_gb"),
+        arguments=set_to("affinity.graph=gaussian", "affinity.memory_budget_gb=1e-5"),
+    ),
+    Bad(
         "address of no tracker",
         ("tracking.uri: tracking address '/a/folder' is a folder", "sqlite:////"),
         arguments=set_to("tracking.enabled=true", "tracking.uri=/a/folder"),

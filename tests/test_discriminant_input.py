@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core import DLE, MLDA, MultiLabelDLE, eigen
-from embedding_core.discriminant import graph_embedding
+from embedding_core import DLE, MLDA, MultiLabelDLE, eigen, inner_choice
 from embedding_core.errors import InvalidInput
+from embedding_core.labels import as_indicator
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.scatter import class_scatter
 from tests.literal_discriminant import connected_graph
@@ -162,9 +162,9 @@ def test_a_fold_that_leaves_one_class_scores_nothing(model, monkeypatch):
     y = np.full(60, -1)
     y[:4] = [0, 0, 0, 1]
     placed = []
-    score = graph_embedding._neighbor_score
+    score = inner_choice._neighbor_score
     monkeypatch.setattr(
-        graph_embedding, "_neighbor_score", lambda Q, *rest: placed.append(Q.shape[1]) or score(Q, *rest)
+        inner_choice, "_neighbor_score", lambda Q, *rest: placed.append(Q.shape[1]) or score(Q, *rest)
     )
     assert model.fit(X, y).sigma_ > 0
     assert 0 in placed
@@ -211,3 +211,12 @@ def test_the_memory_budget_counts_the_smaller_side(monkeypatch):
         class_scatter(X, np.eye(4)[y])
     with pytest.raises(InvalidInput, match="4 matrices of 31 x 31"):
         GraphLaplacian(np.ones((60, 60))).quadratic(X)
+
+
+def test_a_single_labelled_item_cannot_choose_sigma_and_is_told_what_matters():
+    X, _, _ = problem()
+    Y = np.full((60, 2), -1)
+    Y[0] = 1
+    assert inner_choice.fold_score(as_indicator(Y), lambda seen: X) == 0.0  # so the scale wins
+    with pytest.raises(InvalidInput, match="finds no direction that separates the classes"):
+        MultiLabelDLE(sigma="cv").fit(X, Y)

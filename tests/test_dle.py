@@ -6,11 +6,11 @@ import scipy.sparse as sp
 
 from embedding_core import DLE, MultiLabelDLE
 from embedding_core.affinity import SIGMA_FACTORS, graph_family
-from embedding_core.discriminant.graph_embedding import micro_f1
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
 from embedding_core.graphs import build_gaussian_graph, build_knn_graph
 from embedding_core.initial_labels import nearest_labels
+from embedding_core.inner_choice import micro_f1
 from embedding_core.labels import as_indicator
 from tests.literal_discriminant import half_labelled, literal_dle, literal_label_graph
 from tests.synthetic import (

@@ -15,7 +15,9 @@ from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
 from embedding_core.eigenmaps.slapeig import SLapEig
 from embedding_core.eigenmaps.sle import SLE
 from embedding_core.eigenmaps.sle_ml import SLEML
+from embedding_core.errors import InvalidInput
 from embedding_core.graphs import build_knn_graph
+from embedding_core.kernel_space import Kernel, place_by_kernel
 from tests.literal_eigenmaps import MAPS, overlapping
 from tests.synthetic import sparse_items
 
@@ -114,10 +116,10 @@ def test_kernel_map_is_kernel_ridge_regression(form, monkeypatch):
     Z = np.random.default_rng(0).normal(size=(60, 2))
     literal = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.2).fit(X, Z - Z.mean(axis=0))
     a, b = out_of_sample.fit_kernel_map(X, Z, X, 0.2, 0.1)
-    placed = out_of_sample.place_by_kernel(X, a, b, 0.2, X[:20])
+    placed = place_by_kernel(Kernel("rbf", 0.2), X[:20], X, a) + b
     np.testing.assert_allclose(placed, literal.predict(X[:20]) + Z.mean(axis=0), atol=1e-10)
     monkeypatch.setattr(out_of_sample, "LANDMARKS", 15)
-    chosen = out_of_sample.choose_landmarks(X)
+    chosen = out_of_sample.spread_landmarks(X)
     assert chosen.shape == (15, 9)
     a, b = out_of_sample.fit_kernel_map(X, Z, chosen, 0.2, 0.1)
     K_nm, K_mm = rbf_kernel(X, chosen, gamma=0.2), rbf_kernel(chosen, chosen, gamma=0.2)
@@ -150,3 +152,9 @@ def test_dense_and_sparse_items_agree(method, kind):
     for fitted_on, asked in ((X, sp.csr_array(X[:9])), (sp.csr_array(X), X[:9])):
         model = method(out_of_sample=kind, n_neighbors=40).fit(fitted_on, y)
         np.testing.assert_allclose(model.transform(asked), same, atol=1e-8)
+
+
+def test_nystrom_does_not_advise_to_use_no_components():
+    X, y = np.array([[0.0], [1.0]]), [0, 1]
+    with pytest.raises(InvalidInput, match=r"component 0 has μ = 2; use another out_of_sample\.$"):
+        SLEML(balance=1.0, n_neighbors=1, out_of_sample="nystrom").fit(X, y)

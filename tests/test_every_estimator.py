@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,6 +45,8 @@ ONE_CLASS_IS_ENOUGH = LABELS_OPTIONAL | {
 }
 EACH = pytest.mark.parametrize("name", ALL_NAMES)
 EACH_FOR_NEW_ITEMS = pytest.mark.parametrize("name", [n for n in ALL_NAMES if n not in WITHOUT_NEW_ITEMS])
+CLASSIFIERS = [name for name in ALL_NAMES if is_classifier(EVERY[name])]
+EACH_CLASSIFIER = pytest.mark.parametrize("name", CLASSIFIERS)
 EACH_CLASS = pytest.mark.parametrize("name", sorted({kind.__name__ for kind in CLASSES.values()}))
 
 
@@ -83,6 +85,7 @@ def test_examples_run_and_docstrings_name_everything(name):
     text = inspect.getdoc(estimator)
     for section in ("Parameters", "Attributes", "Notes", "References", "Examples"):
         assert f"\n{section}\n---" in text, section
+    assert re.findall(r">>> from (embedding_core\S*) import (\w+)", text) == [("embedding_core", name)]
     missing = [one for one in inspect.signature(estimator).parameters if one not in text]
     assert not missing
 
@@ -149,6 +152,9 @@ def test_forms_of_labels(name):
     assert columns.classes_.tolist() == [0, 1, 2, 3]
     for given in (Y.tolist(), pd.DataFrame(Y), sp.csr_array(Y)):
         same(fresh(name).fit(X, given), columns, X, atol=0)
+    frame = fresh(name).fit(X, pd.DataFrame(Y, columns=["d", "a", "c", "b"]))
+    same(frame, columns, X, atol=0)
+    assert frame.classes_.tolist() == ["d", "a", "c", "b"]
 
 
 @EACH
@@ -217,6 +223,78 @@ def test_search_in_a_pipeline(name):
     assert search.predict(X).shape == (90,)
 
 
+def accuracy_of_labelled(model, X, y):
+    """By hand: the share of labelled rows of which all is right."""
+    labelled = y != -1 if y.ndim == 1 else (y != -1).all(axis=1)
+    right = model.predict(X)[labelled] == y[labelled]
+    return (right if y.ndim == 1 else right.all(axis=1)).mean()
+
+
+def test_all_that_predict_are_classifiers():
+    assert [name for name in ALL_NAMES if hasattr(EVERY[name], "predict")] == CLASSIFIERS
+    assert len(CLASSIFIERS) == 12
+
+
+@EACH_CLASSIFIER
+@pytest.mark.parametrize("form", ["classes", "columns"])
+@pytest.mark.filterwarnings("ignore:The graph", "ignore:n_neighbors=10 but", "ignore:.* no link to any")
+@pytest.mark.filterwarnings("ignore:No label reaches")
+def test_score_and_search_know_unlabelled_rows(name, form):
+    X, y = partly_labelled()
+    if form == "columns":
+        y = np.where(y[:, None] == -1, -1, np.column_stack([y < 2, y % 2]))
+    model = fresh(name).fit(X, y)
+    expected = accuracy_of_labelled(model, X, y)
+    assert expected > 0.4  # so counting unlabelled rows as errors would show
+    assert model.score(X, y) == pytest.approx(expected, abs=1e-12)
+    key = next(iter(model.get_params()))
+    folds = list(KFold(2, shuffle=True, random_state=0).split(X))
+    search = GridSearchCV(fresh(name), {key: [model.get_params()[key]]}, cv=folds, error_score="raise")
+    found = search.fit(X, y).cv_results_
+    for fold, (train, test) in enumerate(folds):
+        expected = accuracy_of_labelled(fresh(name).fit(X[train], y[train]), X[test], y[test])
+        assert found[f"split{fold}_test_score"] == pytest.approx([expected], abs=1e-12)
+
+
+@EACH_CLASSIFIER
+def test_score_takes_every_form_of_labels(name):
+    X, y = partly_labelled()
+    named = np.array([None if k < 0 else "abcd"[k] for k in y], dtype=object)
+    model = fresh(name).fit(X, named)
+    expected = fresh(name).fit(X, y).score(X, y)
+    assert model.score(X, named) == model.score(X, pd.Series(named, dtype=object)) == expected
+    Y = label_columns(name)
+    columns = fresh(name).fit(X, Y)
+    assert columns.score(X, sp.csr_array(Y)) == columns.score(X, pd.DataFrame(Y)) == columns.score(X, Y)
+
+
+@EACH_CLASSIFIER
+def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
+    X, y = partly_labelled()
+    model = fresh(name).fit(X, y)
+    labelled = np.flatnonzero(y != -1)
+    copies = np.arange(60) % 3
+    repeated = np.repeat(labelled, copies[labelled])
+    weighed = model.score(X, y, sample_weight=copies)
+    assert weighed == pytest.approx((model.predict(X) == y)[repeated].mean(), abs=1e-12)
+    with pytest.raises(InvalidInput, match=r"zero for all labelled rows"):
+        model.score(X, y, sample_weight=(y == -1).astype(float))
+    with pytest.raises(InvalidInput, match=r"All 20 items are unlabelled"):
+        model.score(X[1::3], y[1::3])
+    with pytest.raises(InvalidInput, match=r"columns \(n, K\), but \w+ was fitted with classes \(n,\)"):
+        model.score(X, label_columns(name))
+    columns = fresh(name).fit(X, label_columns(name))
+    with pytest.raises(InvalidInput, match=r"classes \(n,\), but \w+ was fitted with columns"):
+        columns.score(X, y)
+    names = list("wxyz")
+    named = fresh(name).fit(X, pd.DataFrame(label_columns(name), columns=names))
+    assert named.score(X, label_columns(name)) == columns.score(X, label_columns(name))
+    with pytest.raises(InvalidInput, match=r"Column 0 of y is 'z' where fit had 'w'"):
+        named.score(X, pd.DataFrame(label_columns(name), columns=names[::-1]))
+    with pytest.raises(InvalidInput, match=r"y has 3 columns; expected the 4 labels of fit"):
+        columns.score(X, label_columns(name)[:, :3])
+
+
 @pytest.mark.slow
 @EACH
 def test_order_of_the_items_does_not_matter(name):
@@ -270,6 +348,15 @@ def test_bad_graphs_are_named(method, case):
     spoil, message = BAD_GRAPHS[case]
     with pytest.raises(InvalidInput, match=message):
         method.build().fit(X, y, spoil(build_knn_graph(X, 12).toarray()))
+
+
+@pytest.mark.parametrize("name", [n for n in ALL_NAMES if "graph" in EVERY[n].get_params()])
+def test_a_dense_graph_beyond_the_budget_is_refused_with_what_can_be_done(name, monkeypatch):
+    X, y = partly_labelled()
+    fresh(name, graph="gaussian").fit(X, y)
+    monkeypatch.setattr("embedding_core.affinity.DENSE_BUDGET_BYTES", 2 * 8 * 60**2 - 1)
+    with pytest.raises(InvalidInput, match=r'60 items needs .* GB; use graph="knn", or pass an affinity\.$'):
+        fresh(name, graph="gaussian").fit(X, y)
 
 
 @EACH_FOR_NEW_ITEMS

@@ -88,7 +88,7 @@ def test_gaussian_graph_follows_eq_17(form, sigma):
 
 def test_gaussian_graph_is_refused_beyond_the_budget():
     with pytest.raises(
-        InvalidInput, match=r"40 items needs 0.0 GB, the budget is 0.0 GB; use the sparse kNN"
+        InvalidInput, match=r"40 items needs 0.0 GB, the budget is 0.0 GB; use build_knn_graph, or raise mem"
     ):
         build_gaussian_graph(items(), 1.0, memory_budget_bytes=2 * 8 * 40 * 40 - 1)
     build_gaussian_graph(items(), 1.0, memory_budget_bytes=2 * 8 * 40 * 40)

@@ -6,7 +6,13 @@ import pytest
 import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_correlation, label_weights
+from embedding_core.labels import (
+    LABEL_WEIGHTS,
+    as_indicator,
+    label_correlation,
+    label_shares,
+    label_weights,
+)
 from tests.synthetic import multi_label, single_label
 
 
@@ -45,9 +51,26 @@ def test_columns_pass_unchanged(convert):
     assert target.classes.tolist() == [0, 1, 2]
 
 
+def test_names_of_the_columns_of_a_frame_are_the_classes():
+    Y = pd.DataFrame({"sun": [1, -1, 0], "beach": [0, -1, 1]})
+    assert as_indicator(Y).classes.tolist() == ["sun", "beach"]
+    assert as_indicator(Y).Y.tolist() == Y.to_numpy().tolist()
+    assert as_indicator(Y.rename(columns={"sun": 7})).classes.tolist() == [0, 1]
+
+
+def test_labels_are_found_by_name_in_any_order_of_the_columns():
+    classes = np.array(["sun", "beach", "forest"])
+    assert label_shares(["beach", "sun", "beach"], classes).tolist() == [[0, 1, 0], [1, 0, 0], [0, 1, 0]]
+    Y = pd.DataFrame([[1, 0, 1]], columns=classes)
+    assert label_shares(Y, classes).tolist() == label_shares([[1, 0, 1]], classes).tolist() == [[0.5, 0, 0.5]]
+    with pytest.raises(InvalidInput, match="Column 0 of y is 'beach' where fit had 'sun'"):
+        label_shares(Y[["beach", "sun", "forest"]], classes)
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [
+        (pd.DataFrame([[1, 0, 1]], columns=["a", "b", "a"]), "two columns named 'a'"),
         (None, "requires y to be passed, but the target y is None"),
         ([-1, -1], "All 2 items are unlabelled"),
         ([[-1, -1]], "All 1 items are unlabelled"),

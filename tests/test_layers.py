@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,18 @@ CORE_MAY_USE = {"numpy", "scipy", "sklearn", "PIL", "numba", "simplejpeg", "thre
 HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba"}
 
 
-def imported_names(file: Path) -> Iterator[str]:
-    """Top-level packages a module imports anywhere, functions included."""
+def imported_modules(file: Path) -> Iterator[str]:
+    """Dotted names of what a module imports anywhere, functions included."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.partition(".")[0]
+            yield node.module
+
+
+def imported_names(file: Path) -> Iterator[str]:
+    """Top-level packages a module imports anywhere."""
+    return (name.partition(".")[0] for name in imported_modules(file))
 
 
 def modules(package: str) -> list[Path]:
@@ -47,6 +53,18 @@ def test_core_uses_numeric_libraries_only():
     for file in modules("embedding_core"):
         foreign = set(imported_names(file)) - CORE_MAY_USE - {"embedding_core"}
         assert not foreign, f"{file.relative_to(REPOSITORY)} imports {foreign}"
+
+
+def test_parts_of_the_core_do_not_import_each_other_in_a_circle():
+    core = REPOSITORY / "embedding_core"
+    parts = {folder.name for folder in core.iterdir() if folder.is_dir()}
+    uses: dict[str, set[str]] = {part: set() for part in parts}
+    for file in modules("embedding_core"):
+        owner = file.relative_to(core).parts[0]
+        found = {name.split(".")[1] for name in imported_modules(file) if name.startswith("embedding_core.")}
+        uses.get(owner, set()).update(found & parts - {owner})
+    assert uses["margin"] >= {"subspace"}
+    TopologicalSorter(uses).prepare()  # raises CycleError
 
 
 def test_only_the_agreed_folders_lie_at_the_top():

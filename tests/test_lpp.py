@@ -289,7 +289,7 @@ def test_a_graph_in_parts_is_told_where_it_shows():
         ({"graph": "tree"}, "graph='tree' is not legal"),
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
         ({"sigma": -1.0}, "sigma=-1.0"),
-        ({"sigma": "cv"}, 'sigma="cv" scores graphs by labels, and 0 items are labelled'),
+        ({"sigma": "cv"}, 'sigma="cv" chooses by labels, and 0 items are labelled'),
         ({"n_components": 0}, "n_components=0 is not legal"),
         ({"n_components": 8}, "n_components=8 exceeds the 7 directions"),
         ({"kernel": "rbf", "landmarks": 99}, "landmarks=99 with 60 items"),

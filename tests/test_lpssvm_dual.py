@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from embedding_core.kernel_space import Kernel
 from embedding_core.margin.active_set import settle
 from embedding_core.margin.dual import make_dual, solve_dual
 from embedding_core.margin.machines import kernel_svm_trainer, svm_trainer
-from embedding_core.margin.nystrom import Kernel
 
 SHAPES = [(8, 2), (80, 5), (60, 60), (40, 90)]
 

@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.kernel_space import AUTO_EXACT, AUTO_LANDMARKS, choose_landmarks
 from embedding_core.margin.lpssvm import LPSSVM
-from embedding_core.margin.nystrom import AUTO_EXACT, AUTO_LANDMARKS, choose_landmarks
 from embedding_core.scaling import Scaler
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, single_label
@@ -263,7 +263,7 @@ def test_bad_kernels_are_named():
 
 def test_exact_form_beyond_the_budget_asks_for_landmarks(monkeypatch):
     X, y, W = two_classes()
-    monkeypatch.setattr("embedding_core.margin.nystrom.MEMORY_BUDGET_BYTES", 8 * 5 * 60 * 20)
+    monkeypatch.setattr("embedding_core.kernel_space.MEMORY_BUDGET_BYTES", 8 * 5 * 60 * 20)
     with pytest.raises(InvalidInput, match="pass landmarks=20 or fewer"):
         LPSSVM().fit(X, y, W)
     LPSSVM(landmarks=20).fit(X, y, W)

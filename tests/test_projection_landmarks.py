@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
+from embedding_core import kernel_space
 from embedding_core.discriminant import projection_kernel
 from embedding_core.errors import InvalidInput
 from embedding_core.graphs import build_knn_graph
@@ -119,7 +120,7 @@ def test_items_of_fit_lie_where_fit_put_them(form, dtype):
 def test_kernel_values_are_formed_a_block_at_a_time(monkeypatch):
     X, y, W = problem()
     model = DP(kernel="rbf", landmarks=20).fit(X, y, W)
-    monkeypatch.setattr(projection_kernel, "BLOCK_VALUES", 20 * 7)
+    monkeypatch.setattr(kernel_space, "BLOCK_VALUES", 20 * 7)
     np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-12)
 
 

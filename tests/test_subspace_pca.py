@@ -207,7 +207,7 @@ def test_laplacianfaces_hand_their_parameters_to_lpp(parameters):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Eigenfaces(), 'n_components="cv" scores dimensions by labels, and 0 items are labelled'),
+        (Eigenfaces(), 'n_components="cv" chooses by labels, and 0 items are labelled'),
         (Eigenfaces(n_components=None), "n_components=None is not legal; give an integer >= 1"),
         (Eigenfaces(n_components=8), "n_components=8 exceeds the 7 directions in which items vary"),
         (Laplacianfaces(variance=0), "variance=0 is not legal"),

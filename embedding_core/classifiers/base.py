@@ -4,14 +4,15 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_count, validate_items
+from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
+from embedding_core.labels import given_as_columns, in_given_form
 from embedding_core.neighbors import as_labelled_features, decide_labels
 from embedding_core.scaling import Features
 
@@ -26,7 +27,7 @@ def check_neighbors(n_neighbors: Any, n_labelled: int, n_available: int) -> None
         )
 
 
-class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
+class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     """Base of the classifiers that give each label a score in [0, 1], above one half for yes.
 
     Subclasses give `_check_parameters`, `_learn` and `_score`.
@@ -49,7 +50,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         self._check_parameters()
         X, target = as_labelled_features(self._check_items(X, reset=True), y)
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         self.classes_ = target.classes
         every = target.labelled.all()
         self._learn(X if every else X[target.labelled], target.Y if every else target.Y[target.labelled])
@@ -73,7 +74,7 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
         labels = decide_labels(self.predict_scores(X), single_label=not self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -93,6 +94,4 @@ class LabelClassifier(ClassifierMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_label = True
         return tags

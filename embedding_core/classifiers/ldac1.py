@@ -137,7 +137,7 @@ class LDAC1(LabelClassifier):
 
     Examples
     --------
-    >>> from embedding_core.classifiers.ldac1 import LDAC1
+    >>> from embedding_core import LDAC1
     >>> X = [[0.0, 1], [1, 0], [1, 2], [5, 1], [6, 0], [6, 2], [3, 9]]
     >>> Y = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 0], [0, 1], [-1, -1]]
     >>> LDAC1().fit(X, Y).predict([[0.5, 0], [6, 1.8]]).tolist()

@@ -84,7 +84,7 @@ class MLkNN(LabelClassifier):
 
     Examples
     --------
-    >>> from embedding_core.classifiers.ml_knn import MLkNN
+    >>> from embedding_core import MLkNN
     >>> X, Y = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.3]], [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [0, 1]]
     >>> model = MLkNN(n_neighbors=2).fit(X, Y)
     >>> model.predict([[0.3], [4.9]]).tolist()

@@ -112,7 +112,7 @@ class MLLS(LabelClassifier):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.classifiers.mlls import MLLS
+    >>> from embedding_core import MLLS
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5))
     >>> Y = (X[:, :3] + X[:, 1:4] > 0.5).astype(int)

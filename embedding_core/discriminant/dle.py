@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from embedding_core.affinity import GRAPHS
 from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative
-from embedding_core.discriminant.graph_embedding import GraphEmbedding, fold_score
+from embedding_core.discriminant.graph_embedding import GraphEmbedding
 from embedding_core.discriminant.laplacian_quotient import solve_balanced_quotient, solve_paper_quotient
 from embedding_core.eigen import RowSpace, row_space
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.initial_labels import nearest_labels
+from embedding_core.inner_choice import fold_score
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import Indicator, check_one_class_an_item, label_correlation
 from embedding_core.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity

@@ -9,36 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.eigen import RowSpace, positive_part
 from embedding_core.errors import InvalidInput
-from embedding_core.graphs import squared_distances
-from embedding_core.margin.nystrom import (
-    Kernel,
-    KernelMap,
-    choose_landmarks,
-    kernel_coordinates,
-    kernel_rounding,
-)
-from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
+from embedding_core.kernel_space import Kernel, choose_landmarks, kernel_coordinates, kernel_rounding
 
 MEMORY_BUDGET_BYTES = 4e9
 _DENSE_MATRICES = 8
-
-
-def resolve_gamma(X: Any, gamma: float | str) -> float:
-    """Return gamma of exp(-gamma d²); "scale" is 1 / (p Var(X)), as in scikit-learn's SVC."""
-    if not isinstance(gamma, str):
-        return float(gamma)
-    X64 = X.astype(np.float64)
-    mean = X64.mean()
-    # the zeros of a sparse matrix are not stored
-    squares = float(((X64.data - mean) ** 2).sum()) if sp.issparse(X) else float(((X64 - mean) ** 2).sum())
-    if sp.issparse(X):
-        squares += (X.shape[0] * X.shape[1] - X64.nnz) * mean**2
-    return X.shape[0] / squares if squares > 0 else 1.0
 
 
 def check_size(n: int) -> None:
@@ -50,13 +28,6 @@ def check_size(n: int) -> None:
             f"{n} x {n}, the budget is {MEMORY_BUDGET_BYTES / 1e9:.1f} GB; pass landmarks (500, say), or "
             "use the linear form."
         )
-
-
-def rbf_kernel(X: Any, gamma: float) -> NDArray[np.float64]:
-    """exp(-gamma d²) of all pairs."""
-    K = squared_distances(X, MEMORY_BUDGET_BYTES)
-    K *= -gamma
-    return np.exp(K, out=K)
 
 
 @dataclass(frozen=True)
@@ -71,7 +42,7 @@ class KernelSpan:
 
 
 def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelSpan:
-    """The span of all items, exact, or of landmarks (Nyström), see `margin.nystrom`.
+    """The span of all items, exact, or of landmarks (Nyström), see `embedding_core.kernel_space`.
 
     Parameters
     ----------
@@ -89,22 +60,11 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
         nystrom = kernel_coordinates(kernel, X, chosen)
         return KernelSpan(RowSpace(nystrom.rows, nystrom.expand), nystrom.heads)
     check_size(n)
-    return KernelSpan(kernel_space(rbf_kernel(X, kernel.theta) if kernel.name == "rbf" else X), chosen)
+    K = X if kernel.name == "precomputed" else kernel.columns(X, X)
+    return KernelSpan(centred_space(K), chosen)
 
 
-def place_by_kernel(
-    kernel: KernelMap, X: Any, support: Any, coefficients: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """f^T phi(x) of the rows of X, a block of kernel values at a time; `support` comes from `Kernel.take`."""
-    Q = np.empty((X.shape[0], coefficients.shape[1]))
-    items: Any
-    for rows, items in row_blocks(X, max(1, BLOCK_VALUES // len(coefficients))):
-        dense = kernel.name == "precomputed" and sp.issparse(items)
-        Q[rows] = kernel.columns(items.toarray() if dense else items, support) @ coefficients
-    return Q
-
-
-def kernel_space(K: NDArray[Any]) -> RowSpace:
+def centred_space(K: NDArray[Any]) -> RowSpace:
     """Coordinates T = E s^(1/2) of the items around their mean, for the centred K = E diag(s) E^T.
 
     Eigenvalues s that are zero up to rounding are left out. `lift` turns a direction a in these coordinates

@@ -12,19 +12,27 @@ from embedding_core.affinity import GRAPHS
 from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative, check_positive
 from embedding_core.components import graph_components
-from embedding_core.discriminant.graph_embedding import GraphEmbedding, fold_score
+from embedding_core.discriminant.graph_embedding import GraphEmbedding
 from embedding_core.discriminant.joint_quotient import (
     JointSolution,
     joint_quotient,
     resolve_mu,
     solve_joint,
 )
-from embedding_core.discriminant.projection_kernel import kernel_span, place_by_kernel, resolve_gamma
+from embedding_core.discriminant.projection_kernel import kernel_span
 from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.inner_choice import fold_score
+from embedding_core.kernel_space import (
+    KERNELS,
+    Kernel,
+    check_landmarks,
+    check_precomputed,
+    place_by_kernel,
+    resolve_gamma,
+)
 from embedding_core.labels import Indicator, check_labels_differ, label_shares
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.margin.nystrom import KERNELS, Kernel, check_landmarks, check_precomputed
 from embedding_core.row_blocks import RowBlocks
 
 _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
@@ -137,7 +145,7 @@ class DiscriminativeProjections(GraphEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.discriminant.projections import DiscriminativeProjections
+    >>> from embedding_core import DiscriminativeProjections
     >>> X, y = load_iris(return_X_y=True)
     >>> y[::2] = -1
     >>> model = DiscriminativeProjections(n_components=3).fit(X, y)

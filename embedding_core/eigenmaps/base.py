@@ -12,15 +12,15 @@ from embedding_core.checks import check_count, check_not_negative, check_positiv
 from embedding_core.components import Components
 from embedding_core.eigen import fix_signs
 from embedding_core.eigenmaps.out_of_sample import (
-    choose_landmarks,
     default_gamma,
     fit_kernel_map,
     fit_linear_map,
-    place_by_kernel,
     place_by_neighbors,
+    spread_landmarks,
 )
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import check_neighbors
+from embedding_core.kernel_space import Kernel, place_by_kernel
 from embedding_core.labels import UNLABELLED, Indicator, check_one_class_an_item
 from embedding_core.row_blocks import RowBlocks, load_rows
 from embedding_core.spectral import Eigenmap, smallest_eigenpairs
@@ -208,14 +208,15 @@ class EigenmapEmbedding(LinearEmbedding):
             eigenvalues, _ = self._extension()
             if eigenvalues[-1] > _LARGEST_NYSTROM_EIGENVALUE:
                 j = int(np.argmax(eigenvalues > _LARGEST_NYSTROM_EIGENVALUE))
+                fewer = f"at most {j} components, or " if j else ""
                 raise InvalidInput(
                     f'out_of_sample="nystrom" divides by 1 - μ, but component {j} has μ = '
-                    f"{eigenvalues[j]:.6g}; use at most {j} components, or another out_of_sample."
+                    f"{eigenvalues[j]:.6g}; use {fewer}another out_of_sample."
                 )
             self.reference_items_, self.reference_values_ = X, Z
         else:
             self.gamma_ = default_gamma(X) if self.gamma == "auto" else float(self.gamma)
-            self.reference_items_ = choose_landmarks(X)
+            self.reference_items_ = spread_landmarks(X)
             self.reference_values_, self.intercept_ = fit_kernel_map(
                 X, Z, self.reference_items_, self.gamma_, float(self.alpha)
             )
@@ -227,7 +228,8 @@ class EigenmapEmbedding(LinearEmbedding):
             return place_by_neighbors(
                 self.reference_items_, self.reference_values_, *self._extension(), self.n_neighbors_, X
             )
-        return place_by_kernel(self.reference_items_, self.reference_values_, self.intercept_, self.gamma_, X)
+        kernel = Kernel("rbf", self.gamma_)
+        return place_by_kernel(kernel, X, self.reference_items_, self.reference_values_) + self.intercept_
 
     def _with_alone(
         self, X: Any, Z: NDArray[np.float64], linked: NDArray[np.intp], target: Indicator

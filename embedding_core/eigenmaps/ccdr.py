@@ -75,7 +75,7 @@ class CCDR(LaplacianEigenmaps):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.ccdr import CCDR
+    >>> from embedding_core import CCDR
     >>> X, y = load_iris(return_X_y=True)
     >>> model = CCDR().fit(X, y)
     >>> model.embedding_.shape, model.class_centers_.shape

@@ -64,7 +64,7 @@ class ConstraintScore(EigenmapEmbedding):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.constraint_score import ConstraintScore
+    >>> from embedding_core import ConstraintScore
     >>> X, y = load_iris(return_X_y=True)
     >>> np.unique(ConstraintScore().fit(X, y).embedding_, axis=0).shape
     (3, 2)

@@ -62,7 +62,7 @@ class LaplacianEigenmaps(EigenmapEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
+    >>> from embedding_core import LaplacianEigenmaps
     >>> X, y = load_iris(return_X_y=True)
     >>> LaplacianEigenmaps(n_components=2).fit(X, y).embedding_.shape
     (150, 2)

@@ -10,11 +10,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import rbf_kernel
 
 from embedding_core.eigen import row_space, whitening
 from embedding_core.errors import warn_caller
+from embedding_core.kernel_space import rbf_values
 from embedding_core.neighbors import nearest_rows
+from embedding_core.row_blocks import row_blocks
 
 LANDMARKS = 2000
 """Items that carry the kernel map; with more items than that, every (n / LANDMARKS)-th."""
@@ -127,7 +128,7 @@ def place_by_neighbors(
     return (mean @ Z) / (1.0 - eigenvalues)
 
 
-def choose_landmarks(X: Any) -> Any:
+def spread_landmarks(X: Any) -> Any:
     """The items that carry the kernel map, as an array or CSR matrix."""
     n = X.shape[0]
     return X if n <= LANDMARKS else X[np.linspace(0, n - 1, LANDMARKS).round().astype(np.intp)]
@@ -160,38 +161,17 @@ def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float,
     intercept : ndarray of shape (r,)
     """
     offset = Z.mean(axis=0)
-    K = _kernel(landmarks, landmarks, gamma)
+    K = rbf_values(landmarks, landmarks, gamma)
     if landmarks.shape[0] == X.shape[0] and alpha > 0:
         K[np.diag_indices(len(K))] += alpha
         return scipy.linalg.solve(K, Z - offset, assume_a="pos", check_finite=False), offset
     A, B = alpha * K, np.zeros((len(K), Z.shape[1]))
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
-        K_b = _kernel(X[rows], landmarks, gamma)
+    for rows, items in row_blocks(X, _BLOCK_ROWS):
+        K_b = rbf_values(items, landmarks, gamma)
         A += K_b.T @ K_b
         B += K_b.T @ (Z[rows] - offset)
     inverse_root = whitening(A, scale_free=False)
     return inverse_root.unwhiten(inverse_root.whiten(B)), offset
-
-
-def place_by_kernel(
-    landmarks: Any, coefficients: NDArray[np.float64], intercept: NDArray[np.float64], gamma: float, X: Any
-) -> NDArray[np.float64]:
-    """Evaluate the kernel map, some rows at a time."""
-    Z = np.empty((X.shape[0], len(intercept)))
-    for start in range(0, len(Z), _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
-        Z[rows] = _kernel(X[rows], landmarks, gamma) @ coefficients + intercept
-    return Z
-
-
-def _kernel(A: Any, B: Any, gamma: float) -> NDArray[np.float64]:
-    A, B = A.astype(np.float64), B.astype(np.float64)
-    if not (sp.issparse(A) or sp.issparse(B)):
-        # far from the origin |x|² + |z|² - 2 x.z loses the distance
-        centre = B.mean(axis=0)
-        A, B = A - centre, B - centre
-    return rbf_kernel(A, B, gamma=gamma)
 
 
 def _mean_row(X: Any) -> NDArray[np.float64]:
@@ -199,7 +179,6 @@ def _mean_row(X: Any) -> NDArray[np.float64]:
 
 
 def _dense_blocks(X: Any) -> Any:
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
-        block = X[rows]
+    block: Any
+    for rows, block in row_blocks(X, _BLOCK_ROWS):
         yield rows, (block.toarray() if sp.issparse(block) else block).astype(np.float64)

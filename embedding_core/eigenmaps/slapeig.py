@@ -126,7 +126,7 @@ class SLapEig(EigenmapEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.slapeig import SLapEig
+    >>> from embedding_core import SLapEig
     >>> X, y = load_iris(return_X_y=True)
     >>> SLapEig().fit(X, y).embedding_.shape
     (150, 2)

@@ -112,7 +112,7 @@ class SLE(EigenmapEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.sle import SLE
+    >>> from embedding_core import SLE
     >>> X, y = load_iris(return_X_y=True)
     >>> SLE().fit(X, y).embedding_.shape
     (150, 2)

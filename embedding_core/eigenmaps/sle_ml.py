@@ -84,6 +84,9 @@ class SLEML(EigenmapEmbedding):
     c > 1 components, the first c - 1 coordinates tell these apart, largest first, with a warning (none at
     λ = 0, where classes are components by design).
 
+    `fit_transform` is `fit` and then `transform`: it gives the out-of-sample approximation of the items of
+    the fit, as scikit-learn's contract has it, not the eigenmap, which is `embedding_`.
+
     There is no `sample_weight`: every term is a link between two items, and `affinity` weighs those.
 
     w^L = P J P^T with P the membership in the S distinct label sets is applied, never formed; eigenvectors
@@ -98,7 +101,7 @@ class SLEML(EigenmapEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.eigenmaps.sle_ml import SLEML
+    >>> from embedding_core import SLEML
     >>> X, y = load_iris(return_X_y=True)
     >>> y[::2] = -1
     >>> model = SLEML(balance=0.5, n_components=2).fit(X, y)

@@ -5,11 +5,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice
+from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.classifiers.thresholds import shift_scores
 from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
 from embedding_core.kernel_dle.decisions import TARGETS, tune_thresholds
@@ -21,7 +22,7 @@ from embedding_core.neighbors import decide_labels
 HALF = np.array(0.5)
 
 
-class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
+class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     """Classify in the embedding of `KernelDLE`, by what its leave-one-out rows teach.
 
     The score of a label is the mean of three: the label score f of the embedding; a logistic function of it
@@ -177,6 +178,4 @@ class KernelDLEClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_label = True
         return tags

@@ -33,8 +33,8 @@ from embedding_core.kernel_dle.kernels import (
     resolve_kernel,
 )
 from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
-from embedding_core.labels import Indicator, check_labels_differ
-from embedding_core.margin.nystrom import Kernel, KernelMap, check_precomputed
+from embedding_core.kernel_space import Kernel, KernelMap, check_precomputed
+from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
 from embedding_core.neighbors import as_labelled_features
 
 FEW_LABELS = ("auto",)
@@ -179,7 +179,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         self._check_parameters()
         X, target = as_labelled_features(self._check_items(X, reset=True), y)
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         self.classes_ = target.classes
         self._check_labels(target)
         W = None if affinity is None else check_given_graph(affinity, X.shape[0])

@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.classifiers.ridge import RidgePath
-from embedding_core.discriminant.projection_kernel import place_by_kernel
 from embedding_core.errors import InvalidInput
 from embedding_core.kernel_dle.graph import smoothness
 from embedding_core.kernel_dle.kernels import MixedKernel
+from embedding_core.kernel_space import KernelMap, choose_landmarks, kernel_coordinates, place_by_kernel
 from embedding_core.margin.assembly import Span
 from embedding_core.margin.deformation import Deformation, deform_rows
-from embedding_core.margin.nystrom import KernelMap, choose_landmarks, kernel_coordinates
 from embedding_core.metrics import row_precisions
 from embedding_core.row_blocks import project_rows
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.kernel_space import Kernel
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import Span, span_items
 from embedding_core.margin.locality import Locality, linked_items, solve_kernel_locality, solve_locality
 from embedding_core.margin.machines import svm_trainer
-from embedding_core.margin.nystrom import Kernel
 from embedding_core.margin.rank_one import update_diagonal
 
 Chooser = Callable[[NDArray[np.float64]], int]

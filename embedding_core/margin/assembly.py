@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.margin.nystrom import (
+from embedding_core.kernel_space import (
     Kernel,
     KernelCoordinates,
     KernelMap,

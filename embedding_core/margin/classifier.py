@@ -1,17 +1,18 @@
 """What the classifiers with a kernel and a graph share: input, scaling, the graph, decisions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_given_graph, check_sigma_choice, choose_sigma, warn_of_unlinked
+from embedding_core.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -20,21 +21,21 @@ from embedding_core.checks import (
     items_vary,
     validate_items,
 )
-from embedding_core.discriminant.projection_kernel import place_by_kernel
+from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator, check_labels_differ
+from embedding_core.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
+from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
-from embedding_core.margin.nystrom import KERNELS, Kernel, check_precomputed
 from embedding_core.margin.selection import decide
 from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import SCALINGS, Scaler
 
 
-class KernelClassifier(ClassifierMixin, BaseEstimator):
+class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     """Base of one machine a label against the rest, linear in a kernel's feature space.
 
-    Subclasses find `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ + intercept_ for "linear",
-    k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
+    Subclasses give `_learn`, which finds `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ +
+    intercept_ for "linear", k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -54,6 +55,33 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     intercept_: NDArray[np.float64]
     basis_items_: Any
 
+    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from all items, labelled or not.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (n, p)
+            Kernel matrix (n, n) if precomputed.
+        y : array-like of shape (n,) or (n, K)
+            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+        affinity : array or sparse matrix of shape (n, n), optional
+            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
+            play no part.
+        sample_weight : array-like of shape (n,), optional
+            A weight of s counts as s copies of the item in the errors (and in l of `LapSVM` and `LapRLS`), 0
+            as an unlabelled item. The graph links items, not copies.
+
+        Returns
+        -------
+        self
+        """
+        self._learn(*self._check_inputs(X, y, sample_weight), affinity)
+        return self
+
+    @abstractmethod
+    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
+        """Set the fitted attributes from checked items, labels and weights (n,), 0 if unlabelled."""
+
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Decisions (m, K), above 0 for yes; (m,), above 0 for the second class, where there are two.
 
@@ -65,7 +93,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes (m,) with the largest decision, or labels (m, K) in 0/1 with a positive one."""
         labels = decide(self._decide(X), self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores (m, K) in [0, 1]: 1 / (1 + exp(-decision)), above one half for yes.
@@ -112,7 +140,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, target = as_labelled_features(self._check_items(X, reset=True), y)
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         self._check_classes(target)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, X.shape[0])
         if weight is not None:
@@ -151,14 +179,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
 
     def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
         """W, given or built from X; `score` rates a graph for sigma="cv"."""
-        self.sigma_ = None
-        if affinity is not None:
-            W = check_given_graph(affinity, X.shape[0])
-        else:
-            family = own_graph_family(X, self._kernel, self.graph, self.n_neighbors)
-            if self.graph != "kernel":
-                self.sigma_ = choose_sigma(family, self.sigma, score)
-            W = family.weigh(family.scale if self.sigma_ is None else self.sigma_)
+        W, self.sigma_ = resolve_graph(
+            affinity,
+            X.shape[0],
+            lambda: own_graph_family(X, self._kernel, self.graph, self.n_neighbors),
+            None if self.graph == "kernel" else self.sigma,
+            score,
+        )
         warn_of_unlinked(W)
         return W
 
@@ -171,8 +198,6 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.target_tags.multi_output = True
-        tags.classifier_tags.multi_label = True
         return tags
 
 

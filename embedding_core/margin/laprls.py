@@ -2,9 +2,8 @@
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
-from embedding_core.margin.manifold import ManifoldClassifier, Weights
+from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Weights
 
 
 class LapRLS(ManifoldClassifier):
@@ -15,11 +14,8 @@ class LapRLS(ManifoldClassifier):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        exp(-theta |x - z|²); x^T z; or X is the kernel matrix (n, n) of all items of the fit, and kernel
-        values (m, n) with them afterwards.
-    theta : float or "auto", default="auto"
-        Width of "rbf"; "auto" is 1 / p, that of [2]_.
+    kernel, theta, input_scale, landmarks, graph, n_neighbors, sigma, random_state
+        As for `LPSSVM`.
     gamma_A : float, "auto" or "cv", default="auto"
         Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labelled items; "cv" picks 0.05, 0.5, 0.005 or 5
         over l.
@@ -27,41 +23,11 @@ class LapRLS(ManifoldClassifier):
         Weight >= 0 of the smoothness f^T L f / n². 0 gives regularised least squares (kernel ridge regression
         with penalty gamma_A l). "auto" is gamma_A n² over the mean degree of the graph, so that the two terms
         weigh alike whatever the scale of W; "cv" picks 0, 0.1, 1, 10 or 100 times that.
-    input_scale : {"none", "zscore", "unit"}, default="none"
-        Scaling of the features in front, see `scaling.Scaler`, learnt on all items. One width for all
-        features asks for features on one scale: "zscore" unless they are. Not for "precomputed".
-    landmarks : int, sequence of int, "auto" or None, default=None
-        Nyström: f is sought in the span of so many random items, or of these rows, in place of all. "auto"
-        takes 500 beyond 2,000 items. Not used by "linear" with p <= n, which is cheap as it is.
-    graph : {"knn", "gaussian", "kernel"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse) or all pairs (dense, up to 2 GB),
-        weighed by exp(-d² / (2 sigma)); or nearest neighbours weighed by the kernel's values (Fig. 2 of
-        [2]_). Distances are those of the features, of the feature space if precomputed.
-    n_neighbors : int, default=10
-        Neighbours of an item.
-    sigma : float, "auto" or "cv", default="auto"
-        In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
-        times that.
-    random_state : int, RandomState or None, default=0
-        Draws the landmarks.
 
     Attributes
     ----------
-    coef_, intercept_ : ndarrays of shape (h, J) and (J,)
-        Decisions: x^T coef_ + intercept_ for "linear", k(x, basis items) coef_ + intercept_ else. J is 1 for
-        two classes, else K.
-    basis_items_ : array, CSR matrix or None
-        Items (their row numbers if precomputed) that coef_ belongs to; None for "linear".
-    classes_ : ndarray of shape (K,)
-    multi_label_ : bool
-        `fit` was given label columns.
-    gamma_A_, gamma_I_, theta_ : float
-        Values used.
-    sigma_ : float or None
-        Value used; None where an affinity was given or `graph` is "kernel".
-    scaler_ : Scaler
-        The input scaling.
-    n_features_in_ : int
+    coef_, intercept_, basis_items_, classes_, multi_label_, gamma_A_, gamma_I_, theta_, sigma_, scaler_
+        As for `LapSVM`, as is `n_features_in_`.
 
     Notes
     -----
@@ -75,16 +41,7 @@ class LapRLS(ManifoldClassifier):
 
     There is no bias: `intercept_` is 0, but for labels on which all labelled items agree.
 
-    One decision a label against the rest, one in all for two classes. The graph part, I + c R^T L R in
-    coordinates R whose inner products are the kernel, c = gamma_I / (gamma_A n²), is factored once for all of
-    them. Items that add less than 1e-8 to the span of the others are left out of R. With landmarks, or a
-    linear kernel and p <= n, no n x n matrix is made.
-
-    Readings. [2]_ prints Eq. 4 without 1 / n² and with |f|_2 for the norm of the kernel's space; here both
-    are as in [1]_. L is D - W, as in [2]_; [1]_ also takes the normalised L and its powers.
-
-    Cross-validation ([2]_ chooses gamma_A and gamma_I so) takes 5 folds of the labelled items, hidden from
-    the loss but not from the graph, and compares micro-F1 (the accuracy, for classes) over all pairs.
+    Cost, readings of [2]_ and cross-validation are those of `LapSVM`.
 
     References
     ----------
@@ -98,7 +55,7 @@ class LapRLS(ManifoldClassifier):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_moons
-    >>> from embedding_core.margin.laprls import LapRLS
+    >>> from embedding_core import LapRLS
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> hidden = np.full(200, -1)
     >>> hidden[:10] = y[:10]
@@ -107,13 +64,7 @@ class LapRLS(ManifoldClassifier):
     1.0
     """
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Ridge regression on the deformed rows, by the smaller of the two Gram matrices."""
         root = np.sqrt(weight)[:, None]
         Z, Y = root * rows, root * signs

@@ -1,10 +1,9 @@
 """Laplacian support vector machines."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from embedding_core.margin.machines import svm_trainer
-from embedding_core.margin.manifold import ManifoldClassifier, Weights
+from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Weights
 
 
 class LapSVM(ManifoldClassifier):
@@ -15,11 +14,8 @@ class LapSVM(ManifoldClassifier):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        exp(-theta |x - z|²); x^T z; or X is the kernel matrix (n, n) of all items of the fit, and kernel
-        values (m, n) with them afterwards.
-    theta : float or "auto", default="auto"
-        Width of "rbf"; "auto" is 1 / p, that of [2]_.
+    kernel, theta, input_scale, landmarks, graph, n_neighbors, sigma, random_state
+        As for `LPSSVM`.
     gamma_A : float, "auto" or "cv", default="auto"
         Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labelled items (a penalty C of 10); "cv" picks
         0.05, 0.5, 0.005 or 5 over l.
@@ -27,23 +23,6 @@ class LapSVM(ManifoldClassifier):
         Weight >= 0 of the smoothness f^T L f / n². 0 gives a support vector machine with
         C = 1 / (2 gamma_A l). "auto" is gamma_A n² over the mean degree of the graph, so that the two terms
         weigh alike whatever the scale of W; "cv" picks 0, 0.1, 1, 10 or 100 times that.
-    input_scale : {"none", "zscore", "unit"}, default="none"
-        Scaling of the features in front, see `scaling.Scaler`, learnt on all items. One width for all
-        features asks for features on one scale: "zscore" unless they are. Not for "precomputed".
-    landmarks : int, sequence of int, "auto" or None, default=None
-        Nyström: f is sought in the span of so many random items, or of these rows, in place of all. "auto"
-        takes 500 beyond 2,000 items. Not used by "linear" with p <= n, which is cheap as it is.
-    graph : {"knn", "gaussian", "kernel"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse) or all pairs (dense, up to 2 GB),
-        weighed by exp(-d² / (2 sigma)); or nearest neighbours weighed by the kernel's values (Fig. 2 of
-        [2]_). Distances are those of the features, of the feature space if precomputed.
-    n_neighbors : int, default=10
-        Neighbours of an item.
-    sigma : float, "auto" or "cv", default="auto"
-        In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
-        times that.
-    random_state : int, RandomState or None, default=0
-        Draws the landmarks.
 
     Attributes
     ----------
@@ -99,7 +78,7 @@ class LapSVM(ManifoldClassifier):
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import make_moons
-    >>> from embedding_core.margin.lapsvm import LapSVM
+    >>> from embedding_core import LapSVM
     >>> X, y = make_moons(200, noise=0.05, random_state=0)
     >>> hidden = np.full(200, -1)
     >>> hidden[:10] = y[:10]
@@ -108,13 +87,7 @@ class LapSVM(ManifoldClassifier):
     1.0
     """
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """One machine a column on the same rows."""
         train, C = svm_trainer(rows), 1 / (2 * ridge)
         found = [train(np.ascontiguousarray(sign), C, weight) for sign in signs.T]

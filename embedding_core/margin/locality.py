@@ -16,16 +16,15 @@ from embedding_core.affinity import (
     kernel_graph_family,
     nearest_edges,
 )
-from embedding_core.components import graph_components
 from embedding_core.eigen import fix_signs, whitening
-from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.errors import InvalidInput
 from embedding_core.graphs import (
     Edges,
     find_knn_edges,
     graph_from_edges,
 )
+from embedding_core.kernel_space import Kernel
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.margin.nystrom import Kernel
 from embedding_core.row_blocks import row_blocks
 
 GRAPH_CHOICES = (*GRAPHS, "kernel")
@@ -117,17 +116,3 @@ def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]
             f'{values[e]:.3g}; use graph="knn", another kernel, or pass an affinity.'
         )
     return values
-
-
-def check_links(W: Any, components_matter: bool) -> None:
-    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
-    if not W.sum() > 0:
-        raise InvalidInput(
-            "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
-        )
-    components = graph_components(W)
-    if components_matter and (components.sizes > 1).sum() > 1:
-        warn_caller(
-            f"The graph has {components.describe()}; the subspace separates them first. "
-            "Raise n_neighbors or link them where that is not meant."
-        )

@@ -1,18 +1,17 @@
 """Locality preserving projections, and support vector machines in their subspace."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.affinity import GRAPHS
 from embedding_core.checks import check_count, check_positive
-from embedding_core.discriminant.projection_kernel import place_by_kernel
+from embedding_core.kernel_space import Kernel, place_by_kernel
 from embedding_core.labels import Indicator
 from embedding_core.margin.classifier import KernelClassifier
 from embedding_core.margin.machines import kernel_svm_trainer
-from embedding_core.margin.nystrom import Kernel
 from embedding_core.subspace.lpp import LPP
 
 DIMENSIONS = 10
@@ -40,8 +39,6 @@ class LPPSVM(KernelClassifier):
     kernel : {"rbf", "linear", "precomputed"}, default="rbf"
         Of the projections: exp(-theta |x - z|²), as in [1]_; the features themselves; or X is the kernel
         matrix (n, n) of all items of the fit, and kernel values (m, n) with them afterwards.
-    theta : float or "auto", default="auto"
-        Width of "rbf"; "auto" is 1 / p, that of [1]_.
     svm_kernel : {"rbf", "linear"}, default="rbf"
         Of the machines in the subspace; [1]_ has "rbf". Its width is 1 / r, as in [1]_.
     C : float, default=1.0
@@ -49,21 +46,13 @@ class LPPSVM(KernelClassifier):
     n_components : int or None, default=None
         Dimensions r of the subspace. None takes K-1 or 10, whichever is more, at most what the items span;
         [1]_ does not say.
-    input_scale : {"none", "zscore", "unit"}, default="none"
-        Scaling of the features in front, see `scaling.Scaler`, learnt on all items. One width for all
-        features asks for features on one scale: "zscore" unless they are. Not for "precomputed".
-    landmarks : int, sequence of int, "auto" or None, default=None
-        Nyström: directions are sought in the span of so many random items, or of these rows, in place of all.
-        "auto" takes 500 beyond 2,000 items. Not used by "linear".
     graph : {"knn", "gaussian"}, default="knn"
         Graph where no affinity is given: nearest neighbours (sparse) or all pairs (dense, up to 2 GB),
         weighed by exp(-d² / (2 sigma)).
-    n_neighbors : int, default=10
-        Neighbours of an item.
     sigma : float, "auto" or "cv", default="auto"
         In squared distances, see `LPP`; "cv" rates subspaces by 1NN on the labelled items.
-    random_state : int, RandomState or None, default=0
-        Draws the landmarks.
+    theta, input_scale, landmarks, n_neighbors, random_state
+        As for `LPSSVM`; landmarks are not used by "linear".
 
     Attributes
     ----------
@@ -110,7 +99,7 @@ class LPPSVM(KernelClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.margin.lpp_svm import LPPSVM
+    >>> from embedding_core import LPPSVM
     >>> X, y = load_iris(return_X_y=True)
     >>> hidden = y.copy()
     >>> hidden[::2] = -1
@@ -152,27 +141,7 @@ class LPPSVM(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the subspace, then the machines in it.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-            All items, labelled or not; the kernel matrix (n, n) if precomputed.
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
-        sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in the margin errors, 0 as an unlabelled item. The
-            graph links items, not copies.
-
-        Returns
-        -------
-        self
-        """
-        X, target, times = self._check_inputs(X, y, sample_weight)
+    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
         subspace = self._subspace().fit(X, target.Y, affinity)
         linear = self.kernel == "linear"
         self.basis_items_ = None if linear else subspace.basis_items_
@@ -182,7 +151,6 @@ class LPPSVM(KernelClassifier):
         self.mean_ = subspace.embedding_.mean(axis=0) / length
         self.embedding_ = subspace.embedding_ / length - self.mean_
         self._fit_machines(self._signs(target), target.labelled, times[target.labelled])
-        return self
 
     def _fit_machines(
         self, signs: NDArray[np.int8], labelled: NDArray[np.bool_], weight: NDArray[np.float64]

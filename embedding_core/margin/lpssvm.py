@@ -1,13 +1,14 @@
 """Locality preserving semi-supervised support vector machines."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.affinity import check_links
 from embedding_core.checks import check_count, check_not_negative, check_positive, check_share
 from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
@@ -24,7 +25,6 @@ from embedding_core.margin.alternation import (
 )
 from embedding_core.margin.assembly import Span, works_in_features
 from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.locality import check_links
 from embedding_core.margin.selection import C_CANDIDATES, best_setting, dimension_candidates
 
 Setting = tuple[float, int | None]
@@ -158,7 +158,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.margin.lpssvm import LPSSVM
+    >>> from embedding_core import LPSSVM
     >>> X, y = load_iris(return_X_y=True)
     >>> hidden = y.copy()
     >>> hidden[::2] = -1
@@ -215,33 +215,13 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the subspaces and machines.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-            Kernel matrix (n, n) if precomputed.
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
-        sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in the margin errors, 0 as an unlabelled item. The
-            graph links items, not copies.
-
-        Returns
-        -------
-        self
-        """
-        X, target, times = self._check_inputs(X, y, sample_weight)
+    def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
         W = self._affinity(X, affinity, lambda W: self._graph_score(X, target, times, W))
         check_links(W, components_matter=not works_in_features(self._kernel, X))
         stage, span = self._prepare(X, times, W)
         setting, _ = self._best_setting(stage, target)
         self.C_ = setting[0]
-        return self._store(X, stage, span, self._fit_machines(stage, self._signs(target), setting))
+        self._store(X, stage, span, self._fit_machines(stage, self._signs(target), setting))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Place items in the subspaces of all machines, side by side.
@@ -323,7 +303,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
             )
         return [int(self.n_components)]
 
-    def _store(self, X: Any, stage: Stage, span: Span, machines: list[Machine | float]) -> Self:
+    def _store(self, X: Any, stage: Stage, span: Span, machines: list[Machine | float]) -> None:
         """Put the subspaces of all machines side by side, and their decisions."""
         basis = stage.locality.basis
         found = [machine for machine in machines if isinstance(machine, Machine)]
@@ -338,10 +318,9 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         if self.kernel == "linear":
             self.projection_ = directions = fix_signs(directions)
             self.embedding_ = self._place(X, directions)
-            return self
+            return
         # by the items' places: the basis of a kernel's span depends on the order of the rows
         self.basis_items_ = span.basis_items(X)
         placed = self._place(X, directions)
         self.embedding_ = fix_signs(placed)
         self.expansion_ = directions * np.where((placed * self.embedding_).sum(axis=0) < 0, -1.0, 1.0)
-        return self

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from embedding_core.eigen import pivoted_cholesky
+from embedding_core.kernel_space import Kernel
 from embedding_core.margin.active_set import settle
 from embedding_core.margin.dual import make_dual, solve_dual
-from embedding_core.margin.nystrom import Kernel
 
 EXACT_SIZE = 500
 """Up to so many items or dimensions, whichever are fewer, no LibSVM is needed."""

@@ -3,18 +3,18 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.affinity import check_links
 from embedding_core.checks import check_not_negative, check_positive
 from embedding_core.labels import Indicator
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import span_items
 from embedding_core.margin.classifier import KernelClassifier
 from embedding_core.margin.deformation import Deformation, deform_kernel
-from embedding_core.margin.locality import check_links
 from embedding_core.margin.selection import best_setting
 
 RIDGES = (0.05, 0.5, 0.005, 5.0)
@@ -25,7 +25,9 @@ SMOOTHNESS = (1.0, 0.1, 10.0, 0.0, 100.0)
 Setting = tuple[float, float]
 """gamma_A l, and c = gamma_I / (gamma_A n²)."""
 Deform = Callable[[float], Deformation]
-Weights = tuple[NDArray[np.float64], NDArray[np.float64]]
+Array = NDArray[np.float64]
+Signs = NDArray[np.int8]
+Weights = tuple[Array, Array]
 
 
 class ManifoldClassifier(KernelClassifier):
@@ -56,27 +58,7 @@ class ManifoldClassifier(KernelClassifier):
         self.sigma = sigma
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the decisions.
-
-        Parameters
-        ----------
-        X : array, DataFrame or CSR matrix of shape (n, p)
-            All items, labelled or not; the kernel matrix (n, n) if precomputed.
-        y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
-        affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
-        sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in the loss and in l, 0 as an unlabelled item. The
-            graph links items, not copies.
-
-        Returns
-        -------
-        self
-        """
-        X, target, times = self._check_inputs(X, y, sample_weight)
+    def _learn(self, X: Any, target: Indicator, times: Array, affinity: Any) -> None:
         everything = np.ones(X.shape[0], dtype=bool)
         span = span_items(X, self._kernel, everything, self.landmarks, self.random_state)
 
@@ -100,7 +82,6 @@ class ManifoldClassifier(KernelClassifier):
         V, self.intercept_ = self._solve_columns(deformed.rows, self._signs(target), weight, ridge)
         self.coef_ = span.lift(X, deformed.restore(V))
         self.basis_items_ = span.basis_items(X)
-        return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -120,7 +101,7 @@ class ManifoldClassifier(KernelClassifier):
         return [(ridge, factor / mean_degree) for ridge in ridges for factor in factors]
 
     def _best_setting(
-        self, W: Any, target: Indicator, weight: NDArray[np.float64], deform: Deform, score: bool = False
+        self, W: Any, target: Indicator, weight: Array, deform: Deform, score: bool = False
     ) -> tuple[Setting, float]:
         """Setting to use, and its score where one was asked for or needed."""
         settings = self._settings(W, float(weight.sum()))
@@ -128,7 +109,7 @@ class ManifoldClassifier(KernelClassifier):
             return settings[0], np.nan
         signs = self._signs(target)
 
-        def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
+        def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> Array:
             ridge, c = setting
             rows = deform(c).rows
             V, bias = self._solve_columns(rows[train], signs[train], weight[train], ridge)
@@ -136,13 +117,7 @@ class ManifoldClassifier(KernelClassifier):
 
         return best_setting(target.Y[target.labelled], settings, answer, self.multi_label_)
 
-    def _solve_columns(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve_columns(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Weights (d, J) and biases (J,); a label on which all items agree is answered by its sign."""
         V, bias = np.zeros((rows.shape[1], signs.shape[1])), signs[0].astype(np.float64)
         differ = (signs != signs[0]).any(axis=0)
@@ -151,13 +126,7 @@ class ManifoldClassifier(KernelClassifier):
         return V, bias
 
     @abstractmethod
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        signs: NDArray[np.int8],
-        weight: NDArray[np.float64],
-        ridge: float,
-    ) -> Weights:
+    def _solve(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Weights and biases for signs (l, J) that differ in every column, items of `weight` (l,).
 
         `ridge` is gamma_A l.

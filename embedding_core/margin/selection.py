@@ -6,8 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.discriminant.graph_embedding import CV_FOLDS, micro_f1
-from embedding_core.folds import stratified_folds
+from embedding_core.inner_choice import labelled_folds, micro_f1
 
 C_CANDIDATES = (1.0, 10.0, 0.1, 100.0)
 """Penalties that "cv" tries, preferred first among equal scores."""
@@ -55,7 +54,7 @@ def best_setting(
     -------
     setting, score
     """
-    folds = stratified_folds(Y, min(CV_FOLDS, len(Y)), seed=0)
+    folds = labelled_folds(Y)
     scores = [
         float(
             np.mean(

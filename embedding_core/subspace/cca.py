@@ -102,7 +102,7 @@ class CCA(SubspaceEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.subspace.cca import CCA
+    >>> from embedding_core import CCA
     >>> X = np.array([[0.0, 1], [1, 0], [1, 1], [5, 1], [6, 0], [6, 2], [3, 9], [4, 8], [9, 9]])
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1], [1, 1], [1, 1], [-1, -1]])
     >>> CCA(n_components=2).fit(X, Y).eigenvalues_.round(2)

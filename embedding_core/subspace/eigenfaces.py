@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.checks import check_count
-from embedding_core.errors import InvalidInput
+from embedding_core.inner_choice import check_cv_labels
 from embedding_core.labels import Indicator
 from embedding_core.row_blocks import project_rows
 from embedding_core.subspace.embedding import SubspaceEmbedding
@@ -55,7 +55,7 @@ class Eigenfaces(SubspaceEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.eigenfaces import Eigenfaces
+    >>> from embedding_core import Eigenfaces
     >>> X, y = load_iris(return_X_y=True)
     >>> model = Eigenfaces().fit(X, y)
     >>> model.embedding_.shape, model.cv_scores_.round(2)
@@ -96,11 +96,7 @@ class Eigenfaces(SubspaceEmbedding):
 
     def _score(self, X: Any, target: Indicator, space: PrincipalSpace) -> NDArray[np.float64]:
         labelled = np.flatnonzero(target.labelled)
-        if len(labelled) < 2:
-            raise InvalidInput(
-                f'n_components="cv" scores dimensions by labels, and {len(labelled)} items are labelled; '
-                "label two or more, or give a number."
-            )
+        check_cv_labels("n_components", len(labelled))
         if len(labelled) > SCORED_ITEMS:
             labelled = labelled[np.linspace(0, len(labelled) - 1, SCORED_ITEMS).round().astype(np.intp)]
         Q = project_rows(X, space.axes(space.rank))[labelled]

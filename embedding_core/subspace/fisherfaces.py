@@ -49,7 +49,7 @@ class Fisherfaces(LDA):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.subspace.fisherfaces import Fisherfaces
+    >>> from embedding_core import Fisherfaces
     >>> X = np.random.default_rng(0).normal(size=(20, 50))
     >>> model = Fisherfaces().fit(X, np.arange(20) % 4)
     >>> model.n_principal_, model.embedding_.shape

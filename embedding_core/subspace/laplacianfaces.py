@@ -67,7 +67,7 @@ class Laplacianfaces(SubspaceEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from embedding_core.subspace.laplacianfaces import Laplacianfaces
+    >>> from embedding_core import Laplacianfaces
     >>> X, y = load_digits(return_X_y=True)
     >>> model = Laplacianfaces().fit(X[:200], y[:200])
     >>> model.n_principal_, model.embedding_.shape

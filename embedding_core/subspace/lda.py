@@ -48,7 +48,7 @@ class LDA(MLDA):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.lda import LDA
+    >>> from embedding_core import LDA
     >>> X, y = load_iris(return_X_y=True)
     >>> LDA().fit(X, y).embedding_.shape
     (150, 2)

@@ -8,15 +8,15 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.affinity import GRAPHS
+from embedding_core.affinity import GRAPHS, check_links
 from embedding_core.base import Solution
-from embedding_core.discriminant.graph_embedding import GraphEmbedding, fold_score
+from embedding_core.discriminant.graph_embedding import GraphEmbedding
 from embedding_core.eigen import RowSpace, Whitening, row_space, whitening
 from embedding_core.errors import InvalidInput
+from embedding_core.inner_choice import check_cv_labels, fold_score
+from embedding_core.kernel_space import KERNELS
 from embedding_core.labels import Indicator
 from embedding_core.laplacian import GraphLaplacian
-from embedding_core.margin.locality import check_links
-from embedding_core.margin.nystrom import KERNELS
 from embedding_core.scatter import class_scatter
 from embedding_core.subspace.kernel_embedding import KernelEmbedding
 
@@ -129,7 +129,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.lpp import LPP
+    >>> from embedding_core import LPP
     >>> X, y = load_iris(return_X_y=True)
     >>> LPP(n_components=3).fit(X).embedding_.shape
     (150, 3)
@@ -203,11 +203,8 @@ class LPP(KernelEmbedding, GraphEmbedding):
     def _graph(self, X: Any, space: RowSpace, target: Indicator, affinity: Any) -> Any:
         if X.shape[0] < 2:
             raise InvalidInput(f"A graph needs two or more items, found n_samples={X.shape[0]}; add items.")
-        if affinity is None and self.sigma == "cv" and target.labelled.sum() < 2:
-            raise InvalidInput(
-                f'sigma="cv" scores graphs by labels, and {target.labelled.sum()} items are labelled; label '
-                'two or more, or give sigma="auto" or a number.'
-            )
+        if affinity is None and self.sigma == "cv":
+            check_cv_labels("sigma", int(target.labelled.sum()))
         return self._affinity(X, affinity, lambda W: self._score(space, target, W))
 
     def _solve(

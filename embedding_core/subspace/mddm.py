@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.eigen import thin_svd
+from embedding_core.kernel_space import KERNELS
 from embedding_core.labels import Indicator
-from embedding_core.margin.nystrom import KERNELS
 from embedding_core.subspace.embedding import labelled_part
 from embedding_core.subspace.kernel_embedding import KernelEmbedding
 from embedding_core.subspace.principal import label_sums, mean_item, squared_spread
@@ -72,7 +72,7 @@ class MDDM(KernelEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.subspace.mddm import MDDM
+    >>> from embedding_core import MDDM
     >>> X = np.array([[0.0, 1], [1, 0], [1, 1], [5, 1], [6, 0], [6, 2], [3, 9], [4, 8], [9, 9]])
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1], [1, 1], [1, 1], [-1, -1]])
     >>> MDDM(n_components=2).fit(X, Y).embedding_.shape

@@ -60,7 +60,7 @@ class MLSI(SubspaceEmbedding):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.subspace.mlsi import MLSI
+    >>> from embedding_core import MLSI
     >>> X = np.array([[0.0, 1], [1, 0], [1, 1], [5, 1], [6, 0], [6, 2], [3, 9], [4, 8], [9, 9]])
     >>> Y = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1], [0, 1], [1, 1], [1, 1], [-1, -1]])
     >>> MLSI(n_components=2).fit(X, Y).embedding_.shape

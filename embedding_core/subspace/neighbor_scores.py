@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.discriminant.graph_embedding import CV_FOLDS, micro_f1
-from embedding_core.folds import stratified_folds
+from embedding_core.inner_choice import labelled_folds, micro_f1
 
 _BLOCK_DISTANCES = 2_000_000
 
@@ -15,11 +14,7 @@ def dimension_scores(Q: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.
     Mean over 5 folds of the labelled rows of Y (n, K), fewer where fewer are labelled; of equal distances the
     first row counts.
     """
-    n_splits = min(CV_FOLDS, int((Y >= 0).all(axis=1).sum()))
-    scores = [
-        _fold_scores(Q[train], Y[train], Q[test], Y[test])
-        for train, test in stratified_folds(Y, n_splits, seed=0)
-    ]
+    scores = [_fold_scores(Q[train], Y[train], Q[test], Y[test]) for train, test in labelled_folds(Y)]
     return np.mean(scores, axis=0)
 
 

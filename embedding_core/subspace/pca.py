@@ -98,7 +98,7 @@ class PCA(SubspaceEmbedding):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.subspace.pca import PCA
+    >>> from embedding_core import PCA
     >>> X, y = load_iris(return_X_y=True)
     >>> PCA(n_components=2).fit(X).explained_variance_ratio_.round(3)
     array([0.925, 0.053])

@@ -5,28 +5,24 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from embedding_core.affinity import (
-    GRAPHS,
-    check_given_graph,
-    check_sigma_choice,
-    choose_sigma,
-    graph_family,
-)
+from embedding_core.affinity import GRAPHS, check_sigma_choice, graph_family, resolve_graph
 from embedding_core.checks import check_choice, check_count, validate_items
-from embedding_core.discriminant.graph_embedding import micro_f1
 from embedding_core.errors import InvalidInput, warn_caller
-from embedding_core.folds import stratified_folds
 from embedding_core.graphs import graph_components
-from embedding_core.labels import Indicator, as_indicator, check_one_row_each
+from embedding_core.inner_choice import check_cv_labels, labelled_folds, micro_f1
+from embedding_core.labels import (
+    Indicator,
+    as_indicator,
+    check_one_row_each,
+    given_as_columns,
+    in_given_form,
+)
 from embedding_core.neighbors import decide_labels
 from embedding_core.transduction.decisions import is_exclusive
-
-CV_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -70,25 +66,23 @@ class GraphMethod(BaseEstimator):
 
     def _affinity(self, X: Any, target: Indicator, affinity: Any) -> Any:
         """W of all items; sets `sigma_`, None where the graph was given."""
-        if affinity is not None:
-            self.sigma_ = None
-            return check_given_graph(affinity, X.shape[0])
-        family = graph_family(X, self.graph, self.n_neighbors)
-        if self.sigma == "cv" and target.labelled.sum() < 2:
-            raise InvalidInput(
-                f'sigma="cv" scores graphs by labels, and {target.labelled.sum()} items are labelled; label '
-                'two or more, or give sigma="auto" or a number.'
-            )
-        self.sigma_ = choose_sigma(family, self.sigma, lambda W: self._cv_score(X, W, target))
-        return family.weigh(self.sigma_)
+        if affinity is None and self.sigma == "cv":
+            check_cv_labels("sigma", int(target.labelled.sum()))
+        W, self.sigma_ = resolve_graph(
+            affinity,
+            X.shape[0],
+            lambda: graph_family(X, self.graph, self.n_neighbors),
+            self.sigma,
+            lambda W: self._cv_score(X, W, target),
+        )
+        return W
 
     def _cv_score(self, X: Any, W: Any, target: Indicator) -> float:
         """Mean micro-F1 over folds of the labelled items, each hidden in turn; 0 where it has no answer."""
-        n_splits = min(CV_FOLDS, int(target.labelled.sum()))
         try:
             scores = [
                 micro_f1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
-                for _, test in stratified_folds(target.Y, n_splits, seed=0)
+                for _, test in labelled_folds(target.Y)
             ]
         except InvalidInput:  # as without convergence: this sigma is a bad choice, not bad input
             return 0.0
@@ -128,7 +122,7 @@ class Transducer(GraphMethod):
         -------
         self
         """
-        self.multi_label_ = sp.issparse(y) or np.asarray(y).ndim == 2
+        self.multi_label_ = given_as_columns(y)
         X, target = self._check_inputs(X, y)
         W = self._affinity(X, target, affinity)
         answer = self._answer(W, target)
@@ -147,7 +141,7 @@ class Transducer(GraphMethod):
     def _decide(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         """Classes (m,) with the best score, or labels (m, K) in 0/1 with a score above one half."""
         labels = decide_labels(scores, not self.multi_label_)
-        return labels.astype(np.int64) if self.multi_label_ else self.classes_[labels.argmax(axis=1)]
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
         return decide_labels(self._answer(W, seen).scores[rows], is_exclusive(seen))

@@ -88,7 +88,7 @@ class LocalGlobalConsistency(InductiveTransducer):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.transduction.consistency import LocalGlobalConsistency
+    >>> from embedding_core import LocalGlobalConsistency
     >>> X, y = load_iris(return_X_y=True)
     >>> hidden = y.copy()
     >>> hidden[::2] = -1

@@ -111,7 +111,7 @@ class HarmonicFunctions(InductiveTransducer):
     A path of five items with labelled ends: the function is linear.
 
     >>> import numpy as np
-    >>> from embedding_core.transduction.harmonic import HarmonicFunctions
+    >>> from embedding_core import HarmonicFunctions
     >>> X, y = np.arange(5.0)[:, None], [0, -1, -1, -1, 1]
     >>> path = np.eye(5, k=1) + np.eye(5, k=-1)
     >>> HarmonicFunctions().fit(X, y, affinity=path).label_distributions_[:, 1].round(6).tolist()

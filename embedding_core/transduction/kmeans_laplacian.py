@@ -153,7 +153,7 @@ class KMeansLaplacian(GraphMethod):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian
+    >>> from embedding_core import KMeansLaplacian
     >>> X, y = load_iris(return_X_y=True)
     >>> KMeansLaplacian().fit(X, y).embedding_.shape
     (150, 2)

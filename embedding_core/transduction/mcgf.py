@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_count, check_not_negative
-from embedding_core.folds import stratified_folds
+from embedding_core.inner_choice import labelled_folds
 from embedding_core.labels import Indicator, label_correlation
-from embedding_core.transduction.base import CV_FOLDS, Answer, Transducer, reached_items
+from embedding_core.transduction.base import Answer, Transducer, reached_items
 from embedding_core.transduction.decisions import balanced_cuts, label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
 
@@ -102,7 +102,7 @@ class MCGF(Transducer):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.transduction.mcgf import MCGF
+    >>> from embedding_core import MCGF
     >>> X = np.array([[0.0], [1], [2], [3], [10], [11], [12], [13]])
     >>> Y = np.array([[1, 1], [-1, -1], [1, 1], [1, 1], [-1, -1], [0, 1], [0, 0], [0, 0]])
     >>> MCGF(n_neighbors=3).fit(X, Y).transduction_[[1, 4]].tolist()
@@ -151,6 +151,6 @@ def _hidden_values(
 ) -> NDArray[np.float64]:
     """F of the labelled items without the sources of their own fold, for as many sources in all."""
     values = np.empty_like(sources)
-    for train, test in stratified_folds(Y, min(CV_FOLDS, len(Y)), seed=0):
+    for train, test in labelled_folds(Y):
         values[test] = (V[test] * weights) @ (V[train].T @ sources[train]) * (len(Y) / len(train))
     return values

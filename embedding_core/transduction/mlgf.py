@@ -74,7 +74,7 @@ class MLGF(InductiveTransducer):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.transduction.mlgf import MLGF
+    >>> from embedding_core import MLGF
     >>> X = np.array([[0.0], [1], [2], [8], [9], [10]])
     >>> Y = np.array([[1, 1], [-1, -1], [1, 0], [-1, -1], [0, 1], [0, 0]])
     >>> MLGF(n_neighbors=2, decision="half").fit(X, Y).transduction_[[1, 3]].tolist()

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.labels import Indicator
 from embedding_core.neighbors import nearest_rows
 from embedding_core.transduction.base import Answer, Transducer
@@ -53,7 +52,7 @@ class ShareTransducer(Transducer):
         return ShareAnswer(found.F, scores, found.reached, np.where(reached, found.share, q), rule)
 
 
-class InductiveTransducer(ClassifierMixin, ShareTransducer):
+class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
     """Base of the methods with shares that also answer for new items.
 
     A new item has the weighted mean of the shares of the items of the fit,
@@ -101,8 +100,3 @@ class InductiveTransducer(ClassifierMixin, ShareTransducer):
         pointers = np.arange(0, nearest.size + 1, nearest.shape[1])
         mean = sp.csr_array((weights.ravel(), nearest.ravel(), pointers), shape=(X.shape[0], n))
         return np.clip(mean @ self.shares_, 0.0, 1.0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags

@@ -79,7 +79,7 @@ class SMSE(ShareTransducer):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.transduction.smse import SMSE
+    >>> from embedding_core import SMSE
     >>> X = np.array([[0.0], [1], [2], [8], [9], [10]])
     >>> Y = np.array([[1, 1], [-1, -1], [1, 1], [-1, -1], [0, 0], [0, 0]])
     >>> SMSE(n_neighbors=2).fit(X, Y).transduction_[[1, 3]].tolist()

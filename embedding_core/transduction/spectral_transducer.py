@@ -109,7 +109,7 @@ class SpectralGraphTransducer(Transducer):
     Examples
     --------
     >>> import numpy as np
-    >>> from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer
+    >>> from embedding_core import SpectralGraphTransducer
     >>> X = np.array([[0.0], [1], [2], [3], [10], [11], [12], [13]])
     >>> y = ["a", -1, -1, -1, -1, -1, -1, "b"]
     >>> y = np.array(y, dtype=object)

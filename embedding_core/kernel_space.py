@@ -14,11 +14,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from embedding_core.eigen import pivoted_cholesky
 from embedding_core.errors import InvalidInput
+from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
 KERNELS = ("linear", "rbf", "precomputed")
 
@@ -49,6 +50,19 @@ class KernelMap(Protocol):
         ...
 
 
+def rbf_values(X: Any, items: Any, theta: float) -> NDArray[np.float64]:
+    """exp(-theta |x - z|²) of every row x of X (m, p) and z of items (h, p), dense or CSR.
+
+    Where `items` is X the diagonal is exactly 1.
+    """
+    X64, items64 = X.astype(np.float64), items.astype(np.float64)
+    if not sp.issparse(X) and not sp.issparse(items):
+        # far from the origin |x|² + |z|² - 2 x.z loses the distance
+        shift = items64.mean(axis=0)
+        X64, items64 = X64 - shift, items64 - shift
+    return rbf_kernel(X64, None if items is X else items64, gamma=theta)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """k(x, z): `name` one of KERNELS, `theta` of exp(-theta |x - z|²)."""
@@ -64,16 +78,10 @@ class Kernel:
         """k between every row of X and kept items; rows of X are kernel values themselves if precomputed."""
         if self.name == "precomputed":
             return np.asarray(X[:, items], dtype=np.float64)
-        X64 = X.astype(np.float64)
-        if self.name == "linear":
-            product = X64 @ items.T
-            return product.toarray() if sp.issparse(product) else np.asarray(product)
-        if not sp.issparse(X64) and not sp.issparse(items):
-            # far from the origin |x|² + |z|² - 2 x.z loses the distance
-            shift = items.mean(axis=0)
-            X64, items = X64 - shift, items - shift
-        squared = euclidean_distances(X64, items, squared=True)
-        return np.exp(-self.theta * squared)
+        if self.name == "rbf":
+            return rbf_values(X, items, self.theta)
+        product = X.astype(np.float64) @ items.T
+        return product.toarray() if sp.issparse(product) else np.asarray(product)
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,18 @@ def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -
     factor, head = np.ascontiguousarray(C[:rank, :rank]), order[:rank]
     rows = scipy.linalg.solve_triangular(factor, K_nm[:, head].T, lower=True, check_finite=False)
     return KernelCoordinates(np.ascontiguousarray(rows.T), landmarks[head], factor)
+
+
+def place_by_kernel(
+    kernel: KernelMap, X: Any, support: Any, coefficients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """f^T phi(x) of the rows of X, a block of kernel values at a time; `support` comes from `Kernel.take`."""
+    Q = np.empty((X.shape[0], coefficients.shape[1]))
+    items: Any
+    for rows, items in row_blocks(X, max(1, BLOCK_VALUES // len(coefficients))):
+        dense = kernel.name == "precomputed" and sp.issparse(items)
+        Q[rows] = kernel.columns(items.toarray() if dense else items, support) @ coefficients
+    return Q
 
 
 def check_landmarks(landmarks: Any) -> None:
@@ -166,6 +186,19 @@ def choose_landmarks(
     if not len(chosen):
         raise InvalidInput(f"None of the {len(given)} landmarks is linked in the graph; name others.")
     return chosen
+
+
+def resolve_gamma(X: Any, gamma: float | str) -> float:
+    """Return gamma of exp(-gamma d²); "scale" is 1 / (p Var(X)), as in scikit-learn's SVC."""
+    if not isinstance(gamma, str):
+        return float(gamma)
+    X64 = X.astype(np.float64)
+    mean = X64.mean()
+    # the zeros of a sparse matrix are not stored
+    squares = float(((X64.data - mean) ** 2).sum()) if sp.issparse(X) else float(((X64 - mean) ** 2).sum())
+    if sp.issparse(X):
+        squares += (X.shape[0] * X.shape[1] - X64.nnz) * mean**2
+    return X.shape[0] / squares if squares > 0 else 1.0
 
 
 def check_precomputed(K: Any) -> NDArray[Any]:
