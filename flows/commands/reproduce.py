@@ -16,9 +16,9 @@ from storage.reference_sets import find_data_folder, is_original, locate, refere
 from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import count_verdicts
-from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table, title_of
-from tasks.reproduce.standing import standing
+from tasks.reproduce.standing import STANDINGS, count_standings
 from tasks.tables import Table, render_text
 
 LIST, ALL, FETCH = "list", "all", "fetch"
@@ -50,7 +50,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
 
 def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
-    experiment = _at_hand(get_experiment(name), folder, options.sets)
+    experiment = _at_hand(get_experiment(name), folder, options.sets, options.quick)
     told = find_told(experiment, options.quick, folder, config)
     told = told or _run(experiment, options.quick, folder, config, options.verbose)
     note_unrecorded(told)
@@ -59,9 +59,10 @@ def _one(name: str, options: argparse.Namespace, folder: Path, config: RunConfig
     return told
 
 
-def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experiment:
+def _at_hand(experiment: Experiment, folder: Path, asked: str | None, quick: bool = False) -> Experiment:
     """The experiment on the sets that were asked for and are there; the others are told."""
-    wanted = [name.strip() for name in asked.split(",")] if asked else list(experiment.datasets)
+    usual = (quick and experiment.quick_sets) or experiment.datasets
+    wanted = [name.strip() for name in asked.split(",")] if asked else list(usual)
     there = []
     problem: SourceError | None = None
     for name in experiment.only(wanted).datasets:
@@ -171,26 +172,27 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
         return
     if told:
         show("\n" + render_text(_summary(told)))
+    for one in told:
+        if one.experiment.against_plain:
+            show("\n" + render_text(_standing(one)))
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 
 
 def _summary(told: list[Told]) -> Table:
-    """Verdicts on printed cells by experiment and in all, and how the proposed methods stand."""
+    """Verdicts on printed cells by experiment and in all."""
     verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
-    places = {one.experiment.name: standing(one.experiment, one.rows) for one in told}
-    rows = [
-        (
-            name,
-            str(sum(verdicts[name].values())),
-            *map(str, [*verdicts[name].values(), *places[name].values()]),
-        )
-        for name in verdicts
-    ]
-    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))] if rows else []
-    header = ("experiment", "printed cells", *count_verdicts([]), *standing(told[0].experiment, []))
-    caption = (
-        f"verdicts under the paper's protocol; ahead, level, behind: the proposed method against the best of "
-        f"{' and '.join(arm.title for arm in BASELINES)}, all on z-scored features"
-    )
-    return Table(header, (*rows, ("all", *map(str, total))), caption)
+    rows = [(name, sum(found.values()), *found.values()) for name, found in verdicts.items()]
+    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))]
+    header = ("experiment", "printed cells", *count_verdicts([]))
+    lines = tuple(tuple(map(str, row)) for row in [*rows, ("all", *total)])
+    return Table(header, lines, "verdicts under the paper's protocol")
+
+
+def _standing(told: Told) -> Table:
+    """On how many sets each method is ahead of the best plain one, level with it, behind it."""
+    counted = count_standings(told.experiment, told.rows)
+    lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
+    plain = ", ".join(arm.title for arm in told.experiment.baselines)
+    caption = f"{title_of(told.experiment, told.quick)}; sets on which a method stands so to the best of {plain}"
+    return Table(("method", *STANDINGS), lines, caption)
