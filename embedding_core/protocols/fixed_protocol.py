@@ -47,9 +47,7 @@ def trial(
         return [Cell("", "accuracy", float(right.mean()))]
     assert found.left_out is not None
     figures = split_figures(SplitScores(found.left_out, found.scores), part.Y[train], part.Y[test])
-    return [
-        Cell("" if name == "lrap" else TUNED_THRESHOLDS, name, value) for name, value in figures.items()
-    ]
+    return [Cell("" if name == "lrap" else TUNED_THRESHOLDS, name, value) for name, value in figures.items()]
 
 
 def split_rows(

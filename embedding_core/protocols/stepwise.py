@@ -51,6 +51,13 @@ Params = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class Widest:
+    """So many dimensions, or the rank of the rows where that is less."""
+
+    most: int
+
+
+@dataclass(frozen=True)
 class Tuned:
     """What a tuned method says.
 
@@ -97,7 +104,7 @@ def fit_tuned(
     grid = {name: value if isinstance(value, list) else [value] for name, value in params.items()}
     readings = _readings(method, grid, len(train))
     chosen, left_out = _search(bench, grid, readings, seed)
-    reading = {name: chosen.pop(name) for name in ("dimensions", "neighbors") if name in chosen}
+    reading: Params = {name: chosen.pop(name) for name in ("dimensions", "neighbors") if name in chosen}
     [scores], model = bench.fit(chosen, train, test, [reading])
     if left_out is None:
         left_out = getattr(model, "loo_scores_", getattr(model, "left_out_scores_", None))
@@ -114,7 +121,7 @@ def _readings(method: str, grid: dict[str, list[Any]], n_labelled: int) -> list[
         raise InvalidInput(f"neighbors: {smallest} rows of an inner fold are there to choose from.")
     dimensions = grid.pop("dimensions", [None])
     if WIDEST in grid.get("n_components", ()):
-        grid["n_components"] = [(WIDEST, max(d for d in dimensions if d))]
+        grid["n_components"] = [Widest(max(d for d in dimensions if d))]
     return [{"dimensions": d, "neighbors": k} for d in dimensions for k in neighbors]
 
 
@@ -136,9 +143,7 @@ def _search(
     for name, values in open_steps:
         tried = [{**chosen, name: value} if name else chosen for value in values]
 
-        def score(
-            fitted: Rows, held: Rows, tried: Sequence[Params] = tried
-        ) -> Iterator[NDArray[np.float64]]:
+        def score(fitted: Rows, held: Rows, tried: Sequence[Params] = tried) -> Iterator[NDArray[np.float64]]:
             for one in tried:
                 yield from bench.inner_scores(one, fitted, held, readings)
 
@@ -192,7 +197,7 @@ class _Bench:
         return self._read(Z[known], Z[asked], known, readings), model
 
     def _input(self, pca: bool) -> Any:
-        """X, or its principal components: of all rows where the method sees all, else of the training rows."""
+        """X, or its principal components, learnt on the rows that the method sees."""
         if pca not in self._inputs:
             sees_all = get_method(self.method).sees_all_rows
             seen = np.arange(len(self.Y)) if sees_all else self.train
@@ -208,8 +213,8 @@ class _Bench:
         if "sigma_times" in settings:
             family = self._graph(pca, settings.pop("n_neighbors"))
             affinity = family.weigh(settings.pop("sigma_times") * family.scale)
-        if isinstance(settings.get("n_components"), tuple):
-            settings["n_components"] = min(settings["n_components"][1], self._rank(pca))
+        if isinstance(settings.get("n_components"), Widest):
+            settings["n_components"] = min(settings["n_components"].most, self._rank(pca))
         return settings, affinity
 
     def _graph(self, pca: bool, n_neighbors: int) -> GraphFamily:
@@ -222,9 +227,7 @@ class _Bench:
             self._ranks[pca] = principal_space(self._input(pca)).rank
         return self._ranks[pca]
 
-    def _read(
-        self, Z: Any, asked: Any, known: Rows, readings: Sequence[Params]
-    ) -> list[NDArray[np.float64]]:
+    def _read(self, Z: Any, asked: Any, known: Rows, readings: Sequence[Params]) -> list[NDArray[np.float64]]:
         """Shares (m, K) of the labels among neighbours, one search for each number of dimensions."""
         most = max(one["neighbors"] for one in readings)
         found: dict[int, Any] = {}

@@ -182,10 +182,10 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
 def _summary(told: list[Told]) -> Table:
     """Verdicts on printed cells by experiment and in all."""
     verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
-    rows = [(name, sum(found.values()), *found.values()) for name, found in verdicts.items()]
-    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))]
+    counts = {name: [sum(found.values()), *found.values()] for name, found in verdicts.items()}
+    counts["all"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    lines = tuple((name, *map(str, own)) for name, own in counts.items())
     header = ("experiment", "printed cells", *count_verdicts([]))
-    lines = tuple(tuple(map(str, row)) for row in [*rows, ("all", *total)])
     return Table(header, lines, "verdicts under the paper's protocol")
 
 
@@ -194,5 +194,5 @@ def _standing(told: Told) -> Table:
     counted = count_standings(told.experiment, told.rows)
     lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
     plain = ", ".join(arm.title for arm in told.experiment.baselines)
-    caption = f"{title_of(told.experiment, told.quick)}; sets on which a method stands so to the best of {plain}"
+    caption = f"{title_of(told.experiment, told.quick)}; sets by how a method stands to the best of {plain}"
     return Table(("method", *STANDINGS), lines, caption)

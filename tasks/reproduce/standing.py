@@ -48,8 +48,7 @@ def _by_trial(row: Row, title: str, measured: Measured) -> dict[int, float]:
     return {
         cell.trial: sign * cell.value
         for cell in measured[row.dataset, title]
-        if (cell.condition, cell.preprocessing, cell.metric)
-        == (row.condition, row.preprocessing, row.metric)
+        if (cell.condition, cell.preprocessing, cell.metric) == (row.condition, row.preprocessing, row.metric)
     }
 
 
