@@ -42,6 +42,9 @@ from embedding_core.subspace.principal import principal_space
 FOLDS = 3
 """Of the labelled rows: with few labels more would leave some classes out of most folds."""
 
+OWN_NAMES = frozenset({"neighbors", "dimensions", "pca", "sigma_times", "theta_times"})
+"""What is not a parameter of an estimator, see the module's text."""
+
 WIDEST = "widest"
 INPUT_NEIGHBORS = "1nn"
 """The method whose embedding is the input itself."""
