@@ -16,7 +16,7 @@ _QUICK_SETS = ("wine", "iris", "ionosphere", "sonar", "music")
 _FOLDS = {"trials": 5, "folds": 5, "rows": 600}
 
 # Lists are candidates, the method's default first; see `embedding_core.protocols.stepwise`.
-_READ: dict[str, Any] = {"dimensions": [None, 1, 2, 3, 5, 9], "neighbors": [1, 3, 5, 10, 20, 30]}
+_READ: dict[str, Any] = {"dimensions": [None, 1, 2, 3, 5, 9, 15, 25], "neighbors": [1, 3, 5, 10, 20, 30]}
 _GRAPH: dict[str, Any] = {"n_neighbors": [10, 5, 20], "sigma_times": [1.0, 0.25, 4.0]}
 _PCA = [False, True]
 
@@ -28,12 +28,12 @@ ARMS = (
         "discriminative_projections",
         {
             "pca": _PCA,
-            **_GRAPH,
             "mu": ["auto", 1e-3, 1.0, 1e3],
+            **_GRAPH,
             "scaling": ["unit", "natural"],
             "n_components": "widest",
             **_READ,
-            "dimensions": [2, 3, 5, 9, 15, 30, 60],
+            "dimensions": [1, 2, 3, 5, 9, 15, 30, 60],
         },
     ),
     Arm(
