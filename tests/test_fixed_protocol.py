@@ -22,7 +22,7 @@ from tests.trial_sets import blobs, shuffle_rows
 SETTINGS = {"labelled": 0.2, "folds": 4, "rows": 0, "seed": 0, "methods": {"DLE": ["multilabel_dle", {}]}}
 KNN = Arm("kNN", "1nn", {"neighbors": [1, 3, 5]}, role="baseline")
 DLE = Arm("DLE", "dle", {"n_neighbors": [5, 10], "sigma_times": 1.0, "neighbors": [1, 3, 5]})
-SMALL = replace(FIXED, datasets=("iris",), arms=(DLE, KNN), overrides={}, unlisted="^thresholds")
+SMALL = replace(FIXED, datasets=("iris",), arms=(DLE, KNN), overrides={})
 
 
 def test_classes_give_an_accuracy_of_the_rows_that_are_not_labelled():
