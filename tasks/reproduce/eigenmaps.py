@@ -39,7 +39,6 @@ FIGS = Experiment(
     preprocessing=("raw",),
     unlisted=r", (?!FallFoliage \+ Field)\w+ \+ ",
     proposed=title_of(0.9),
-    judged_by="accuracy",
     figure="tasks.reproduce.separability_figure",
     note=(
         "k = 1.5 times the mean class size; agreement: chance that the nearest row in the plane has the same "

@@ -55,9 +55,7 @@ class Experiment:
     own_graph : mapping
         By data set: parameters in place of those of arms that choose sigma.
     proposed : str
-        Title of the arm that the paper proposes; it is compared with the plain baselines.
-    judged_by : str
-        The metric of that comparison, where others need the labels of the test rows; empty: every one.
+        Title of the arm that the paper proposes.
     against_plain : bool
         Verdicts are on each method against the best plain one, not on printed numbers; see `standing`.
     unlisted : str
@@ -86,7 +84,6 @@ class Experiment:
     own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     proposed: str = ""
-    judged_by: str = ""
     against_plain: bool = False
     unlisted: str = ""
     figure: str = ""

@@ -13,7 +13,6 @@ _COMMON: dict[str, Any] = {
     "protocol": "embedding_core.protocols.neighborhoods",
     "unlisted": r"K=([2-4]|[6-9])$|2-D, K=",
     "proposed": "DP",
-    "judged_by": "accuracy",
     "figure": "tasks.reproduce.neighborhood_figure",
 }
 _READING = (
