@@ -39,7 +39,7 @@ ARMS = (
         {
             "balance": [0.9, 0.5, 0.7, 0.98],
             "n_neighbors": ["auto", 5, 10, 20],
-            "n_components": 10,
+            "n_components": 25,
             **_READ,
         },
     ),
