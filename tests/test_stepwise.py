@@ -126,7 +126,7 @@ def test_later_steps_keep_what_was_chosen_before(monkeypatch):
     ("method", "params", "own"),
     [
         ("dle", {"n_neighbors": 7, "sigma_times": 1.0}, {"n_neighbors": 7}),
-        ("lpssvm", {"theta_times": 1.0}, {"theta": "auto"}),
+        ("lpssvm", {"theta_times": 1.0, "landmarks": 300}, {"theta": "auto", "landmarks": None}),
         ("sle_ml", {"n_neighbors": 5}, {"n_neighbors": 5}),
     ],
 )

@@ -13,6 +13,8 @@ dimensions
     How many of the first dimensions count there; None: all.
 n_components "widest"
     As many as the largest of `dimensions`, or the rank of the rows where that is less.
+landmarks
+    So many, or all rows where there are fewer.
 pca
     False or True: principal components in front, 98 % of the variance.
 sigma_times, with n_neighbors
@@ -216,6 +218,8 @@ class _Bench:
         if "sigma_times" in settings:
             family = self._graph(pca, settings.pop("n_neighbors"))
             affinity = family.weigh(settings.pop("sigma_times") * family.scale)
+        if "landmarks" in settings:
+            settings["landmarks"] = min(settings["landmarks"], X.shape[0])
         if isinstance(settings.get("n_components"), Widest):
             settings["n_components"] = min(settings["n_components"].most, self._rank(pca))
         return settings, affinity
