@@ -8,7 +8,7 @@ import pytest
 from embedding_core.protocols import fixed_protocol
 from embedding_core.protocols.fixed_protocol import TUNED_THRESHOLDS, split_rows
 from embedding_core.protocols.trial import Arm
-from flows.commands.reproduce import _at_hand, _standing
+from flows.commands.reproduce import _at_hand, _standing, _summary
 from flows.config import load_config
 from flows.reproduction import reproduce_one
 from storage.schemas import TrialCell
@@ -160,3 +160,4 @@ def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     assert table.rows[1][0] == "all sets"
     assert sum(int(count) for count in _standing(told).rows[0][1:]) == 1
     assert (told.page.parent / "cells.parquet").exists()
+    assert _summary([told]).rows == ((one.name, "0", *["0"] * 4), ("all", "0", *["0"] * 4))
