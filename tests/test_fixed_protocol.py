@@ -160,4 +160,6 @@ def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     assert table.rows[1][0] == "all sets"
     assert sum(int(count) for count in _standing(told).rows[0][1:]) == 1
     assert (told.page.parent / "cells.parquet").exists()
-    assert _summary([told]).rows == ((one.name, "0", *["0"] * 4), ("all", "0", *["0"] * 4))
+    counted = _summary([told]).rows
+    assert [row[0] for row in counted] == [one.name, "all"]
+    assert {count for row in counted for count in row[1:]} == {"0"}
