@@ -8,6 +8,8 @@ rows were dealt to, the squared standard error of the mean difference is
 
 in place of sd² / J, and the lead counts where it exceeds t standard errors, t the one-sided 95 % quantile of
 Student's distribution with J - 1 degrees of freedom. Over five folds that asks for 1.43 standard deviations.
+Draws of a few rows to train on, from a collection of which all others are to be named, hardly share any: for
+them the second term is left out.
 
 References
 ----------
@@ -27,6 +29,8 @@ STOP_ERRORS = 3.0
 """And by how many standard errors."""
 TRIAL_FOLDS = 2
 """Folds on which a candidate is tried before the others."""
+INDEPENDENT = float("inf")
+"""In place of a number of folds."""
 # Scores that are equal may differ by rounding.
 _ROUNDING = 1e-9
 
@@ -60,7 +64,7 @@ class Lead:
         return self.mean > self.needed + _ROUNDING
 
 
-def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: int | None = None) -> Lead:
+def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float | None = None) -> Lead:
     """Compare two methods on the same folds; larger values are better.
 
     Parameters
@@ -68,7 +72,8 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: int | N
     ours, theirs : sequences of float
         The metric on each fold, in the same order.
     n_folds : int, optional
-        Folds that the rows were dealt to; default: as many as were scored.
+        Folds that the rows were dealt to; default: as many as were scored. Infinite (`INDEPENDENT`) for draws
+        that share hardly any training rows.
 
     Examples
     --------

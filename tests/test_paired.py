@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from embedding_core.paired import CONFIDENCE, FAR_BEHIND, best_of, is_hopeless, paired_lead
+from embedding_core.paired import CONFIDENCE, FAR_BEHIND, INDEPENDENT, best_of, is_hopeless, paired_lead
 
 
 def test_the_error_is_the_corrected_one_of_nadeau_and_bengio():
@@ -27,6 +27,15 @@ def test_the_text_s_figure_of_five_folds():
 def test_the_test_share_counts_all_folds_that_rows_were_dealt_to():
     two_of_five = paired_lead([0.9, 0.8], [0.5, 0.6], n_folds=5)
     assert two_of_five.error == pytest.approx(np.std([0.4, 0.2], ddof=1) * np.sqrt(1 / 2 + 1 / 4))
+
+
+def test_draws_that_share_nothing_have_the_plain_paired_test():
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.random(8), rng.random(8)
+    lead = paired_lead(ours, theirs, INDEPENDENT)
+    plain = stats.ttest_rel(ours, theirs)
+    assert lead.mean / lead.error == pytest.approx(plain.statistic)
+    assert lead.needed == pytest.approx(stats.t.ppf(CONFIDENCE, 7) * lead.error)
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,13 @@ def test_preprocessing_is_learnt_on_seen_rows(preprocessing):
     np.testing.assert_allclose(before[:30], after[:30])
 
 
+def test_principal_components_of_columns_that_depend_on_each_other():
+    X = iris().X
+    wide = np.column_stack([X, np.zeros(len(X)), X[:, :2].sum(axis=1)])
+    places = prepare(wide, "pca", np.arange(len(X)))
+    assert places.shape[1] <= 4
+
+
 def test_unknown_preprocessing_is_refused():
     with pytest.raises(InvalidInput, match="raw, zscore, unit, pca"):
         prepare(iris().X, "whitened", np.arange(5))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from embedding_core.protocols.stepwise import OWN_NAMES
 from embedding_core.protocols.two_classes import FITTED, HELD_OUT, SHUFFLED
 from embedding_core.registry import METHODS
 from storage.published import (
@@ -97,7 +98,8 @@ def test_experiments_name_sets_and_methods_that_exist():
         assert not experiment.proposed or experiment.proposed in titles
         for arm in experiment.arms:
             if arm.method in METHODS:
-                METHODS[arm.method].build(**arm.params)
+                own = {name: value for name, value in arm.params.items() if name not in OWN_NAMES}
+                METHODS[arm.method].build(**own)
 
 
 def test_a_cell_without_a_condition_counts_for_each():

@@ -36,7 +36,6 @@ from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.mlda import FIG5, TABLE1
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.provenance import Provenance
-from tasks.reproduce.standing import standing
 from tasks.reproduce.verdicts import verdict_line
 from tasks.settings import SourceSettings
 from tasks.upkeep import Waste, find_waste
@@ -179,18 +178,6 @@ def test_verdicts_are_counted_under_the_papers_protocol_alone():
     row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, verdict="reproduced", primary=True)
     rows = [row, replace(row, primary=False), replace(row, verdict="worse"), replace(row, paper=None)]
     assert count_verdicts(rows) == {"reproduced": 1, "better": 0, "worse": 1, "not comparable": 0}
-
-
-def test_standing_of_the_proposed_method_against_plain_ones():
-    row = Row("iris", "DLE", "", "zscore", "accuracy", mean=0.9, baselines={"1NN": 0.8, "scaled SVM": 0.85})
-    rows = [row, replace(row, dataset="wine", mean=0.86), replace(row, dataset="balance", mean=0.7)]
-    rows += [replace(row, preprocessing="raw"), replace(row, method="LPP")]
-    assert standing(TINY, rows) == {"ahead": 1, "level": 1, "behind": 1}
-
-
-def test_standing_leaves_out_what_is_no_baseline():
-    row = Row("iris", "DLE", "", "zscore", "accuracy", mean=0.9, baselines={"1NN": 0.8, CEILING_TITLE: 1.0})
-    assert standing(TINY, [row]) == {"ahead": 1, "level": 0, "behind": 0}
 
 
 def test_quick_settings_replace_full_ones_by_set():

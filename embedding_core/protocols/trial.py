@@ -91,13 +91,15 @@ def prepare(X: Any, preprocessing: str, seen: NDArray[np.intp]) -> Any:
     """Transform X (n, p) by what the `seen` rows alone teach."""
     from embedding_core.scaling import Scaler
     from embedding_core.subspace.pca import PCA
+    from embedding_core.subspace.principal import principal_space
 
     if preprocessing not in PREPROCESSING:
         raise InvalidInput(f"preprocessing={preprocessing!r}; choose from {', '.join(PREPROCESSING)}.")
     if preprocessing == "raw":
         return X
     if preprocessing == "pca":
-        known = PCA(n_components=min(len(seen) - 1, X.shape[1])).fit(X[seen])
+        # Constant columns, or ones that others add up to, leave fewer components than columns.
+        known = PCA(n_components=principal_space(X[seen]).rank).fit(X[seen])
         share = np.cumsum(known.eigenvalues_) / known.eigenvalues_.sum()
         return known.transform(X)[:, : int(np.searchsorted(share, PCA_VARIANCE)) + 1]
     return Scaler(preprocessing).fit(X[seen]).transform(X)

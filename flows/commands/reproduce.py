@@ -21,9 +21,9 @@ from storage.reference_sets import find_data_folder, is_original, locate, refere
 from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
-from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table, title_of
-from tasks.reproduce.standing import standing
+from tasks.reproduce.standing import STANDINGS, count_standings
 from tasks.tables import Table, render_text
 
 LIST, ALL, FETCH = "list", "all", "fetch"
@@ -44,7 +44,7 @@ def reproduce(options: argparse.Namespace) -> int:
     failed: dict[str, str] = {}
     for name in names:
         with _noting(name, failed, options):
-            ready[name] = _at_hand(get_experiment(name), folder, options.sets)
+            ready[name] = _at_hand(get_experiment(name), folder, options.sets, options.quick)
     if len(ready) > 1:
         with forecasting(look_ahead(ready.values(), options.quick, folder, config)):
             told = _run_all(ready, failed, options, folder, config)
@@ -110,9 +110,9 @@ def _one(experiment: Experiment, options: argparse.Namespace, folder: Path, conf
     return told
 
 
-def _at_hand(experiment: Experiment, folder: Path, asked: str | None) -> Experiment:
+def _at_hand(experiment: Experiment, folder: Path, asked: str | None, quick: bool = False) -> Experiment:
     """The experiment on the sets that were asked for and are there; the others are told."""
-    wanted = _split(asked) or list(experiment.datasets)
+    wanted = _split(asked) or list((quick and experiment.quick_sets) or experiment.datasets)
     there = []
     problem: SourceError | None = None
     for name in experiment.only(wanted).datasets:
@@ -222,30 +222,34 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
         return
     if told:
         show("\n" + render_text(_summary(told)))
+    for one in told:
+        if one.experiment.against_plain:
+            show("\n" + render_text(_standing(one)))
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 
 
 def _summary(told: list[Told]) -> Table:
-    """Verdicts on printed cells by experiment and in all, and how the proposed methods stand."""
+    """Verdicts on printed cells by experiment and in all."""
     verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
     impossible = {one.experiment.name: count_impossible(one.rows) for one in told}
-    places = {one.experiment.name: standing(one.experiment, one.rows) for one in told}
-    rows = [
-        (
-            name,
-            str(sum(verdicts[name].values())),
-            *map(str, [*verdicts[name].values(), impossible[name], *places[name].values()]),
-        )
-        for name in verdicts
-    ]
-    total = [sum(int(row[column]) for row in rows) for column in range(1, len(rows[0]))] if rows else []
-    places_of = standing(told[0].experiment, [])
-    header = ("experiment", "printed cells", *count_verdicts([]), IMPOSSIBLE, *places_of)
+    counts = {
+        name: [sum(found.values()), *found.values(), impossible[name]] for name, found in verdicts.items()
+    }
+    counts["all"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    lines = tuple((name, *map(str, own)) for name, own in counts.items())
+    header = ("experiment", "printed cells", *count_verdicts([]), IMPOSSIBLE)
     caption = (
         f"{'quick runs, few trials: ' if told[0].quick else ''}verdicts under the paper's protocol; "
-        f"{IMPOSSIBLE}: cells among them that cannot be under one reading of the paper's words; "
-        "ahead, level, behind: the proposed method against the best of "
-        f"{' and '.join(arm.title for arm in BASELINES)}, all on z-scored features"
+        f"{IMPOSSIBLE}: cells among them that cannot be under one reading of the paper's words"
     )
-    return Table(header, (*rows, ("all", *map(str, total))), caption)
+    return Table(header, lines, caption)
+
+
+def _standing(told: Told) -> Table:
+    """On how many sets each method is ahead of the best plain one, level with it, behind it."""
+    counted = count_standings(told.experiment, told.rows)
+    lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
+    plain = ", ".join(arm.title for arm in told.experiment.baselines)
+    caption = f"{title_of(told.experiment, told.quick)}; sets by how a method stands to the best of {plain}"
+    return Table(("method", *STANDINGS), lines, caption)

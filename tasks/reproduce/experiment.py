@@ -48,14 +48,16 @@ class Experiment:
         condition: any.
     overrides, quick_overrides : mapping
         By data set: settings that replace the others there; the latter in quick runs alone.
+    quick_sets : tuple of str
+        Data sets of a quick run that does not name any; empty: all.
     own_preprocessing : mapping
         By data set: in place of `preprocessing`.
     own_graph : mapping
         By data set: parameters in place of those of arms that choose sigma.
     proposed : str
-        Title of the arm that the paper proposes; it is compared with the plain baselines.
-    judged_by : str
-        The metric of that comparison, where others need the labels of the test rows; empty: every one.
+        Title of the arm that the paper proposes.
+    against_plain : bool
+        Verdicts are on each method against the best plain one, not on printed numbers; see `standing`.
     unlisted : str
         Regular expression of conditions that stand in the file of cells, and in no table.
     figure : str
@@ -78,10 +80,11 @@ class Experiment:
     primary_condition: str = ""
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     quick_overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    quick_sets: tuple[str, ...] = ()
     own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     proposed: str = ""
-    judged_by: str = ""
+    against_plain: bool = False
     unlisted: str = ""
     figure: str = ""
     note: str = ""

@@ -23,6 +23,7 @@ from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
 from tasks.reproduce.provenance import trace
+from tasks.reproduce.standing import judge_against_plain
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
@@ -41,7 +42,9 @@ def load_rows(store: Store, experiment: Experiment, quick: bool, refs: ArmRefs) 
 
 
 def _compare_all(experiment: Experiment, measured: Measured, quick: bool) -> list[Row]:
-    """Cells, then what the paper claims of them."""
+    """Cells, then what the paper claims of them, or where the methods stand."""
+    if experiment.against_plain:
+        return judge_against_plain(experiment, compare(experiment, measured, quick), measured, quick)
     return [*compare(experiment, measured, quick), *claim_rows(experiment, measured, quick)]
 
 
@@ -58,7 +61,7 @@ def stage(
     return Stage(
         name="reproduce_report",
         variant=experiment.name,
-        code=("tasks.reproduce.page", "tasks.reproduce.claims", *figure),
+        code=("tasks.reproduce.page", "tasks.reproduce.claims", "tasks.reproduce.standing", *figure),
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,

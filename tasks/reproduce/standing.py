@@ -1,34 +1,83 @@
-"""Where the papers' own methods stand against plain baselines under one fixed protocol: z-scored features."""
+"""Where methods stand against the best plain one, judged by differences trial by trial."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from tasks.reproduce.comparison import BETTER, REPRODUCED, Row, judge_cell
-from tasks.reproduce.experiment import BASELINES, TUNED_BASELINES, Experiment
+from embedding_core.paired import INDEPENDENT, best_of, paired_lead
+from tasks.reproduce.comparison import LOWER, Measured, Row
+from tasks.reproduce.experiment import Experiment
 
-FIXED = "zscore"
-"""The preprocessing of the fixed protocol; everything else is chosen on the training part anyway."""
-
-_PLAIN = (*BASELINES, *TUNED_BASELINES)
-_WORDS = {BETTER: "ahead", REPRODUCED: "level"}
+AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
+STANDINGS = (AHEAD, LEVEL, BEHIND)
+ALL_SETS = "all sets"
 
 
-def standing(experiment: Experiment, rows: Sequence[Row]) -> dict[str, int]:
-    """In how many cells the proposed method is ahead of the best baseline, level (2 points) or behind."""
-    counted = {"ahead": 0, "level": 0, "behind": 0}
+def judge_against_plain(
+    experiment: Experiment, rows: Sequence[Row], measured: Measured, quick: bool
+) -> list[Row]:
+    """The rows with a verdict against the best plain method, then one row a method that counts them."""
+    judged = [_judged(experiment, row, measured, quick) for row in rows]
+    return [*judged, *_summary_rows(experiment, judged)]
+
+
+def count_standings(experiment: Experiment, rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """By method: on how many sets it is ahead of the best plain method, level with it, behind it."""
+    return {
+        method: {verdict: len(sets) for verdict, sets in found.items()}
+        for method, found in _sets_by_verdict(experiment, rows).items()
+    }
+
+
+def _judged(experiment: Experiment, row: Row, measured: Measured, quick: bool) -> Row:
+    ours = _by_trial(row, row.method, measured)
+    plain = {arm.title: _by_trial(row, arm.title, measured) for arm in experiment.baselines}
+    best = best_of({title: list(values.values()) for title, values in plain.items()})
+    shared = sorted(ours.keys() & plain[best].keys())
+    lists = [ours[trial] for trial in shared], [plain[best][trial] for trial in shared]
+    folds = experiment.settings(row.dataset, quick)["folds"] or INDEPENDENT
+    lead, lag = paired_lead(*lists, folds), paired_lead(*lists[::-1], folds)
+    verdict = AHEAD if lead.beyond_noise else BEHIND if lag.beyond_noise else LEVEL
+    reason = f"{lead.mean:+.3f} to {best}, {lead.needed:.3f} are noise"
+    return replace(row, verdict=verdict, reason=reason)
+
+
+def _by_trial(row: Row, title: str, measured: Measured) -> dict[int, float]:
+    """Values of a method in the row's cell, larger ones better."""
+    sign = -1.0 if row.metric in LOWER else 1.0
+    return {
+        cell.trial: sign * cell.value
+        for cell in measured[row.dataset, title]
+        if (cell.condition, cell.preprocessing, cell.metric) == (row.condition, row.preprocessing, row.metric)
+    }
+
+
+def _sets_by_verdict(experiment: Experiment, rows: Sequence[Row]) -> dict[str, dict[str, list[str]]]:
+    """By method and verdict the sets of the rows that the table lists."""
+    found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        plain = [row.baselines[arm.title] for arm in _PLAIN if arm.title in row.baselines]
-        if (
-            row.method == experiment.proposed
-            and experiment.judged_by in ("", row.metric)
-            and row.preprocessing == FIXED
-            and row.mean is not None
-            and plain
-        ):
-            counted[_WORDS.get(judge_cell(_best(plain, row.metric), row.mean, row.metric), "behind")] += 1
-    return counted
+        listed = not (experiment.unlisted and re.search(experiment.unlisted, row.condition))
+        if row.verdict in STANDINGS and listed:
+            own = found.setdefault(row.method, {verdict: [] for verdict in STANDINGS})
+            own[row.verdict].append(row.dataset)
+    return found
 
 
-def _best(values: Sequence[float], metric: str) -> float:
-    """The value that no other betters."""
-    rising = judge_cell(0.0, 1.0, metric) == BETTER
-    return max(values) if rising else min(values)
+def _summary_rows(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
+    return [
+        Row(
+            dataset=ALL_SETS,
+            method=method,
+            condition="",
+            preprocessing="",
+            metric="",
+            verdict=", ".join(f"{len(sets)} {verdict}" for verdict, sets in found.items()),
+            reason=_where(found),
+        )
+        for method, found in _sets_by_verdict(experiment, rows).items()
+    ]
+
+
+def _where(found: Mapping[str, Sequence[str]]) -> str:
+    told = (f"{verdict}: {', '.join(found[verdict])}" for verdict in (AHEAD, BEHIND) if found[verdict])
+    return "; ".join(told)
