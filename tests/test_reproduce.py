@@ -51,7 +51,6 @@ TINY = Experiment(
     protocol="embedding_core.protocols.semi_supervised",
     full={"trials": 3, "labelled": 0.2, "readings": ["clean"], "seed": 0},
     quick={"trials": 2},
-    proposed="DLE",
 )
 
 

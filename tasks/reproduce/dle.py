@@ -40,7 +40,6 @@ TABLE3 = Experiment(
     protocol="embedding_core.protocols.semi_supervised",
     full={"trials": 10, "labelled": 0.1, "readings": ["clean"], "seed": 0},
     quick={"trials": 3},
-    proposed="DLE",
     note="K-1 dimensions, 1NN; sigma by 5-fold cross-validation on the labelled rows; "
     f"{LIBSVM_READING}, for the paper names neither tool nor kernel",
 )
@@ -56,7 +55,6 @@ TABLE4 = Experiment(
     full={"trials": 10, "labelled": 0.1, "wrong": 0.05, "readings": ["within", "more"], "seed": 0},
     quick={"trials": 2},
     primary_condition=READINGS["within"],
-    proposed="DLE",
     note="as Table 3; the 1NN ceiling is the share of right labels",
 )
 
@@ -80,7 +78,6 @@ FIG2 = Experiment(
     preprocessing=("raw",),
     overrides={"pie": {"images": [5, 10, 20, 30]}},
     quick_overrides={"pie": {"images": [5, 10], "most": 30}},
-    proposed="DLE",
     figure="tasks.reproduce.face_figure",
     note=(
         "PCA stands in front of DLE as in Fisherfaces and Laplacianfaces; the graphs of both link 10 nearest "
@@ -110,7 +107,6 @@ TABLE5 = Experiment(
     quick_overrides={"trecvid": {"rows": 500}, "yahoo": {"rows": 500}},
     own_preprocessing={"yahoo": ("raw", "unit")},
     own_graph={"trecvid": _SPARSE_GRAPH, "yahoo": _SPARSE_GRAPH},
-    proposed="Multi-label DLE",
     note='"Average Precision" is the mean over the classes of the precision of 0/1 decisions; the graph of '
     "music links all pairs, sigma by 5-fold cross-validation on the training rows; those of Yahoo and "
     "TRECVID link 10 nearest neighbours, sigma the mean squared length of the edges; a quick run takes 500 "

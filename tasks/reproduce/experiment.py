@@ -54,8 +54,6 @@ class Experiment:
         By data set: in place of `preprocessing`.
     own_graph : mapping
         By data set: parameters in place of those of arms that choose sigma.
-    proposed : str
-        Title of the arm that the paper proposes.
     against_plain : bool
         Verdicts are on each method against the best plain one, not on printed numbers; see `standing`.
     unlisted : str
@@ -83,7 +81,6 @@ class Experiment:
     quick_sets: tuple[str, ...] = ()
     own_preprocessing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     own_graph: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    proposed: str = ""
     against_plain: bool = False
     unlisted: str = ""
     figure: str = ""

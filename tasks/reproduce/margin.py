@@ -40,7 +40,6 @@ TOY_ARMS = (
 _COMMON: dict[str, Any] = {
     "paper": LPSSVM_PAPER,
     "protocol": "embedding_core.protocols.few_labels",
-    "proposed": "LPSSVM",
 }
 _READING = (
     "all rows are in the fit, the labelled ones with their labels; LPSSVM keeps half of the energy, which "

@@ -29,7 +29,6 @@ TABLE1 = Experiment(
     quick_overrides={"trecvid": {"rows": 500}, "yahoo": {"rows": 500}},
     # With 384 features and fewer training images the scatter of MLDA is nearly singular: PCA is worth a row.
     own_preprocessing={"msrc": ("raw", "zscore", "pca"), "yahoo": ("raw", "unit")},
-    proposed="MLDA",
     note=f"5-fold cross-validation, 1NN one class at a time, K-1 dimensions; {LIBSVM_READING}; a quick run "
     "takes two of the folds, and 500 pages of Yahoo or key frames of TRECVID",
 )
@@ -59,7 +58,6 @@ FIG4 = Experiment(
     protocol="embedding_core.protocols.two_classes",
     full={"trials": 5, **_FOLDS, "labels": ("amazed-suprised", "quiet-still")},
     quick={},
-    proposed="MLDA",
     figure="tasks.reproduce.plane_figure",
     note="1NN between the two classes in the plane of the first two coordinates: a row of the fit by the "
     "other ones, a held-out row by those of the fit; the baselines name held-out rows, by all features",

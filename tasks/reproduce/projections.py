@@ -45,7 +45,6 @@ USPS = Experiment(
     ),
     full={"trials": 10, "labelled": 2000, "rows": 0, "dimensions": [2, 9, _MOST], "neighbors": 10, "seed": 0},
     quick={"trials": 2},
-    proposed="DP",
     note=f"2,000 labelled rows of 9,298; {_READING}",
     **_COMMON,
 )
