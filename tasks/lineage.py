@@ -12,6 +12,8 @@ from storage.sources.base import combine_digests
 from storage.store import Store
 
 _LEAST_PREFIX = 4
+# Inputs that are bytes from outside the store, by the names that stages give them.
+OUTSIDE = frozenset({"source", "edges"})
 # No settings: what the registry says of a method, and the code that features name beside their settings.
 _FACTS = ("method.facts.", "code")
 
