@@ -15,7 +15,7 @@ _PARTS = {"items": "ingest", "labels": "ingest", "manifest": "ingest"}
 
 
 class LeftStages:
-    """Artefacts of earlier stages that are taken as they are; only the bytes they came from may be others now.
+    """Artefacts of earlier stages that are taken as they are; only the bytes of the source may have changed.
 
     Parameters
     ----------

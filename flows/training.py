@@ -86,7 +86,7 @@ class StageRunner:
         self.untracked: str | None = None
         self.workspace = workspace
         self._span = span
-        self._left = LeftStages(workspace.store, before)
+        self._before = LeftStages(workspace.store, before)
         self._submit = submit
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
@@ -106,13 +106,13 @@ class StageRunner:
 
     def _leave(self, stage: Stage) -> ArtifactRef:
         """Take a stage as the last run left it; compute it where nothing whole was left."""
-        left = self._left.take(stage)
+        left = self._before.take(stage)
         try:
             outcome = Outcome(left, True, 0.0) if left else self._submit(stage, self.workspace, False)
         except SourceError as error:
             raise ConfigError(
-                f"{stage.label} is no longer as the last run left it, and cannot be made from the source as it "
-                f"is now ({error}); use --from ingest."
+                f"{stage.label} is no longer as the last run left it, and cannot be made from the source as "
+                f"it is now ({error}); use --from ingest."
             ) from error
         self._record(stage, outcome)
         return outcome.ref
