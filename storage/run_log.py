@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FOLDER = "runs"
 _ID_LENGTH = 12
 _LEAST_PREFIX = 4
+# What reading a damaged record raises.
+_UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
 # The stage whose artefact is the record of a run in the tracker, and no result.
 TRACKING = "tracking"
 
@@ -87,9 +89,10 @@ class LoggedRun:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> LoggedRun:
-        """From `to_json`."""
+        """From `to_json`, of a later version too: what is not known here is left out."""
+        own = {item.name: known[item.name] for item in fields(cls) if item.name in known}
         stages = {label: ArtifactRef.from_json(ref) for label, ref in known["stages"].items()}
-        return cls(**{**known, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
+        return cls(**{**own, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
 
 
 class RunLog:
@@ -148,15 +151,23 @@ class RunLog:
         """Remove what killed processes left half-written; gives what was removed."""
         return self._shelf.sweep()
 
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove."""
+        return self._shelf.leftovers()
+
     def verify(self) -> Iterator[tuple[str, str]]:
         """Records that are damaged, and why; each is set aside."""
         for name, raw in self._shelf.read_all().items():
             try:
                 LoggedRun.from_json(disk.unseal(raw))
-            except (ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 with self._shelf.hold(name):
                     self._shelf.set_aside(name)
                 yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
+
+    def unreadable(self) -> list[str]:
+        """Names of records that are damaged."""
+        return [f"{FOLDER}/{name}" for name, raw in self._shelf.read_all().items() if _parse(raw) is None]
 
     def entries(self) -> list[LoggedRun]:
         """Every run that can be read, newest first."""
@@ -189,7 +200,7 @@ class RunLog:
 def _parse(raw: bytes | None) -> LoggedRun | None:
     try:
         return LoggedRun.from_json(disk.unseal(raw)) if raw else None
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         return None
 
 
