@@ -41,7 +41,9 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "auto", "stage", "reproduce")
+# What a killed one has done is kept; the same words again go on.
+_STAGED = ("run", "auto", "stage", "reproduce")
+_RESUMABLE = (*_STAGED, "annotate", "sync", "store verify", "store gc")
 _CONFIGURED = ("run", "auto", "status", "stage", "config", "serve", "deploy")
 _SCRIPTABLE = (
     *("run", "auto", "status", "stage", "compare", "annotate"),
@@ -77,6 +79,14 @@ def _add_options(name: str, command: argparse.ArgumentParser) -> None:
     if name in ("run", "auto", "status", "stage"):
         command.add_argument(
             "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
+        )
+    if name in ("run", "stage"):
+        command.add_argument(
+            "--done",
+            action="append",
+            default=[],
+            metavar="STAGE",
+            help="was computed again already, as the command says that resumes one; may be repeated",
         )
     if name in _OPTIONS:
         _OPTIONS[name](command)
@@ -242,15 +252,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
+    from flows.stages import RENEWED
     from flows.terminal import tell
 
     module, function, _ = _COMMANDS[options.command]
-    if options.command in _RESUMABLE:
+    kept = "; finished stages are kept." if options.command in _STAGED else "."
+    resumable = f"{options.command} {getattr(options, 'action', '')}".strip() in _RESUMABLE
+    if resumable:
         signal.signal(signal.SIGTERM, _terminate)
+    renewed: list[str] = []
+    RENEWED.set(renewed)
     try:
         return int(getattr(importlib.import_module(f"flows.commands.{module}"), function)(options))
     except KeyboardInterrupt as stop:
-        tell("interrupted; finished stages are kept.")
+        tell(f"interrupted{kept}")
         code = 143 if isinstance(stop, _Terminated) else 130
     except BrokenPipeError:
         # The reader of a pipe went away (for instance `head`): nothing is left to say to it.
@@ -263,10 +278,11 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
     except BaseException as stop:
         if not _is_termination(stop):
             raise
-        tell("terminated; finished stages are kept.")
+        tell(f"terminated{kept}")
         code = 143
-    if options.command in _RESUMABLE:
-        tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
+    if resumable:
+        done = [part for label in renewed for part in ("--done", label)]
+        tell(f"resume with: {shlex.join(['labelscape', *arguments, *done])}")
     return code
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from flows.config import RunConfig
 from flows.left_stages import LeftStages
 from flows.pipeline import Products, open_workspace, resolved_config, walk
-from flows.stages import Span
+from flows.stages import RENEWED, Span
 from flows.terminal import current_reporter
 from storage.artifacts import SetAside
 from storage.errors import (
@@ -95,12 +95,14 @@ class StageRunner:
             return None
         if self._span.leaves(stage.name):
             return self._leave(stage)
-        force = self._span.refreshes(stage.name) and stage.label not in self.records
+        force = self._span.refreshes(stage.name, stage.label) and stage.label not in self.records
         try:
             outcome = self._submit(stage, self.workspace, force)
         except TrackingError as error:
             self.untracked = str(error)
             return None
+        if force:
+            RENEWED.get([]).append(stage.label)
         self._record(stage, outcome)
         return outcome.ref
 
