@@ -54,12 +54,12 @@ def summarise_stages(
 ) -> dict[str, Any]:
     """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
 
-    With an earlier run that it repeats, also the stages whose results differ from that one's.
+    With an earlier run that it repeats, also how its stages compare with that one's.
     """
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
-        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
+        "repeats": {"run": earlier.id, **_compare(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
         "report": None,
@@ -87,14 +87,21 @@ def summarise_stages(
     }
 
 
-def _differing(result: Result, earlier: LoggedRun) -> list[str]:
-    """Stages of which two runs have different results; where each was tracked does not count."""
+def _compare(result: Result, earlier: LoggedRun) -> dict[str, list[str]]:
+    """Stages of which two runs have different results, and those that one of them alone has.
+
+    Where each was tracked does not count.
+    """
     now = {record.label: record.ref for record in result.stages}
     then, here = (
         {label: ref.digest for label, ref in refs.items() if ref.stage != TRACKING}
         for refs in (earlier.stages, now)
     )
-    return [label for label in dict.fromkeys([*here, *then]) if here.get(label) != then.get(label)]
+    return {
+        "differ": [label for label in here if label in then and here[label] != then[label]],
+        "not_run": [label for label in then if label not in here],
+        "more": [label for label in here if label not in then],
+    }
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
@@ -158,9 +165,12 @@ def problem_lines(untracked: str | None, unrecorded: str | None, remedy: str) ->
 def _comparison(repeats: dict[str, Any] | None) -> str:
     if repeats is None:
         return ""
-    if not repeats["differ"]:
-        return f", every result as in {repeats['run']}"
-    return f", differs from {repeats['run']} in {', '.join(repeats['differ'])}"
+    said = f"every result as in {repeats['run']}"
+    if repeats["differ"]:
+        said = f"differs from {repeats['run']} in {', '.join(repeats['differ'])}"
+    not_run = f"; not run: {', '.join(repeats['not_run'])}" if repeats["not_run"] else ""
+    more = f"; not in {repeats['run']}: {', '.join(repeats['more'])}" if repeats["more"] else ""
+    return f", {said}{not_run}{more}"
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:

@@ -89,6 +89,11 @@ class StageRunner:
         self._before = LeftStages(workspace.store, before)
         self._submit = submit
 
+    @property
+    def until(self) -> str | None:
+        """The last stage to reach, None for all."""
+        return self._span.until
+
     def __call__(self, stage: Stage) -> ArtifactRef | None:
         """Compute the stage, or leave it out where the run ends before it."""
         if not (self._span.reaches(stage.name) and stage.ready):
@@ -234,6 +239,7 @@ def log_run(
             problem=problem,
             changes=changes,
             damaged=tuple(one.to_json() for one in store.set_aside),
+            until=runner.until,
         )
     )
 

@@ -58,6 +58,8 @@ class LoggedRun:
         Artefacts that it found damaged and computed anew: `artifact`, `reason`.
     unrecorded : str or None
         Why Prefect does not know of it.
+    until : str or None
+        The last stage that it was to reach, None for all.
     """
 
     name: str
@@ -74,6 +76,7 @@ class LoggedRun:
     changes: Mapping[str, Any] | None = None
     damaged: tuple[Mapping[str, str], ...] = ()
     unrecorded: str | None = None
+    until: str | None = None
 
     @property
     def id(self) -> str:

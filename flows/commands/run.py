@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
@@ -40,7 +41,7 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
     if kind == "run":
-        return _execute(config, options, span, earlier)
+        return _execute(config, options, replace(span, until=span.until or earlier.until), earlier)
     if span != Span():
         raise ConfigError(
             f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
