@@ -246,8 +246,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    if options.home:
-        os.environ["LABELSCAPE_HOME"] = options.home
     return _dispatch(options, arguments)
 
 
@@ -272,7 +270,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        code = _explain(error, options.verbose)
+        code = _explain(error, options)
         if _is_wrong_command(error):
             return code
     except BaseException as stop:
@@ -308,22 +306,23 @@ def _is_wrong_command(error: Exception) -> bool:
     return isinstance(error, (ConfigError, InvalidInput))
 
 
-def _explain(error: Exception, verbose: bool) -> int:
+def _explain(error: Exception, options: argparse.Namespace) -> int:
     """Say what went wrong; 2 where the user can mend it, else 1 with a traceback in a file."""
     from embedding_core.errors import InvalidInput
     from flows.terminal import tell
     from storage.errors import LabelscapeError
 
-    if verbose:
+    if options.verbose:
         import traceback
 
         traceback.print_exception(error)
     if isinstance(error, (LabelscapeError, InvalidInput)):
         tell(f"labelscape: {error}")
         return 2
-    from flows.crash import write_crash
+    from flows.crash import find_crash_home, write_crash
 
-    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {write_crash(error)}.")
+    file = write_crash(error, find_crash_home(options))
+    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {file}.")
     return 1
 
 

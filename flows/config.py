@@ -25,6 +25,8 @@ from tasks.settings import (
     TrackingSettings,
 )
 
+DEFAULT_FILE = Path("labelscape.toml")
+
 
 class RunConfig(Settings):
     """Everything a run depends on; also the parameter of the deployed flow."""
@@ -87,6 +89,11 @@ def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) 
     if any(keys == ["source", "labels"] for keys, _ in chosen):
         _place_labels(values["source"])
     return _validate(values, str(file or "configuration"))
+
+
+def load_default_config(home: str | None = None) -> RunConfig:
+    """What a command goes by that is given no configuration: labelscape.toml of this folder, if there."""
+    return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=home)
 
 
 def _validate(values: dict[str, Any], where: str) -> RunConfig:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
+from flows.repeating import command_here
 from flows.training import RunResult
 from storage.keys import ArtifactRef
 from storage.run_log import TRACKING, LoggedRun
@@ -136,11 +137,14 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
         sort_by = config.evaluation.sort_by
         table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
         lines += ["", render_text(table), "", judge(rows, sort_by, baselines, titles).text]
-    return "\n".join([*lines, "", *closing_lines(summary, "track them later: labelscape sync")])
+    return "\n".join([*lines, "", *closing_lines(config, summary)])
 
 
-def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
-    """What became of the stages, and where to look; `remedy` is for results that were not tracked."""
+def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None = None) -> list[str]:
+    """What became of the stages, and where to look.
+
+    `remedy` says what to do about results that were not tracked; by default `sync` tracks them.
+    """
     computed = [one for one in summary["stages"] if one["state"] == "computed"]
     lines = [f"stages     {len(computed)} computed, {len(summary['stages']) - len(computed)} fresh"]
     lines.append(f"run        {summary['run']}{_comparison(summary['repeats'])}")
@@ -150,15 +154,20 @@ def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
     tracking = summary["tracking"]
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
-        lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
-    return [*lines, *problem_lines(tracking["problem"], summary["prefect"]["problem"], remedy)]
+        compare, up = command_here(config, "compare"), command_here(config, "up")
+        lines.append(f"look       {compare}, or `{up}` for the pages of Prefect and MLflow")
+    sync = command_here(config, "sync")
+    problems = (tracking["problem"], summary["prefect"]["problem"])
+    return [*lines, *problem_lines(*problems, remedy or f"track them later: {sync}", sync)]
 
 
-def problem_lines(untracked: str | None, unrecorded: str | None, remedy: str) -> list[str]:
+def problem_lines(
+    untracked: str | None, unrecorded: str | None, remedy: str, sync: str = "labelscape sync"
+) -> list[str]:
     """Why the tracker, or Prefect, does not know of a run, and what to do."""
     lines = [f"NOT TRACKED: {untracked} Results are in the store; {remedy}"] if untracked else []
     if unrecorded:
-        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: labelscape sync")
+        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: {sync}")
     return lines
 
 

@@ -102,6 +102,7 @@ def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactR
         scores,
         refs.get("report"),
         workspace,
+        refs.get("correlation"),
     )
     return run_stage(stage, workspace).ref
 

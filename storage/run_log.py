@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 FOLDER = "runs"
 _ID_LENGTH = 12
-_LEAST_PREFIX = 4
+# Letters of a name that suffice, where nothing else begins so.
+LEAST_PREFIX = 4
 # What reading a damaged record raises.
 _UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
 # The stage whose artefact is the record of a run in the tracker, and no result.
@@ -181,10 +182,10 @@ class RunLog:
         """The run of an id or its tracker's id, or of the beginning of one; StoreError when there is none."""
         runs = self.entries()
         near = [run for run in runs if any(known.startswith(name) for known in _ids(run))]
-        if len(name) < _LEAST_PREFIX or not near:
+        if len(name) < LEAST_PREFIX or not near:
             known = ", ".join(run.id for run in runs[:5]) or "none yet"
             raise StoreError(
-                f"no run {name!r} in {self._shelf.place}; give {_LEAST_PREFIX} or more of its first letters. "
+                f"no run {name!r} in {self._shelf.place}; give {LEAST_PREFIX} or more of its first letters. "
                 f"Newest runs: {known}."
             )
         if len(near) > 1:

@@ -1,6 +1,7 @@
 """Lineage and repetition: from a result back to the bytes, and the same run once more."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from flows.config import RunConfig, load_config, repeat_config
 from flows.stages import Span
 from flows.training import RunResult, run_training
 from storage.run_log import LoggedRun, RunLog
+from storage.store import Store
 from tests.conftest import UNTRACKED, Answer, Command, write_pictures
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -59,6 +61,22 @@ def test_the_tree_names_each_artefact_once(command: Command, picture_folder: Pat
     assert text.count(f"features  {features}") == text.count(f"features  {features}  (see above)") + 1
     assert "n_neighbors=10" in text
     assert "method.facts" not in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--until", "correlation"), pytest.param(("--set", "tracking.enabled=true"), marks=pytest.mark.slow)],
+)
+def test_a_run_is_traced_without_reading_what_else_the_store_holds(
+    command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+) -> None:
+    def refuse(store: Store) -> Iterator[tuple[str, object]]:
+        raise AssertionError("every manifest of the store was read")
+
+    monkeypatch.setattr(Store, "looks", refuse)
+    made = run(command, picture_folder, *QUICK, *given)
+    assert made["tracking"]["problem"] is None
+    assert "bytes of the source" in command("lineage", made["run"]).out
 
 
 def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path) -> None:

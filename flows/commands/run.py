@@ -36,7 +36,8 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
     """An earlier run once more, as what it was."""
     span, kind = _span(options), kind_of(earlier)
     if kind == "reproduce":
-        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
+        again = command_again(earlier, here)
+        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{again}`.")
     config = repeat_config(earlier, here)
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
