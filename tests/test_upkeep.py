@@ -1,6 +1,8 @@
 """Looking after the store: damage is found and named, and only what no kept run needs goes."""
 
 import json
+import os
+import select
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,7 +22,7 @@ from tasks.upkeep import (
     remove_waste,
     verify_store,
 )
-from tests.conftest import UNTRACKED, Command
+from tests.conftest import UNTRACKED, Command, start_command
 from tests.store_helpers import artifact, data_path, files, recipe
 
 
@@ -295,3 +297,16 @@ class TestCommand:
         command("run", picture_folder, *UNTRACKED, "--until", "ingest")
         assert command("store", "pin", "abcd").code == 2
         assert command("store", "gc", "--keep", "-1").code == 2
+
+
+def test_a_run_says_that_it_waits_for_the_store_to_be_tidied_up(tmp_path: Path) -> None:
+    """In a process of its own, at the first look at the store: nothing of the run has begun by then."""
+    store = Store(tmp_path / "home" / "store")
+    with store.alone():
+        run = start_command(tmp_path, "run", "iris", *UNTRACKED, "--until", "ingest")
+        assert run.stderr
+        told = select.select([run.stderr], [], [], 30)[0]
+        line = run.stderr.readline() if told else "nothing was said"
+        run.terminate()
+    run.communicate(timeout=60)
+    assert line == f"{store.root} is being tidied up (`store gc`) by process {os.getpid()}; waiting for it.\n"
