@@ -265,7 +265,7 @@ class TestCommand:
         dry = json.loads(command("store", "gc", "--keep", "1", "--dry-run", "--json").out)
         assert dry["leftovers"] == [str(left.absolute())]
         assert left.exists()
-        assert "and 1 files that killed processes left" in command("store", "gc", "--dry-run").out
+        assert "would be removed, and 1 files" in command("store", "gc", "--dry-run").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed)
         assert command("store", "pin", dry["runs"][0]).code == 0
         assert (
