@@ -41,7 +41,7 @@ def auto_text(config: RunConfig, result: AutoResult, summary: dict[str, Any]) ->
     choice = result.contested.choice
     lines = ["", leaderboard(choice), "", *left_out(choice), *verdict_lines(choice)]
     lines += _title_lines(config, result)
-    return "\n".join([*lines, "", *closing_lines(summary, _REMEDY)])
+    return "\n".join([*lines, "", *closing_lines(config, summary, _REMEDY)])
 
 
 def leaderboard(choice: Choice) -> str:

@@ -41,7 +41,9 @@ _COMMANDS = {
 }
 
 
-_RESUMABLE = ("run", "auto", "stage", "reproduce")
+# What a killed one has done is kept; the same words again go on.
+_STAGED = ("run", "auto", "stage", "reproduce")
+_RESUMABLE = (*_STAGED, "annotate", "sync", "store verify", "store gc")
 _CONFIGURED = ("run", "auto", "status", "stage", "config", "serve", "deploy")
 _SCRIPTABLE = (
     *("run", "auto", "status", "stage", "compare", "annotate"),
@@ -77,6 +79,14 @@ def _add_options(name: str, command: argparse.ArgumentParser) -> None:
     if name in ("run", "auto", "status", "stage"):
         command.add_argument(
             "--paranoid", action="store_true", help="read every file again, whatever its size and times say"
+        )
+    if name in ("run", "stage"):
+        command.add_argument(
+            "--done",
+            action="append",
+            default=[],
+            metavar="STAGE",
+            help="was computed again already, as the command says that resumes one; may be repeated",
         )
     if name in _OPTIONS:
         _OPTIONS[name](command)
@@ -236,37 +246,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    if options.home:
-        os.environ["LABELSCAPE_HOME"] = options.home
     return _dispatch(options, arguments)
 
 
 def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
+    from flows.stages import RENEWED
     from flows.terminal import tell
 
     module, function, _ = _COMMANDS[options.command]
-    if options.command in _RESUMABLE:
+    kept = "; finished stages are kept." if options.command in _STAGED else "."
+    resumable = f"{options.command} {getattr(options, 'action', '')}".strip() in _RESUMABLE
+    if resumable:
         signal.signal(signal.SIGTERM, _terminate)
+    renewed: list[str] = []
+    RENEWED.set(renewed)
     try:
         return int(getattr(importlib.import_module(f"flows.commands.{module}"), function)(options))
     except KeyboardInterrupt as stop:
-        tell("interrupted; finished stages are kept.")
+        tell(f"interrupted{kept}")
         code = 143 if isinstance(stop, _Terminated) else 130
     except BrokenPipeError:
         # The reader of a pipe went away (for instance `head`): nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        code = _explain(error, options.verbose)
+        code = _explain(error, options)
         if _is_wrong_command(error):
             return code
     except BaseException as stop:
         if not _is_termination(stop):
             raise
-        tell("terminated; finished stages are kept.")
+        tell(f"terminated{kept}")
         code = 143
-    if options.command in _RESUMABLE:
-        tell(f"resume with: {shlex.join(['labelscape', *arguments])}")
+    if resumable:
+        done = [part for label in renewed for part in ("--done", label)]
+        tell(f"resume with: {shlex.join(['labelscape', *arguments, *done])}")
     return code
 
 
@@ -292,22 +306,23 @@ def _is_wrong_command(error: Exception) -> bool:
     return isinstance(error, (ConfigError, InvalidInput))
 
 
-def _explain(error: Exception, verbose: bool) -> int:
+def _explain(error: Exception, options: argparse.Namespace) -> int:
     """Say what went wrong; 2 where the user can mend it, else 1 with a traceback in a file."""
     from embedding_core.errors import InvalidInput
     from flows.terminal import tell
     from storage.errors import LabelscapeError
 
-    if verbose:
+    if options.verbose:
         import traceback
 
         traceback.print_exception(error)
     if isinstance(error, (LabelscapeError, InvalidInput)):
         tell(f"labelscape: {error}")
         return 2
-    from flows.crash import write_crash
+    from flows.crash import find_crash_home, write_crash
 
-    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {write_crash(error)}.")
+    file = write_crash(error, find_crash_home(options))
+    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {file}.")
     return 1
 
 

@@ -25,6 +25,8 @@ from tasks.settings import (
     TrackingSettings,
 )
 
+DEFAULT_FILE = Path("labelscape.toml")
+
 
 class RunConfig(Settings):
     """Everything a run depends on; also the parameter of the deployed flow."""
@@ -76,13 +78,22 @@ def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
     """Configuration from a TOML file, then `key.sub=value` overrides, then keyword tables.
 
-    Relative paths of the source in a TOML file count from that file's folder.
+    Relative paths of the source in a TOML file count from that file's folder, those of overrides from here.
     """
     values = _read_toml(file) if file is not None else {}
-    for override in overrides:
-        _set_dotted(values, *_split_override(override))
+    chosen = [_split_override(override) for override in overrides]
+    for keys, value in chosen:
+        place = keys in (["source", "path"], ["source", "edges"]) and isinstance(value, str)
+        _set_dotted(values, keys, place_from(Path(), value) if place else value)
     _merge(values, given)
+    if any(keys == ["source", "labels"] for keys, _ in chosen):
+        _place_labels(values["source"])
     return _validate(values, str(file or "configuration"))
+
+
+def load_default_config(home: str | None = None) -> RunConfig:
+    """What a command goes by that is given no configuration: labelscape.toml of this folder, if there."""
+    return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=home)
 
 
 def _validate(values: dict[str, Any], where: str) -> RunConfig:
@@ -112,6 +123,15 @@ def _read_toml(file: Path) -> dict[str, Any]:
                 # Labels may also name a column, or a file beside the data.
                 source[key] = place if key != "labels" or Path(place).exists() else source[key]
     return values
+
+
+def _place_labels(source: dict[str, Any]) -> None:
+    """Make a label file of this folder absolute; a column, and a file beside the data, keep their names."""
+    labels, path = source.get("labels"), Path(str(source.get("path", "")))
+    if isinstance(labels, str):
+        beside = (path if path.is_dir() else path.parent) / labels
+        place = Path(place_from(Path(), labels))
+        source["labels"] = str(place) if place.is_file() and not beside.is_file() else labels
 
 
 def place_from(folder: Path, path: str) -> str:

@@ -1,5 +1,6 @@
 """A file for what went wrong inside, so that the terminal stays readable."""
 
+import argparse
 import os
 import sys
 import tempfile
@@ -8,14 +9,22 @@ import traceback
 from pathlib import Path
 
 
-def write_crash(error: BaseException) -> Path:
+def find_crash_home(options: argparse.Namespace) -> Path:
+    """The home folder that a command was to use."""
+    from flows.commands.options import read_config, read_default_config
+    from flows.config import find_home
+
+    try:
+        return find_home(read_config(options) if hasattr(options, "set") else read_default_config(options))
+    except Exception:  # reading the configuration may be what went wrong
+        return Path(options.home or os.environ.get("LABELSCAPE_HOME") or ".labelscape")
+
+
+def write_crash(error: BaseException, home: Path) -> Path:
     """Write the traceback under the home folder, or in the system's temporary one; return the file."""
     text = f"{shlex_command()}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in (
-        Path(os.environ.get("LABELSCAPE_HOME", ".labelscape")) / "logs",
-        Path(tempfile.gettempdir()),
-    ):
+    for folder in (home / "logs", Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / name

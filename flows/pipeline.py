@@ -78,7 +78,7 @@ def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[s
             title, experiment, resolved_config(config), params, changed_settings(config), tags
         )
         tracked = execute(
-            tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace)
+            tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace, labels)
         )
     return Products(
         title,

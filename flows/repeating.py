@@ -1,8 +1,11 @@
-"""How a logged run is had again: of which kind it is, and by which command."""
+"""How a logged run is had again: of which kind it is, and by which command; commands to be pasted."""
 
 import shlex
 from typing import Any, Literal
 
+from flows.config import RunConfig, find_home, load_default_config
+from flows.stores import find_store_uri
+from storage.errors import ConfigError
 from storage.run_log import LoggedRun
 
 Kind = Literal["run", "auto", "reproduce"]
@@ -17,15 +20,25 @@ def kind_of(run: LoggedRun) -> Kind:
     return "auto" if CHOSEN in run.config else "run"
 
 
-def command_again(run: LoggedRun) -> str:
-    """The command that repeats a run."""
+def command_here(config: RunConfig, *words: str) -> str:
+    """A command that, given in this folder, finds the home and the store of a configuration."""
+    try:
+        default = load_default_config()
+    except ConfigError:
+        default = RunConfig()  # no command works before that file is mended
+    home, uri = find_home(config), find_store_uri(config.store.uri)
+    place = ["--home", str(home)] if home != find_home(default) else []
+    store = f"LABELSCAPE_STORE={shlex.quote(uri or '')} " if uri != find_store_uri(default.store.uri) else ""
+    return store + shlex.join(["labelscape", *words, *place])
+
+
+def command_again(run: LoggedRun, config: RunConfig) -> str:
+    """The command that repeats a run of the store of a configuration."""
     if kind_of(run) != "reproduce":
-        return f"labelscape run --as {run.id}"
+        return command_here(config, "run", "--as", run.id)
     sets = ["--sets", ",".join(run.config["sets"])] if run.config.get("sets") else []
     quick = ["--quick"] if run.config["quick"] else []
-    return shlex.join(
-        ["labelscape", "reproduce", run.config[REPRODUCED], *quick, *sets, "--data", run.source]
-    )
+    return command_here(config, "reproduce", run.config[REPRODUCED], *quick, *sets, "--data", run.source)
 
 
 def flow_parameters(run: LoggedRun) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
+from flows.repeating import command_here
 from flows.training import RunResult
 from storage.keys import ArtifactRef
 from storage.run_log import TRACKING, LoggedRun
@@ -54,12 +55,12 @@ def summarise_stages(
 ) -> dict[str, Any]:
     """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
 
-    With an earlier run that it repeats, also the stages whose results differ from that one's.
+    With an earlier run that it repeats, also how its stages compare with that one's.
     """
     notes, skipped = load_oddities(result)
     return {
         "run": result.run_id,
-        "repeats": {"run": earlier.id, "differ": _differing(result, earlier)} if earlier else None,
+        "repeats": {"run": earlier.id, **_compare(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
         "report": None,
@@ -87,14 +88,21 @@ def summarise_stages(
     }
 
 
-def _differing(result: Result, earlier: LoggedRun) -> list[str]:
-    """Stages of which two runs have different results; where each was tracked does not count."""
+def _compare(result: Result, earlier: LoggedRun) -> dict[str, list[str]]:
+    """Stages of which two runs have different results, and those that one of them alone has.
+
+    Where each was tracked does not count.
+    """
     now = {record.label: record.ref for record in result.stages}
     then, here = (
         {label: ref.digest for label, ref in refs.items() if ref.stage != TRACKING}
         for refs in (earlier.stages, now)
     )
-    return [label for label in dict.fromkeys([*here, *then]) if here.get(label) != then.get(label)]
+    return {
+        "differ": [label for label in here if label in then and here[label] != then[label]],
+        "not_run": [label for label in then if label not in here],
+        "more": [label for label in here if label not in then],
+    }
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
@@ -129,11 +137,14 @@ def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) 
         sort_by = config.evaluation.sort_by
         table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
         lines += ["", render_text(table), "", judge(rows, sort_by, baselines, titles).text]
-    return "\n".join([*lines, "", *closing_lines(summary, "track them later: labelscape sync")])
+    return "\n".join([*lines, "", *closing_lines(config, summary)])
 
 
-def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
-    """What became of the stages, and where to look; `remedy` is for results that were not tracked."""
+def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None = None) -> list[str]:
+    """What became of the stages, and where to look.
+
+    `remedy` says what to do about results that were not tracked; by default `sync` tracks them.
+    """
     computed = [one for one in summary["stages"] if one["state"] == "computed"]
     lines = [f"stages     {len(computed)} computed, {len(summary['stages']) - len(computed)} fresh"]
     lines.append(f"run        {summary['run']}{_comparison(summary['repeats'])}")
@@ -143,24 +154,32 @@ def closing_lines(summary: dict[str, Any], remedy: str) -> list[str]:
     tracking = summary["tracking"]
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
-        lines.append("look       labelscape compare, or `labelscape up` for the pages of Prefect and MLflow")
-    return [*lines, *problem_lines(tracking["problem"], summary["prefect"]["problem"], remedy)]
+        compare, up = command_here(config, "compare"), command_here(config, "up")
+        lines.append(f"look       {compare}, or `{up}` for the pages of Prefect and MLflow")
+    sync = command_here(config, "sync")
+    problems = (tracking["problem"], summary["prefect"]["problem"])
+    return [*lines, *problem_lines(*problems, remedy or f"track them later: {sync}", sync)]
 
 
-def problem_lines(untracked: str | None, unrecorded: str | None, remedy: str) -> list[str]:
+def problem_lines(
+    untracked: str | None, unrecorded: str | None, remedy: str, sync: str = "labelscape sync"
+) -> list[str]:
     """Why the tracker, or Prefect, does not know of a run, and what to do."""
     lines = [f"NOT TRACKED: {untracked} Results are in the store; {remedy}"] if untracked else []
     if unrecorded:
-        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: labelscape sync")
+        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: {sync}")
     return lines
 
 
 def _comparison(repeats: dict[str, Any] | None) -> str:
     if repeats is None:
         return ""
-    if not repeats["differ"]:
-        return f", every result as in {repeats['run']}"
-    return f", differs from {repeats['run']} in {', '.join(repeats['differ'])}"
+    said = f"every result as in {repeats['run']}"
+    if repeats["differ"]:
+        said = f"differs from {repeats['run']} in {', '.join(repeats['differ'])}"
+    not_run = f"; not run: {', '.join(repeats['not_run'])}" if repeats["not_run"] else ""
+    more = f"; not in {repeats['run']}: {', '.join(repeats['more'])}" if repeats["more"] else ""
+    return f", {said}{not_run}{more}"
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:

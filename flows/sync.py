@@ -64,7 +64,7 @@ def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporte
         if uri:
             config = config.model_copy(update={"tracking": config.tracking.model_copy(update={"uri": uri})})
         workspace = open_workspace(config, reporter)
-        with workspace.store.in_use():
+        with workspace.store.in_use(reporter.say):
             ref = _track(run, config, workspace)
             tracked = tracking.load_tracked(workspace.store, ref)
     except LabelscapeError as error:
@@ -102,6 +102,7 @@ def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactR
         scores,
         refs.get("report"),
         workspace,
+        refs.get("correlation"),
     )
     return run_stage(stage, workspace).ref
 

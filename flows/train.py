@@ -89,7 +89,11 @@ class PrefectStages:
 
 @flow(name="labelscape-train", validate_parameters=True, persist_result=False)
 def train(
-    config: RunConfig, refresh: list[str] | None = None, until: str | None = None, since: str | None = None
+    config: RunConfig,
+    refresh: list[str] | None = None,
+    until: str | None = None,
+    since: str | None = None,
+    done: list[str] | None = None,
 ) -> RunResult:
     """Run every stage on the configured collection and track the result.
 
@@ -103,8 +107,10 @@ def train(
         Last stage to run.
     since : str, optional
         Stage to compute again; those before it are taken as the last run left them.
+    done : list of str, optional
+        Labels of stages that were computed again already.
     """
-    span = Span(refresh or [], since, until)
+    span = Span(refresh or [], since, until, done or [])
     return run_in_flow(lambda stages, tags: run_training(config, span, stages, tags))
 
 
@@ -121,7 +127,7 @@ def run_in_flow(work: Callable[[PrefectStages, dict[str, str]], Result]) -> Resu
 def train_anyhow(config: RunConfig, span: Span) -> RunResult:
     """Run the flow, and without Prefect where that fails."""
     return run_anyhow(
-        lambda: train(config, refresh=span.refresh, until=span.until, since=span.since),
+        lambda: train(config, refresh=span.refresh, until=span.until, since=span.since, done=span.done),
         lambda: run_training(config, span),
     )
 

@@ -8,11 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from flows.config import RunConfig
+from flows.left_stages import LeftStages
 from flows.pipeline import Products, open_workspace, resolved_config, walk
-from flows.stages import Span
+from flows.stages import RENEWED, Span
 from flows.terminal import current_reporter
 from storage.artifacts import SetAside
-from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable, TrackingError
+from storage.errors import (
+    ArtifactDamaged,
+    ConfigError,
+    SourceError,
+    StoreError,
+    StoreUnreachable,
+    TrackingError,
+)
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.schemas import unpack_manifest
@@ -78,22 +86,41 @@ class StageRunner:
         self.untracked: str | None = None
         self.workspace = workspace
         self._span = span
-        self._before = before
+        self._before = LeftStages(workspace.store, before)
         self._submit = submit
+
+    @property
+    def until(self) -> str | None:
+        """The last stage to reach, None for all."""
+        return self._span.until
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
         """Compute the stage, or leave it out where the run ends before it."""
         if not (self._span.reaches(stage.name) and stage.ready):
             return None
-        if self._span.leaves(stage.name) and (left := self._before.get(stage.label)):
-            self._record(stage, Outcome(left, True, 0.0))
-            return left
-        force = self._span.refreshes(stage.name) and stage.label not in self.records
+        if self._span.leaves(stage.name):
+            return self._leave(stage)
+        force = self._span.refreshes(stage.name, stage.label) and stage.label not in self.records
         try:
             outcome = self._submit(stage, self.workspace, force)
         except TrackingError as error:
             self.untracked = str(error)
             return None
+        if force:
+            RENEWED.get([]).append(stage.label)
+        self._record(stage, outcome)
+        return outcome.ref
+
+    def _leave(self, stage: Stage) -> ArtifactRef:
+        """Take a stage as the last run left it; compute it where nothing whole was left."""
+        left = self._before.take(stage)
+        try:
+            outcome = Outcome(left, True, 0.0) if left else self._submit(stage, self.workspace, False)
+        except SourceError as error:
+            raise ConfigError(
+                f"{stage.label} is no longer as the last run left it, and cannot be made from the source as "
+                f"it is now ({error}); use --from ingest."
+            ) from error
         self._record(stage, outcome)
         return outcome.ref
 
@@ -127,7 +154,7 @@ def run_training(
     span.check()
     before = _last_results(config, workspace) if span.since else {}
     runner = StageRunner(workspace, span, before, submit)
-    with workspace.store.in_use():
+    with workspace.store.in_use(workspace.reporter.say):
         last = load_last_run(workspace.store, config.source).get("ingest")
         products = walk_remembering(
             config, workspace, runner, lambda: _walk_all(config, workspace, runner, dict(tags or {}))
@@ -161,10 +188,9 @@ def _changes(
 
 
 def _last_results(config: RunConfig, workspace: Workspace) -> dict[str, ArtifactRef]:
-    """What the last run of the source left, as far as it is still there."""
-    store, known = workspace.store, load_last_run(workspace.store, config.source)
-    refs = {label: ArtifactRef.from_json(ref) for label, ref in known.items()}
-    return {label: ref for label, ref in refs.items() if store.has(ref)}
+    """What the last run of the source left; it may be gone."""
+    known = load_last_run(workspace.store, config.source)
+    return {label: ArtifactRef.from_json(ref) for label, ref in known.items()}
 
 
 def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
@@ -213,6 +239,7 @@ def log_run(
             problem=problem,
             changes=changes,
             damaged=tuple(one.to_json() for one in store.set_aside),
+            until=runner.until,
         )
     )
 

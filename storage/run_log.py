@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 FOLDER = "runs"
 _ID_LENGTH = 12
-_LEAST_PREFIX = 4
+# Letters of a name that suffice, where nothing else begins so.
+LEAST_PREFIX = 4
+# What reading a damaged record raises.
+_UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
 # The stage whose artefact is the record of a run in the tracker, and no result.
 TRACKING = "tracking"
 
@@ -56,6 +59,8 @@ class LoggedRun:
         Artefacts that it found damaged and computed anew: `artifact`, `reason`.
     unrecorded : str or None
         Why Prefect does not know of it.
+    until : str or None
+        The last stage that it was to reach, None for all.
     """
 
     name: str
@@ -72,6 +77,7 @@ class LoggedRun:
     changes: Mapping[str, Any] | None = None
     damaged: tuple[Mapping[str, str], ...] = ()
     unrecorded: str | None = None
+    until: str | None = None
 
     @property
     def id(self) -> str:
@@ -87,9 +93,10 @@ class LoggedRun:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> LoggedRun:
-        """From `to_json`."""
+        """From `to_json`, of a later version too: what is not known here is left out."""
+        own = {item.name: known[item.name] for item in fields(cls) if item.name in known}
         stages = {label: ArtifactRef.from_json(ref) for label, ref in known["stages"].items()}
-        return cls(**{**known, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
+        return cls(**{**own, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
 
 
 class RunLog:
@@ -148,15 +155,23 @@ class RunLog:
         """Remove what killed processes left half-written; gives what was removed."""
         return self._shelf.sweep()
 
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove."""
+        return self._shelf.leftovers()
+
     def verify(self) -> Iterator[tuple[str, str]]:
         """Records that are damaged, and why; each is set aside."""
         for name, raw in self._shelf.read_all().items():
             try:
                 LoggedRun.from_json(disk.unseal(raw))
-            except (ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 with self._shelf.hold(name):
                     self._shelf.set_aside(name)
                 yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
+
+    def unreadable(self) -> list[str]:
+        """Names of records that are damaged."""
+        return [f"{FOLDER}/{name}" for name, raw in self._shelf.read_all().items() if _parse(raw) is None]
 
     def entries(self) -> list[LoggedRun]:
         """Every run that can be read, newest first."""
@@ -167,10 +182,10 @@ class RunLog:
         """The run of an id or its tracker's id, or of the beginning of one; StoreError when there is none."""
         runs = self.entries()
         near = [run for run in runs if any(known.startswith(name) for known in _ids(run))]
-        if len(name) < _LEAST_PREFIX or not near:
+        if len(name) < LEAST_PREFIX or not near:
             known = ", ".join(run.id for run in runs[:5]) or "none yet"
             raise StoreError(
-                f"no run {name!r} in {self._shelf.place}; give {_LEAST_PREFIX} or more of its first letters. "
+                f"no run {name!r} in {self._shelf.place}; give {LEAST_PREFIX} or more of its first letters. "
                 f"Newest runs: {known}."
             )
         if len(near) > 1:
@@ -189,7 +204,7 @@ class RunLog:
 def _parse(raw: bytes | None) -> LoggedRun | None:
     try:
         return LoggedRun.from_json(disk.unseal(raw)) if raw else None
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         return None
 
 

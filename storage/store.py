@@ -26,7 +26,7 @@ from storage.artifacts import Artifact, Outcome, SetAside, describe
 from storage.errors import ArtifactDamaged, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, look_at
-from storage.locks import hold_lock, share_lock, try_lock
+from storage.locks import hold_lock, is_free, share_lock, telling, try_lock
 from storage.shelves import FolderShelf, Shelf
 
 if TYPE_CHECKING:
@@ -42,14 +42,6 @@ def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
 
 def _flipped(look: Look) -> Look:
     return Look(look.raw, problem="its data do not match the digest in its manifest")
-
-
-def _waiting(stage: str, on_wait: Callable[[str], None] | None) -> Callable[[int | None], None]:
-    def tell(holder: int | None) -> None:
-        if on_wait:
-            on_wait(f"{stage} is being computed by process {holder or '(unknown)'}; waiting for it.")
-
-    return tell
 
 
 class Store:
@@ -129,11 +121,14 @@ class Store:
                 return False
         return True
 
+    def looks(self) -> Iterator[tuple[str, Look]]:
+        """Every artefact by stage and key, and what is seen of it without reading its data."""
+        for place in self._layout.artifacts():
+            yield place.name, look_at(place)
+
     def entries(self) -> Iterator[dict[str, Any]]:
         """Manifests of all artefacts that `find` would give, by stage and key."""
-        for place in self._layout.artifacts():
-            if content := look_at(place).content:
-                yield content
+        return (look.content for _, look in self.looks() if look.content)
 
     def read(self, ref: ArtifactRef, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows, verified; the metadata of the table's schema is the artefact's and its `kind`.
@@ -209,7 +204,7 @@ class Store:
         if not force and (ref := self.find(recipe, verify=True)):
             return Outcome(ref, True, time.perf_counter() - started)
         place = self._layout.place(recipe.stage, recipe.key)
-        with hold_lock(place.lock, _waiting(recipe.stage, on_wait)):
+        with hold_lock(place.lock, telling(f"{recipe.stage} is being computed", on_wait)):
             look = self._look(place, full=True)
             if look.problem:
                 self._move_aside(place, look.problem)
@@ -265,9 +260,10 @@ class Store:
         return mine
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep `alone` out while a run counts on artefacts that it has found."""
-        with share_lock(self._layout.in_use):
+    def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Keep `alone` out while a run counts on artefacts that it has found; `on_wait` as in `compute`."""
+        tidied = f"{self.root} is being tidied up (`store gc`)"
+        with share_lock(self._layout.in_use, telling(tidied, on_wait)):
             yield
 
     @contextmanager
@@ -291,6 +287,10 @@ class Store:
                     path.unlink(missing_ok=True)
                     removed.append(path)
         return removed
+
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove."""
+        return [path for path, lock in self._layout.leftovers() if is_free(lock)]
 
     def _artifacts(self) -> Iterator[Place]:
         return self._layout.artifacts()

@@ -3,15 +3,18 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from storage.errors import StoreError
 from storage.keys import ArtifactRef
-from storage.run_log import TRACKING, LoggedRun
+from storage.run_log import LEAST_PREFIX, TRACKING, LoggedRun
 from storage.sources.base import combine_digests
 from storage.store import Store
+from tasks.dataset import PART_STAGE
 
-_LEAST_PREFIX = 4
+# Inputs that are bytes from outside the store, by the names that stages give them.
+OUTSIDE = frozenset({"source", "edges"})
 # No settings: what the registry says of a method, and the code that features name beside their settings.
 _FACTS = ("method.facts.", "code")
 
@@ -29,8 +32,11 @@ class Node:
     digest : str
         Of its content.
     manifest : mapping or None
-        What the store knows of it: parameters, code, versions, seconds. None for bytes from outside.
+        What the store knows of it: parameters, code, versions, seconds. None for bytes from outside, and for
+        what is gone.
     inputs : tuple of Node
+    gone : bool
+        An artefact that is no longer in the store; of it nothing else is known.
     """
 
     label: str
@@ -38,6 +44,7 @@ class Node:
     digest: str
     manifest: Mapping[str, Any] | None
     inputs: tuple["Node", ...] = ()
+    gone: bool = False
 
     @property
     def code(self) -> str:
@@ -60,10 +67,12 @@ class Node:
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         known = self.manifest or {}
-        record = {"label": self.label, "role": self.role, "digest": self.digest}
+        record: dict[str, Any] = {"label": self.label, "role": self.role, "digest": self.digest}
         if self.manifest:
             record |= {name: known[name] for name in ("key", "seconds", "created", "versions")}
             record |= {"params": known["recipe"]["params"], "code": known["recipe"]["code"]}
+        if self.gone:
+            record["gone"] = True
         return {**record, "inputs": [one.to_json() for one in self.inputs]}
 
 
@@ -138,16 +147,24 @@ class Genealogy:
     Parameters
     ----------
     store : Store
-    prefer : iterable of ArtifactRef
-        Where several artefacts have the same content, these are meant: those of a run.
+    stages : iterable of ArtifactRef
+        The artefacts of a run. They are looked at first, and where several have the same content, they are
+        meant; all others of the store are listed when a digest leads to none of these.
     """
 
-    def __init__(self, store: Store, prefer: Iterable[ArtifactRef] = ()) -> None:
-        entries = sorted(store.entries(), key=lambda one: str(one["created"]))
-        names = {f"{ref.stage}/{ref.key}" for ref in prefer}
-        entries.sort(key=lambda one: f"{one['stage']}/{one['key']}" in names)  # the last one wins
-        self._by_digest = {digest: one for one in entries for digest in _digests(one)}
-        self._entries = entries
+    def __init__(self, store: Store, stages: Iterable[ArtifactRef] = ()) -> None:
+        self._store = store
+        self._own = {ref.key: store.details(ref) for ref in stages if store.has(ref)}
+        self._by_digest = _index(self._own.values())
+
+    @cached_property
+    def _entries(self) -> list[dict[str, Any]]:
+        """All artefacts, the newest last."""
+        return sorted(self._store.entries(), key=lambda one: str(one["created"]))
+
+    @cached_property
+    def _others(self) -> dict[str, dict[str, Any]]:
+        return _index(self._entries)
 
     def of_run(self, run: LoggedRun) -> list[Node]:
         """The results of a run: its evaluations, or what none of its other stages was made of."""
@@ -157,7 +174,7 @@ class Genealogy:
     def _ends(self, stages: Mapping[str, ArtifactRef]) -> dict[str, ArtifactRef]:
         """Stages that no other one was made of, the record in the tracker aside."""
         made = {label: ref for label, ref in stages.items() if ref.stage != TRACKING}
-        known = {one["key"]: one for one in self._entries}
+        known = self._own
         used = {
             digest
             for ref in made.values()
@@ -186,7 +203,7 @@ class Genealogy:
         near = {
             one["digest"]: one
             for one in self._entries
-            if len(name) >= _LEAST_PREFIX and (one["key"].startswith(name) or one["digest"].startswith(name))
+            if len(name) >= LEAST_PREFIX and (one["key"].startswith(name) or one["digest"].startswith(name))
         }
         if len(near) != 1:
             found = "several begin" if near else "none begins"
@@ -196,15 +213,24 @@ class Genealogy:
             )
         return self.trace(next(iter(near)))
 
-    def trace(self, digest: str, role: str = "") -> Node:
-        """The artefact of a digest and all that it came from."""
-        known = self._by_digest.get(digest)
+    def trace(self, digest: str, role: str = "", outside: bool = False) -> Node:
+        """The artefact of a digest and all that it came from; `outside` where it is not one of the store."""
+        known = None if outside else self._by_digest.get(digest) or self._others.get(digest)
         if known is None:
-            return Node(role, role, digest, None)
+            return Node(role, role, digest, None, gone=not outside)
         recipe = known["recipe"]
         label = f"{known['stage']}[{recipe['variant']}]" if recipe["variant"] else str(known["stage"])
-        inputs = tuple(self.trace(given, name) for name, given in sorted(recipe["inputs"].items()))
+        inputs = tuple(
+            # Portions of the features name the items that they hold, which are no artefact.
+            self.trace(given, name, outside=name in OUTSIDE or known["stage"] == PART_STAGE)
+            for name, given in sorted(recipe["inputs"].items())
+        )
         return Node(label, role if role != label else "", digest, known, inputs)
+
+
+def _index(manifests: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Manifests by what other stages may know them by; the last one wins."""
+    return {digest: one for one in manifests for digest in _digests(one)}
 
 
 def _digests(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -54,8 +54,12 @@ def stage(
     scores: Mapping[str, ArtifactRef | None],
     report: ArtifactRef | None,
     workspace: Workspace,
+    correlation: ArtifactRef | None = None,
 ) -> Stage:
-    """The record of a tracked run; a run with the same results is not tracked twice."""
+    """The record of a tracked run; a run with the same results is not tracked twice.
+
+    The `correlation` is part of the report's lineage alone.
+    """
     tracker = make_tracker(settings.uri, workspace.home)
     refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
     refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
@@ -71,7 +75,7 @@ def stage(
             "config": facts.config,
         },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
-        produce=lambda: _track(tracker, facts, refs, scores, workspace.store),
+        produce=lambda: _track(tracker, facts, refs, scores, workspace.store, correlation),
         holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
     )
 
@@ -98,6 +102,7 @@ def _track(
     refs: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
     store: Store,
+    correlation: ArtifactRef | None,
 ) -> Artifact:
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
@@ -106,9 +111,8 @@ def _track(
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
     primary = _first_classifier(ranked, rows)
     damaged = [one.to_json() for one in store.set_aside]
-    around = Circumstances(
-        {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}, damaged
-    )
+    stages = {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}
+    around = Circumstances(stages | ({correlation.stage: correlation} if correlation else {}), damaged)
     report = compose_report(known["report"], store, around)
     record = RunRecord(
         experiment=facts.experiment,

@@ -7,9 +7,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from storage.disk import TEMPORARY
+from storage.errors import StoreError, TrackingError
 from storage.keys import ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Store
+from storage.tracking import Tracker
 
 # Manifests of artefacts by `stage/key`.
 Manifests = Mapping[str, Mapping[str, Any]]
@@ -45,6 +47,14 @@ class Waste:
     def bytes(self) -> int:
         """Room that the artefacts take."""
         return sum(int(one["bytes"]) for one in self.artifacts)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Tracker's ids of runs that have, or may have, a registered model; and who did not answer, and why."""
+
+    run_ids: set[str]
+    silent: Mapping[str, str]
 
 
 def load_manifests(store: Store) -> dict[str, dict[str, Any]]:
@@ -90,8 +100,13 @@ def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str]
         Runs to keep of each experiment.
     keep_tracked : iterable of str
         Tracker's ids of runs to keep besides, such as those of registered models.
+
+    Raises
+    ------
+    StoreError
+        A record cannot be read, so that what it needs cannot be told.
     """
-    manifests, named = load_manifests(store), set(keep_tracked)
+    manifests, named = _readable_manifests(store, log), set(keep_tracked)
     kept: list[LoggedRun] = []
     old: list[LoggedRun] = []
     seen: dict[str, int] = {}
@@ -101,8 +116,60 @@ def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str]
         (kept if safe or seen[run.experiment] <= keep else old).append(run)
     roots = [ref for run in kept for ref in run.stages.values()]
     needed = reach([*roots, *_last_results(store)], manifests, store.recent())
+    # What is missing may have had parts, which spare most of the work of making it again.
+    if not needed <= manifests.keys():
+        needed |= _loose(manifests, log.entries())
     waste = tuple(one for name, one in manifests.items() if name not in needed)
     return Waste(tuple(old), waste)
+
+
+def _readable_manifests(store: Store, log: RunLog) -> dict[str, Mapping[str, Any]]:
+    """Every artefact that is there; StoreError where one, or a record of a run, cannot be read."""
+    looks = dict(store.looks())
+    damaged = [name for name, look in looks.items() if look.problem] + log.unreadable()
+    if damaged:
+        raise StoreError(
+            f"{len(damaged)} records of {store.place} cannot be read, as {damaged[0]}, so that what they "
+            "need cannot be told; run `labelscape store verify` first."
+        )
+    return {name: look.content for name, look in looks.items() if look.content}
+
+
+def _loose(manifests: Manifests, runs: Iterable[LoggedRun]) -> set[str]:
+    """Artefacts that no other one links to and no run names: parts of what is missing, perhaps."""
+    linked = {link for one in manifests.values() for link in one["links"]}
+    named = {f"{ref.stage}/{ref.key}" for run in runs for ref in run.stages.values()}
+    return set(manifests) - linked - named
+
+
+def find_registered(runs: Iterable[LoggedRun], open_tracker: Callable[[str], Tracker]) -> Registered:
+    """Ask every tracker of these runs for its registered models; of one that is silent every run counts.
+
+    Parameters
+    ----------
+    runs : iterable of LoggedRun
+    open_tracker : callable
+        Gives the tracker of an address, which was kept without its password.
+    """
+    by_uri: dict[str, set[str]] = {}
+    for run in runs:
+        if run.tracked:
+            by_uri.setdefault(run.tracked["uri"], set()).add(run.tracked["run_id"])
+    found: set[str] = set()
+    silent: dict[str, str] = {}
+    for uri, run_ids in by_uri.items():
+        try:
+            found |= _registered_at(open_tracker(uri)) & run_ids
+        except TrackingError as error:
+            silent[uri] = str(error)
+            found |= run_ids
+    return Registered(found, silent)
+
+
+def _registered_at(tracker: Tracker) -> set[str]:
+    if tracker.is_empty():  # a database of another machine, perhaps
+        raise TrackingError(f"{tracker.uri} is not here.")
+    return tracker.registered_runs()
 
 
 def remove_waste(
@@ -118,15 +185,24 @@ def remove_waste(
     return freed, [*store.sweep(), *log.sweep(), *(sweep_home(home) if home else [])]
 
 
+def find_leftovers(store: Store, log: RunLog, home: Path) -> Sequence[PurePath]:
+    """What killed processes left, in the store and beside it."""
+    return [*store.leftovers(), *log.leftovers(), *_home_leftovers(home)]
+
+
+def _home_leftovers(home: Path) -> list[Path]:
+    patterns = ["cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}"]
+    for folder in ("reports", "reports/reproduce"):
+        patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
+    return [path for pattern in patterns for path in sorted(home.glob(pattern))]
+
+
 def sweep_home(home: Path) -> list[Path]:
     """Remove half-written listings, notes and reports; no run may be under way.
 
     What a `status` at the same moment loses by that it makes again.
     """
-    patterns = ["cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}"]
-    for folder in ("reports", "reports/reproduce"):
-        patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
-    found = [path for pattern in patterns for path in sorted(home.glob(pattern))]
+    found = _home_leftovers(home)
     for path in found:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -148,9 +224,16 @@ def reach(roots: Iterable[ArtifactRef], manifests: Manifests, names: Iterable[st
 
 def _last_results(store: Store) -> list[ArtifactRef]:
     """What the last run of each source had, finished or not: `status` compares with it."""
+    known = len(store.set_aside)
+    notes = store.notes()
+    if lost := store.set_aside[known:]:
+        raise StoreError(
+            f"{lost[0].name} was damaged and has been set aside ({lost[0].reason}), so that what its source "
+            "had last is not known; run that source once more, then this."
+        )
     return [
         ArtifactRef.from_json(ref)
-        for name, stages in store.notes().items()
+        for name, stages in notes.items()
         if name.startswith("run-")
         for ref in stages.values()
     ]

@@ -77,6 +77,17 @@ class TestWithoutWork:
         assert "Traceback" not in done.err
         assert "Traceback" in command("methods", "--home", tmp_path / "home", "--verbose").err
 
+    @pytest.mark.parametrize("file", ["labelscape.toml", "other.toml"])
+    def test_a_defect_of_ours_is_kept_in_the_configured_home(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+    ) -> None:
+        (tmp_path / file).write_text('home = "there"\n')
+        monkeypatch.setattr("flows.commands.status.status", lambda options: 1 / 0)
+        done = command("status", *([file] if file == "other.toml" else []))
+        (crash,) = (tmp_path / "there" / "logs").iterdir()
+        assert str(crash) in done.err
+        assert not (tmp_path / ".labelscape").exists()
+
     def test_an_interrupt_says_how_to_go_on(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(options: object) -> int:
             raise KeyboardInterrupt

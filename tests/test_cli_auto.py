@@ -106,7 +106,7 @@ class TestWithoutTracker:
         again = command("run", "--as", first["run"], "--json")
         assert again.code == 0, again.err
         found = json.loads(again.out)
-        assert found["repeats"] == {"run": first["run"], "differ": []}
+        assert found["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
         assert (found["run"], found["winner"]) == (first["run"], first["winner"])
         write_table(table, 170)
         said = command("run", "--as", first["run"]).out

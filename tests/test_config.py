@@ -58,6 +58,20 @@ class TestPaths:
         assert Path(str(source.labels)) == tmp_path / "there" / "l.csv"
         assert Path(str(source.edges)).resolve() == tmp_path / "e.csv"
 
+    def test_of_an_override_count_from_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        for name in ("l.csv", "beside.csv", "pictures/beside.csv"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+        given = ["source.path=pictures", "source.edges=e.csv"]
+        source = load_config(None, [*given, "source.labels=l.csv"]).source
+        assert source.path == str(tmp_path / "pictures")
+        assert source.labels == str(tmp_path / "l.csv")
+        assert source.edges == str(tmp_path / "e.csv")
+        for name in ("genre", "beside.csv"):  # a column; a file beside the data wins over one here
+            assert load_config(None, [*given, f"source.labels={name}"]).source.labels == name
+        assert load_config(None, ["source.path=iris"]).source.path == "iris"
+
     def test_labels_may_name_a_column(self, tmp_path: Path) -> None:
         assert load_config(toml(tmp_path, '[source]\nlabels = "genre"\n')).source.labels == "genre"
 

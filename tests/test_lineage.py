@@ -1,6 +1,7 @@
 """Lineage and repetition: from a result back to the bytes, and the same run once more."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from flows.config import RunConfig, load_config, repeat_config
 from flows.stages import Span
 from flows.training import RunResult, run_training
 from storage.run_log import LoggedRun, RunLog
-from tests.conftest import UNTRACKED, Answer, Command
+from storage.store import Store
+from tests.conftest import UNTRACKED, Answer, Command, write_pictures
 
 pytestmark = pytest.mark.usefixtures("without_engine")
 QUICK = (*UNTRACKED, "--set", "evaluation.folds=2", "--methods", "mlda,multilabel_dle")
@@ -61,6 +63,22 @@ def test_the_tree_names_each_artefact_once(command: Command, picture_folder: Pat
     assert "method.facts" not in text
 
 
+@pytest.mark.parametrize(
+    "given",
+    [("--until", "correlation"), pytest.param(("--set", "tracking.enabled=true"), marks=pytest.mark.slow)],
+)
+def test_a_run_is_traced_without_reading_what_else_the_store_holds(
+    command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+) -> None:
+    def refuse(store: Store) -> Iterator[tuple[str, object]]:
+        raise AssertionError("every manifest of the store was read")
+
+    monkeypatch.setattr(Store, "looks", refuse)
+    made = run(command, picture_folder, *QUICK, *given)
+    assert made["tracking"]["problem"] is None
+    assert "bytes of the source" in command("lineage", made["run"]).out
+
+
 def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path) -> None:
     made = run(command, picture_folder, *QUICK, "--until", "affinity")
     key = next(stage["key"] for stage in made["stages"] if stage["stage"] == "affinity")
@@ -76,7 +94,7 @@ def test_a_run_is_repeated_with_its_own_configuration(command: Command, picture_
     run(command, picture_folder, *QUICK)
     again = run(command, "--as", first["run"])
     assert again["run"] == first["run"]
-    assert again["repeats"] == {"run": first["run"], "differ": []}
+    assert again["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
     assert digests(again) == digests(first)
     assert (
         f"run        {first['run']}, every result as in {first['run']}"
@@ -90,6 +108,38 @@ def test_a_repeated_run_says_what_came_out_differently(command: Command, picture
     file.write_text(file.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8")
     again = run(command, "--as", first["run"], "--until", "correlation")
     assert again["repeats"]["differ"] == ["ingest", "correlation"]
+
+
+def test_a_run_that_ended_early_ends_there_when_it_is_repeated(
+    command: Command, picture_folder: Path
+) -> None:
+    first = run(command, picture_folder, *QUICK, "--until", "affinity")
+    again = run(command, "--as", first["run"])
+    assert set(digests(again)) == {"ingest", "features", "affinity"}
+    assert again["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
+    assert again["run"] == first["run"]
+
+
+def test_stages_that_one_run_alone_had_do_not_differ(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *QUICK, "--until", "affinity")
+    less = run(command, "--as", first["run"], "--until", "features")
+    assert less["repeats"] == {"run": first["run"], "differ": [], "not_run": ["affinity"], "more": []}
+    more = run(command, "--as", first["run"], "--until", "correlation")
+    assert more["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": ["correlation"]}
+    text = command("run", "--as", first["run"], "--until", "features").out
+    assert f", every result as in {first['run']}; not run: affinity\n" in text
+
+
+def test_a_source_named_by_a_setting_is_found_again_from_another_folder(
+    command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = ("--set", f"source.path={picture_folder.name}", "--home", tmp_path / "home")
+    first = run(command, *given, *QUICK, "--until", "ingest")
+    elsewhere = tmp_path / "elsewhere"
+    write_pictures(elsewhere / picture_folder.name, 10)
+    monkeypatch.chdir(elsewhere)
+    again = run(command, "--as", first["run"], "--home", tmp_path / "home")
+    assert again["repeats"]["differ"] == []
 
 
 def test_from_takes_what_lies_before_as_the_last_run_left_it(command: Command, picture_folder: Path) -> None:

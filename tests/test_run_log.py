@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from storage import disk
 from storage.errors import StoreError
 from storage.keys import ArtifactRef
 from storage.remote import Remote
@@ -107,3 +108,12 @@ def test_a_damaged_entry_is_no_run(log, tmp_path, cut):
     assert log.entries() == []
     assert log.add(logged()).id == run.id
     assert len(log.entries()) == 1
+
+
+def test_a_record_of_a_later_version_is_a_run(log, tmp_path):
+    run = log.add(logged())
+    file = tmp_path / "store" / "runs" / f"{run.id}.json"
+    file.write_bytes(disk.seal({**run.to_json(), "from_the_future": [1]}))
+    assert log.entries() == [run]
+    assert list(log.verify()) == []
+    assert log.unreadable() == []

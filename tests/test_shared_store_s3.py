@@ -159,7 +159,7 @@ class TestFromAnotherMachine:
         fetched = {path.parent.parent.name for path in home.rglob("*.parquet")}
         assert fetched & {"affinity", "features_part", "embedding", "evaluation"} == set()
         repeated = ask("run", "--as", first["run"])
-        assert repeated["repeats"] == {"run": first["run"], "differ": []}
+        assert repeated["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
         assert set(states(repeated).values()) == {"fresh"}
 
     def test_gc_removes_what_no_kept_run_needs_and_leaves_what_is_new(

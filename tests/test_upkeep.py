@@ -1,6 +1,8 @@
 """Looking after the store: damage is found and named, and only what no kept run needs goes."""
 
 import json
+import os
+import select
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,11 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import StoreError
+from storage.errors import StoreError, TrackingError
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Store
-from tasks.upkeep import find_waste, measure_usage, reach, remove_waste, verify_store
-from tests.conftest import UNTRACKED, Command
+from tasks.upkeep import (
+    find_leftovers,
+    find_registered,
+    find_waste,
+    measure_usage,
+    reach,
+    remove_waste,
+    verify_store,
+)
+from tests.conftest import UNTRACKED, Command, start_command
 from tests.store_helpers import artifact, data_path, files, recipe
 
 
@@ -80,6 +90,74 @@ def test_pinned_runs_registered_models_and_the_last_run_of_a_source_stay(store):
     }
 
 
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_nothing_goes_while_a_manifest_cannot_be_read(store):
+    log = RunLog(store.root)
+    run_of(store, log, 1)
+    features = data_path(store, recipe(1)).with_suffix(".json")
+    flip(features)
+    with pytest.raises(StoreError, match=rf"features/{features.stem}.*`labelscape store verify` first"):
+        find_waste(store, log, keep=5)
+    verify_store(store, log)
+    assert not features.exists(), "set aside"
+    assert find_waste(store, log, keep=5).artifacts == (), "the portions may belong to what is missing"
+    unneeded = {one["key"] for one in find_waste(store, log, keep=0).artifacts}
+    assert recipe(1, stage="features_part").key in unneeded, "nobody asks for what is missing any more"
+
+
+def test_nothing_goes_while_a_record_of_a_run_cannot_be_read(store):
+    log = RunLog(store.root)
+    run = run_of(store, log, 1)
+    log.pin(run)
+    flip(store.root / "runs" / f"{run.id}.json")
+    with pytest.raises(StoreError, match=rf"runs/{run.id}.*`labelscape store verify` first"):
+        find_waste(store, log, keep=5)
+
+
+def test_nothing_goes_when_it_is_not_known_what_a_source_had_last(store):
+    log = RunLog(store.root)
+    run = run_of(store, log, 1)
+    log.remove(run)
+    store.remember("run-abc", {label: ref.to_json() for label, ref in run.stages.items()})
+    flip(store.root / "pointers" / "run-abc.json")
+    with pytest.raises(StoreError, match="pointers/run-abc"):
+        find_waste(store, log, keep=5)
+
+
+class Answering:
+    """A tracker that knows of one registered run."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    def is_empty(self) -> bool:
+        return "gone" in self.uri
+
+    def registered_runs(self) -> set[str]:
+        if "silent" in self.uri:
+            raise TrackingError("no server answers")
+        return {f"{self.uri} champion"}
+
+
+def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
+    runs = [
+        LoggedRun("photos", "photos", "/photos", {}, {}, tracked={"uri": uri, "run_id": f"{uri} {which}"})
+        for uri in ("here", "there", "silent", "gone")
+        for which in ("champion", "other")
+    ]
+    found = find_registered([*runs, LoggedRun("photos", "photos", "/photos", {}, {})], Answering)
+    assert found.run_ids == {"here champion", "there champion"} | {
+        f"{uri} {which}" for uri in ("silent", "gone") for which in ("champion", "other")
+    }
+    assert set(found.silent) == {"silent", "gone"}
+    assert found.silent["silent"] == "no server answers"
+
+
 def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
     log = RunLog(store.root)
     first, second = run_of(store, log, 1), run_of(store, log, 2)
@@ -114,6 +192,8 @@ def test_what_killed_processes_left_beside_the_store_goes_too(store):
     run = run_of(store, log, 1)
     left = [
         store.root / "runs" / f"{run.id}.json.tmp",
+        store.root / "features" / "ab" / f"{'ab' * 32}.parquet",
+        store.root / "locks" / f"{'cd' * 32}.lock",
         home / "cache" / "listing" / ".index-abc",
         home / "cache" / "code.json.7.tmp",
         home / "cache" / ".demo-xyz" / "a.jpg",
@@ -130,7 +210,10 @@ def test_what_killed_processes_left_beside_the_store_goes_too(store):
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    remove_waste(store, log, find_waste(store, log, keep=5), home)
+    found = find_leftovers(store, log, home)
+    assert all(path.exists() for path in left), "only listed"
+    _, gone = remove_waste(store, log, find_waste(store, log, keep=5), home)
+    assert sorted(gone) == sorted(found)
     assert [path for path in left if path.exists()] == []
     assert all(path.exists() for path in kept)
     assert log.find(run.id) == run
@@ -176,9 +259,19 @@ class TestCommand:
 
         dry = json.loads(command("store", "gc", "--keep", "1", "--dry-run", "--json").out)
         assert len(dry["artifacts"]) == len(dry["runs"]) == 1
+        assert dry["leftovers"] == []
+        left = Path(".labelscape") / "store" / "runs" / "0123.json.tmp"
+        left.touch()
+        dry = json.loads(command("store", "gc", "--keep", "1", "--dry-run", "--json").out)
+        assert dry["leftovers"] == [str(left.absolute())]
+        assert left.exists()
+        assert "would be removed, and 1 files" in command("store", "gc", "--dry-run").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed)
         assert command("store", "pin", dry["runs"][0]).code == 0
-        assert "0 artefacts (0 B) and 0 runs were removed." in command("store", "gc", "--keep", "1").out
+        assert (
+            "0 artefacts (0 B) and 0 runs were removed, and 1 files"
+            in command("store", "gc", "--keep", "1").out
+        )
         assert command("store", "unpin", dry["runs"][0]).code == 0
         assert "1 artefacts" in command("store", "gc", "--keep", "1").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed) - 1
@@ -204,3 +297,16 @@ class TestCommand:
         command("run", picture_folder, *UNTRACKED, "--until", "ingest")
         assert command("store", "pin", "abcd").code == 2
         assert command("store", "gc", "--keep", "-1").code == 2
+
+
+def test_a_run_says_that_it_waits_for_the_store_to_be_tidied_up(tmp_path: Path) -> None:
+    """In a process of its own, at the first look at the store: nothing of the run has begun by then."""
+    store = Store(tmp_path / "home" / "store")
+    with store.alone():
+        run = start_command(tmp_path, "run", "iris", *UNTRACKED, "--until", "ingest")
+        assert run.stderr
+        told = select.select([run.stderr], [], [], 30)[0]
+        line = run.stderr.readline() if told else "nothing was said"
+        run.terminate()
+    run.communicate(timeout=60)
+    assert line == f"{store.root} is being tidied up (`store gc`) by process {os.getpid()}; waiting for it.\n"

@@ -25,7 +25,7 @@ def run_with_engine(
 ) -> Result:
     """Prepare Prefect, then run `in_flow` (which imports it); `plainly` where no server answers."""
     reporter = current_reporter()
-    with open_store(config).in_use():
+    with open_store(config).in_use(reporter.say):
         pass  # refused here and now where the store cannot be written, not after a server has started
     try:
         prepare_engine(find_home(config), verbose)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 
 from flows.commands.options import read_default_config
+from flows.config import RunConfig
 from flows.repeating import command_again
 from flows.stores import open_store
 from flows.terminal import show
@@ -17,7 +18,8 @@ _SHORT = 12
 
 def lineage(options: argparse.Namespace) -> int:
     """The tree of a run (default: the newest) or of one artefact."""
-    store = open_store(read_default_config(options))
+    config = read_default_config(options)
+    store = open_store(config)
     run = _find_run(RunLog.of(store), options.name)
     family = Genealogy(store, run.stages.values() if run else ())
     nodes = family.of_run(run) if run else [family.of_artifact(options.name)]
@@ -27,7 +29,7 @@ def lineage(options: argparse.Namespace) -> int:
         show(json.dumps(record, indent=2, ensure_ascii=False))
         return 0
     if run:
-        show("\n".join(_head(run)))
+        show("\n".join(_head(run, config)))
     seen: set[str] = set()
     for node in nodes:
         show("\n".join(_tree(node, "", "", seen)))
@@ -47,12 +49,12 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
     return runs[0]
 
 
-def _head(run: LoggedRun) -> list[str]:
+def _head(run: LoggedRun, config: RunConfig) -> list[str]:
     tracked = f", tracked as {run.tracked['run_id'][:8]} at {run.tracked['uri']}" if run.tracked else ""
     return [
         f"run       {run.id}, {run.name}, {run.created[:19].replace('T', ' ')} UTC{tracked}",
         f"source    {run.source}",
-        f"again     {command_again(run)}",
+        f"again     {command_again(run, config)}",
         "",
     ]
 
@@ -62,7 +64,8 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:
-        yield f"{lead}{name}  {digest}  (bytes of the source)"
+        place = "no longer in the store" if node.gone else "bytes of the source"
+        yield f"{lead}{name}  {digest}  ({place})"
         return
     if node.digest in seen:
         yield f"{lead}{name}  {digest}  (see above)"

@@ -3,9 +3,7 @@
 import argparse
 from pathlib import Path
 
-from flows.config import RunConfig, load_config, place_from
-
-DEFAULT_FILE = Path("labelscape.toml")
+from flows.config import DEFAULT_FILE, RunConfig, load_config, load_default_config, place_from
 
 
 def read_config(options: argparse.Namespace) -> RunConfig:
@@ -23,7 +21,7 @@ def read_config(options: argparse.Namespace) -> RunConfig:
 
 def read_default_config(options: argparse.Namespace) -> RunConfig:
     """Configuration of a command that takes none: labelscape.toml of this folder, if it is there."""
-    return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=options.home)
+    return load_default_config(options.home)
 
 
 def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:

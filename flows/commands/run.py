@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
@@ -18,7 +19,7 @@ from storage.run_log import LoggedRun, RunLog
 def run(options: argparse.Namespace) -> int:
     """Every stage, then the results."""
     if options.as_run is None:
-        return _execute(read_config(options), options, Span(options.refresh, options.since, options.until))
+        return _execute(read_config(options), options, _span(options))
     if options.source or options.set or options.methods:
         raise ConfigError(
             "--as takes source and settings from the earlier run; leave the source, --set and --methods out."
@@ -27,16 +28,21 @@ def run(options: argparse.Namespace) -> int:
     return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
 
 
+def _span(options: argparse.Namespace) -> Span:
+    return Span(options.refresh, options.since, options.until, options.done)
+
+
 def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) -> int:
     """An earlier run once more, as what it was."""
-    span, kind = Span(options.refresh, options.since, options.until), kind_of(earlier)
+    span, kind = _span(options), kind_of(earlier)
     if kind == "reproduce":
-        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{command_again(earlier)}`.")
+        again = command_again(earlier, here)
+        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{again}`.")
     config = repeat_config(earlier, here)
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
     if kind == "run":
-        return _execute(config, options, span, earlier)
+        return _execute(config, options, replace(span, until=span.until or earlier.until), earlier)
     if span != Span():
         raise ConfigError(
             f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
@@ -49,7 +55,9 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
 def stage(options: argparse.Namespace) -> int:
     """One stage, and those below it whose input changed."""
     check_stages([options.name])
-    return _execute(read_config(options), options, Span([options.name] if options.force else []))
+    return _execute(
+        read_config(options), options, Span([options.name] if options.force else [], done=options.done)
+    )
 
 
 def _execute(

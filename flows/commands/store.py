@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from flows.commands.options import read_default_config
-from flows.config import find_home
+from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
 from storage.errors import ConfigError
@@ -123,11 +123,15 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
 def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     if options.keep < 0:
         raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
-    home = find_home(read_default_config(options))
+    config = read_default_config(options)
+    home = find_home(config)
+    registered = _registered(log, config)  # asked first: nobody should wait for a tracker
     with held.alone():
-        waste = upkeep.find_waste(held, log, options.keep, _registered(options))
+        waste = upkeep.find_waste(held, log, options.keep, registered.run_ids)
         freed, leftovers = (
-            (waste.bytes, []) if options.dry_run else upkeep.remove_waste(held, log, waste, home)
+            (waste.bytes, upkeep.find_leftovers(held, log, home))
+            if options.dry_run
+            else upkeep.remove_waste(held, log, waste, home)
         )
     if options.json:
         return _show_json(
@@ -137,12 +141,15 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
                 "artifacts": [f"{one['stage']}/{one['key']}" for one in waste.artifacts],
                 "bytes": freed,
                 "leftovers": [str(path) for path in leftovers],
+                "silent": dict(registered.silent),
             }
         )
     for run in waste.runs:
         show(f"run       {_describe(run)}")
     for one in waste.artifacts:
         show(f"artefact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
+    for uri, problem in registered.silent.items():
+        show(f"kept      every run tracked at {uri}, which does not answer: {problem}")
     verb = "would be" if options.dry_run else "were"
     show(
         f"{len(waste.artifacts)} artefacts ({format_bytes(freed)}) and {len(waste.runs)} runs {verb} removed"
@@ -151,11 +158,18 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     return 0
 
 
-def _registered(options: argparse.Namespace) -> set[str]:
-    from flows.commands.tracker import open_tracker
+def _registered(log: RunLog, config: RunConfig) -> upkeep.Registered:
+    from flows.engine import prepare_libraries
+    from storage.tracking import Tracker
+    from storage.tracking_engine import redact
+    from tasks.tracking import make_tracker
 
-    options.uri = None
-    return open_tracker(options).registered_runs()
+    here = make_tracker(config.tracking.uri, find_home(config))
+    prepare_libraries()
+    # Addresses of runs are kept without their passwords.
+    return upkeep.find_registered(
+        log.entries(), lambda uri: here if uri == redact(here.uri) else Tracker(uri)
+    )
 
 
 def _pin(options: argparse.Namespace, held: Store, log: RunLog) -> int:

@@ -20,7 +20,8 @@ def sync(options: argparse.Namespace) -> int:
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
-    uri, log = options.uri or config.tracking.uri, RunLog.of(open_store(config))
+    store = open_store(config)
+    uri, log = options.uri or config.tracking.uri, RunLog.of(store)
     reporter = TerminalReporter(quiet=options.json)
     tracked = [sync_run(run, config, uri, reporter) for run in untracked_runs(log)]
     recorded = [record_run(run, config, log, options.verbose) for run in unrecorded_runs(log)]
@@ -31,7 +32,7 @@ def sync(options: argparse.Namespace) -> int:
         for one in (*tracked, *recorded):
             show(_line(one))
         if not (tracked or recorded):
-            show("Nothing to do: every run of this store is recorded, or was not to be.")
+            show(f"Nothing to do: every run of the store {store.place} is recorded, or was not to be.")
     return 1 if any(one.problem for one in (*tracked, *recorded)) else 0
 
 

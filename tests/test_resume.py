@@ -1,0 +1,89 @@
+"""After a failure or Ctrl-C the last line is the command that goes on, and it does no work twice."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import UNTRACKED, Command, start_command
+
+PLAIN = pytest.mark.usefixtures("without_engine")
+
+
+@PLAIN
+@pytest.mark.parametrize(
+    ("how", "renewed"),
+    [
+        (("run", "--refresh", "features"), "features"),
+        (("run", "--from", "affinity"), "affinity"),
+        (("stage", "features", "--force"), "features"),
+    ],
+)
+def test_after_a_failure(command: Command, picture_folder: Path, how: tuple[str, ...], renewed: str) -> None:
+    command("run", picture_folder, *UNTRACKED, "--until", "correlation")
+    name, *more = how
+    place = [more.pop(0)] if name == "stage" else []
+    refusing = ("--set", "embedding.n_components=9", "--methods", "mlda")
+    done = command(name, *place, picture_folder, *UNTRACKED, *more, *refusing)
+    assert done.code == 2
+    assert f"  {renewed:<38} computed" in done.err
+    line = done.err.splitlines()[-1]
+    assert line.endswith(f" --done {renewed}")
+    again = command(*shlex.split(line)[3:])
+    assert "embedding[mlda]: n_components=9" in again.err, "it goes on where it failed"
+    assert f"  {renewed:<38} fresh" in again.err
+    assert again.err.splitlines()[-1] == line, "nothing more was done"
+
+
+@PLAIN
+def test_of_several_methods_those_that_are_done(command: Command, picture_folder: Path) -> None:
+    given = (*UNTRACKED, "--until", "embedding", "--methods", "mlda,multilabel_dle")
+    command("run", picture_folder, *given)
+    (picture_folder / "p07.png").write_bytes((picture_folder / "p08.png").read_bytes())
+    fails = ("--set", "embedding.params.multilabel_dle.n_components=999")
+    done = command("run", picture_folder, *given, "--from", "embedding", *fails)
+    line = done.err.splitlines()[-1]
+    assert line.endswith("--from embedding " + " ".join(fails) + " --done 'embedding[mlda]'")
+    again = command(*shlex.split(line)[3:])
+    for label in ("ingest", "features", "embedding[mlda]"):
+        assert f"  {label:<38} fresh" in again.err, "what lies before is taken as it was left"
+
+
+@PLAIN
+def test_what_is_no_stage_is_refused(command: Command, picture_folder: Path) -> None:
+    refused = command("run", picture_folder, *UNTRACKED, "--done", "featurs[mlda]")
+    assert refused.code == 2
+    assert "featurs: no such stage. Did you mean features?" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "goes_on"),
+    [
+        (("annotate", "new pictures"), True),
+        (("sync",), True),
+        (("store", "gc"), True),
+        (("store", "verify"), True),
+        (("store", "ls"), False),
+        (("status",), False),
+    ],
+)
+def test_of_other_commands(
+    command: Command, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], goes_on: bool
+) -> None:
+    def interrupt(options: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"flows.commands.{given[0]}.{given[0]}", interrupt)
+    done = command(*given)
+    assert done.code == 130
+    resume = f"resume with: {shlex.join(['labelscape', *given])}\n" if goes_on else ""
+    assert done.err == f"interrupted.\n{resume}", "these have no stages"
+
+
+@pytest.mark.slow
+def test_in_a_process_of_its_own_under_prefect(tmp_path: Path) -> None:
+    given = ("run", "iris", *UNTRACKED, "--set", "embedding.n_components=7", "--refresh", "features")
+    done = start_command(tmp_path, *given)
+    err = done.communicate(timeout=120)[1]
+    assert done.returncode == 2
+    assert err.splitlines()[-1].endswith(" --done features")
