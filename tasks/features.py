@@ -29,7 +29,7 @@ from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
 from tasks.chunks import split_items
 from tasks.dataset import PART_STAGE
-from tasks.ingest import digest_collection, digest_columns, digest_items, part_digest
+from tasks.ingest import changed_meanwhile, digest_collection, digest_columns, digest_items, part_digest
 from tasks.reporter import Advance
 from tasks.runs import load_last_run
 from tasks.settings import FeatureSettings, SourceSettings
@@ -183,7 +183,7 @@ def _extract(
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
     if digest_collection(collection) != items:
-        raise SourceError(f"{place.path} changed while it was being read; run again.")
+        raise changed_meanwhile(place.path)
     known = KnownRows(workspace.store, [], {})
     if not anew:
         known = load_known_rows(workspace.store, place, recipe)
