@@ -99,7 +99,7 @@ _foreseen: dict[ArtifactRef, dict[str, str]] = {}
 
 
 def changed_meanwhile(path: str) -> SourceError:
-    """What stops a stage that read other bytes than those its key names: kept, they would poison the store."""
+    """What stops a stage that read other bytes than its key names: kept, they would be there for good."""
     return SourceError(f"{path} changed while it was being read; run again.")
 
 

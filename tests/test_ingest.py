@@ -1,4 +1,4 @@
-"""What is read is what the key says: the chosen labels, and the bytes that were there when the key was made."""
+"""What is read is what the key says: the chosen labels, and the bytes from which the key was made."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +62,9 @@ class TestChangeWhileReading:
     ) -> None:
         labels = picture_folder / "labels.csv"
         before = labels.read_text(encoding="utf-8")
-        meddle_before(monkeypatch, ImageFolder, "read", lambda: labels.write_text(before.replace("red", "sky")))
+        meddle_before(
+            monkeypatch, ImageFolder, "read", lambda: labels.write_text(before.replace("red", "sky"))
+        )
         with pytest.raises(SourceError, match=r"pictures changed while it was being read; run again\."):
             run(picture_folder, tmp_path / "home")
         labels.write_text(before, encoding="utf-8")
