@@ -32,8 +32,6 @@ from storage.shelves import FolderShelf, Shelf
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RECENT_NS = 2 * 10**9
-
 
 def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
     """The reference of the artefact that a manifest describes."""
@@ -315,8 +313,7 @@ class Store:
             if self._verified.get(path) == state:
                 return True
             intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
-        # The clock of files is coarse: a change just after this look might leave the same time on it.
-        if intact and time.time_ns() - status.st_mtime_ns > _RECENT_NS:
+        if intact and disk.is_settled(time.time_ns(), status.st_mtime_ns, status.st_ctime_ns):
             self._verified[path] = state
         return intact
 
