@@ -238,6 +238,12 @@ def module_fingerprint(module: str) -> str:
     return facts.digest if facts else ABSENT
 
 
+def module_imports(module: str) -> frozenset[str]:
+    """Modules of the project that one of them imports itself."""
+    facts = _examine(module)
+    return facts.imports if facts else frozenset()
+
+
 def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
     """Hash of every project module that the given modules run, directly or through imports.
 

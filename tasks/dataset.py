@@ -11,11 +11,10 @@ from storage.errors import SourceError, StoreError
 from storage.keys import ArtifactRef
 from storage.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
 from storage.store import Store
+from tasks.chunks import PART_STAGE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-PART_STAGE = "features_part"
 
 
 @dataclass(frozen=True, eq=False)
