@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from storage import disk
 from storage.artifacts import Artifact, Outcome, SetAside, describe
-from storage.errors import ArtifactDamaged, StoreError
+from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.keys import ArtifactRef, Recipe
-from storage.layout import Layout, Look, Place, look_at
+from storage.layout import Layout, Look, Place, check_size, look_at
 from storage.locks import hold_lock, share_lock, try_lock
 from storage.shelves import FolderShelf, Shelf
 
@@ -304,7 +304,10 @@ class Store:
         if not full or look.content is None:
             return look
         with disk.store_errors(place.data):
-            return look if self._is_intact(place.data, look.content["digest"]) else _flipped(look)
+            try:
+                return look if self._is_intact(place.data, look.content["digest"]) else _flipped(look)
+            except FileNotFoundError:  # another process has just set it aside
+                return check_size(look, None)
 
     def _is_intact(self, path: Path, digest: str) -> bool:
         with path.open("rb") as file:
@@ -322,9 +325,9 @@ class Store:
         if look.problem:
             raise self._damaged(place, look)
         if look.content is None or look.raw is None:
-            raise StoreError(f"{place.name} is not in the store {self.place}; run again to compute it.")
+            raise ArtifactGone(f"{place.name} is not in the store {self.place}; run again to compute it.")
         if digest and look.content["digest"] != digest:
-            raise StoreError(
+            raise ArtifactGone(
                 f"{place.name} in {self.place} was computed again and is now {look.content['digest'][:12]}…, "
                 f"not {digest[:12]}…; run again to use the new one."
             )
@@ -348,7 +351,7 @@ class Store:
         except StoreError as error:
             return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {error}")
         if not moved:
-            return StoreError(f"{place.name} was replaced while it was read; run again to use the new one.")
+            return ArtifactGone(f"{place.name} was replaced while it was read; run again to use the new one.")
         return ArtifactDamaged(
             f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged; "
             "run again to compute it anew."
