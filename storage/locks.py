@@ -130,3 +130,19 @@ def try_lock(path: Path) -> Iterator[bool]:
     finally:
         if descriptor is not None:
             _release(path, descriptor)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds a lock now; its file is neither made nor removed."""
+    with store_errors(path):
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+    return True

@@ -84,16 +84,16 @@ class SharedStore(Store):
         """A folder of the store for small notes."""
         return RemoteShelf(self._remote, folder)
 
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """Manifests of all artefacts that `find` would give, by stage and key."""
+    def looks(self) -> Iterator[tuple[str, Look]]:
+        """Every artefact by stage and key, and what is seen of it without reading its data."""
         stored = self._remote.listing()
         manifests = {self._name(place.manifest): place for place in self._places(stored)}
         for name, raw in sorted(self._remote.read_many(manifests).items()):
             look = read_manifest(manifests[name].name, raw)
             if look.content:
                 data = stored.get(self._data_name(manifests[name], look.content["digest"]))
-                if content := check_size(look, data.size if data else None).content:
-                    yield content
+                look = check_size(look, data.size if data else None)
+            yield manifests[name].name, look
 
     def fetch(self, ref: ArtifactRef) -> None:
         """Have the data in the local store, verified; ArtifactDamaged where those at the address are not."""
@@ -185,14 +185,22 @@ class SharedStore(Store):
         That is data which no manifest names and objects that were being put, older than the grace period, and
         leases that lapsed.
         """
+        left, manifests = self._left()
+        self._check_alone()
+        self._remote.remove(*left)
+        return [*map(PurePosixPath, left), *self._tidy_cache(manifests)]
+
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove, but for local copies."""
+        return [*map(PurePosixPath, self._left()[0]), *self._cache.leftovers()]
+
+    def _left(self) -> tuple[list[str], Mapping[str, bytes]]:
+        """What killed processes left at the address, and the manifests that are there."""
         stored = self._remote.listing()
         manifests = self._remote.read_many(self._name(place.manifest) for place in self._places(stored))
         young, named = self._young(stored), self._named_data(stored, manifests)
-        lapsed = self._lease.lapsed() if self._lease else []
         left = [name for name in stored if _is_leftover(name, named) and name not in young]
-        self._check_alone()
-        self._remote.remove(*left, *lapsed)
-        return [*map(PurePosixPath, (*left, *lapsed)), *self._tidy_cache(manifests)]
+        return [*left, *(self._lease.lapsed() if self._lease else [])], manifests
 
     def _named_data(self, stored: Mapping[str, Stored], manifests: Mapping[str, bytes]) -> set[str]:
         """Data that manifests name."""

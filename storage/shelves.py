@@ -9,12 +9,13 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from storage import disk
-from storage.locks import hold_lock, try_lock
+from storage.locks import hold_lock, is_free, try_lock
 
 if TYPE_CHECKING:
     from storage.remote import Remote
 
 _ENDING = ".json"
+_HALF = f"{_ENDING}{disk.TEMPORARY}"
 
 
 class Shelf(Protocol):
@@ -41,6 +42,9 @@ class Shelf(Protocol):
 
     def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left half-written; gives what was removed."""
+
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove."""
 
     def hold(self, name: str) -> AbstractContextManager[None]:
         """Keep others from changing a file, where that can be done."""
@@ -89,12 +93,16 @@ class FolderShelf:
 
     def sweep(self) -> Sequence[PurePath]:
         removed = []
-        for path in sorted((self.root / self.folder).glob(f"*{_ENDING}{disk.TEMPORARY}")):
-            with try_lock(self._lock(path.name.partition(".")[0])) as mine, disk.store_errors(path):
+        for path in sorted((self.root / self.folder).glob(f"*{_HALF}")):
+            with try_lock(self._lock(path.name.removesuffix(_HALF))) as mine, disk.store_errors(path):
                 if mine:
                     path.unlink(missing_ok=True)
                     removed.append(path)
         return removed
+
+    def leftovers(self) -> Sequence[PurePath]:
+        found = sorted((self.root / self.folder).glob(f"*{_HALF}"))
+        return [path for path in found if is_free(self._lock(path.name.removesuffix(_HALF)))]
 
     def hold(self, name: str) -> AbstractContextManager[None]:
         return hold_lock(self._lock(name))
@@ -139,6 +147,9 @@ class RemoteShelf:
 
     def sweep(self) -> Sequence[PurePath]:
         return []  # what is put appears whole or not at all
+
+    def leftovers(self) -> Sequence[PurePath]:
+        return []
 
     def hold(self, name: str) -> AbstractContextManager[None]:
         return nullcontext()

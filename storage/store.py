@@ -26,7 +26,7 @@ from storage.artifacts import Artifact, Outcome, SetAside, describe
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, check_size, look_at
-from storage.locks import hold_lock, share_lock, try_lock
+from storage.locks import hold_lock, is_free, share_lock, try_lock
 from storage.shelves import FolderShelf, Shelf
 
 if TYPE_CHECKING:
@@ -127,11 +127,14 @@ class Store:
                 return False
         return True
 
+    def looks(self) -> Iterator[tuple[str, Look]]:
+        """Every artefact by stage and key, and what is seen of it without reading its data."""
+        for place in self._layout.artifacts():
+            yield place.name, look_at(place)
+
     def entries(self) -> Iterator[dict[str, Any]]:
         """Manifests of all artefacts that `find` would give, by stage and key."""
-        for place in self._layout.artifacts():
-            if content := look_at(place).content:
-                yield content
+        return (look.content for _, look in self.looks() if look.content)
 
     def read(self, ref: ArtifactRef, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows, verified; the metadata of the table's schema is the artefact's and its `kind`.
@@ -289,6 +292,10 @@ class Store:
                     path.unlink(missing_ok=True)
                     removed.append(path)
         return removed
+
+    def leftovers(self) -> Sequence[PurePath]:
+        """What `sweep` would remove."""
+        return [path for path, lock in self._layout.leftovers() if is_free(lock)]
 
     def _artifacts(self) -> Iterator[Place]:
         return self._layout.artifacts()
