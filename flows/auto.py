@@ -62,7 +62,7 @@ def run_auto(
     runner = StageRunner(workspace, Span(), {}, submit)
     time_left = budget or new_budget(config)
     workers = min(workspace.n_threads, config.evaluation.folds)
-    with workspace.store.in_use(), FoldPool(workers, time_left) as pool:
+    with workspace.store.in_use(workspace.reporter.say), FoldPool(workers, time_left) as pool:
         done = walk_remembering(
             config,
             workspace,

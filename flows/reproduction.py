@@ -117,7 +117,7 @@ def reproduce_one(
     workspace = open_workspace(config, current_reporter())
     runner = TimedRunner(workspace, submit, _pieces(experiment, quick))
     begun = time.perf_counter()
-    with workspace.store.in_use():
+    with workspace.store.in_use(workspace.reporter.say):
         products = repairing(workspace, lambda: walk(experiment, quick, folder, config, workspace, runner))
         told = _tell(experiment, quick, products, workspace, runner)
         known = {REPRODUCED: experiment.name, "quick": quick, "sets": list(experiment.datasets)}

@@ -127,7 +127,7 @@ def run_training(
     span.check()
     before = _last_results(config, workspace) if span.since else {}
     runner = StageRunner(workspace, span, before, submit)
-    with workspace.store.in_use():
+    with workspace.store.in_use(workspace.reporter.say):
         last = load_last_run(workspace.store, config.source).get("ingest")
         products = walk_remembering(
             config, workspace, runner, lambda: _walk_all(config, workspace, runner, dict(tags or {}))

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 
@@ -98,15 +98,17 @@ class Lease:
 
 
 @contextmanager
-def in_use(remote: Remote) -> Iterator[None]:
+def in_use(remote: Remote, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
     """Keep `alone` out while a run counts on artefacts that it has found; waits where it is at work."""
     with Lease(remote, "run").held() as lease:
         deadline = time.monotonic() + WAIT_SECONDS
+        tell, tidied = on_wait, f"{remote.uri} is being tidied up (`store gc`)"
         while lease.others("gc"):
             if time.monotonic() > deadline:
-                raise StoreError(
-                    f"{remote.uri} is being tidied up (`store gc`); run again when that has ended."
-                )
+                raise StoreError(f"{tidied}; run again when that has ended.")
+            if tell:
+                tell(f"{tidied}; waiting for it.")
+                tell = None  # once
             time.sleep(_LOOK_SECONDS)
         yield
 

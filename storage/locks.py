@@ -30,14 +30,32 @@ def _names_same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _lock(descriptor: int, on_wait: Callable[[int | None], None] | None) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        if on_wait:
-            holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-            on_wait(int(holder) if holder.isdecimal() else None)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+OnWait = Callable[[int | None], None] | None
+"""Gets the process id of who holds a lock, None if that is unknown."""
+
+
+def telling(what: str, on_wait: Callable[[str], None] | None) -> OnWait:
+    """Tell in words what is waited for, such as `features is being computed`."""
+    if on_wait is None:
+        return None
+    return lambda holder: on_wait(f"{what} by process {holder or '(unknown)'}; waiting for it.")
+
+
+def _locking(kind: int, on_wait: OnWait) -> Callable[[int], None]:
+    """Lock a file, and wait where another has it; that is told once."""
+    told: list[bool] = []
+
+    def lock(descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait and not told:
+                told.append(True)
+                holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+                on_wait(int(holder) if holder.isdecimal() else None)
+            fcntl.flock(descriptor, kind)
+
+    return lock
 
 
 def _sign(descriptor: int) -> None:
@@ -78,7 +96,7 @@ def _release(path: Path, descriptor: int) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, on_wait: Callable[[int | None], None] | None = None) -> Iterator[None]:
+def hold_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
     """Hold an exclusive lock between processes and threads; the system frees it when the holder dies.
 
     Parameters
@@ -88,16 +106,9 @@ def hold_lock(path: Path, on_wait: Callable[[int | None], None] | None = None) -
     on_wait : callable, optional
         Called once with the holder's process id (None if unknown) when the lock is taken.
     """
-    told: list[bool] = []
-
-    def tell_once(holder: int | None) -> None:
-        if on_wait and not told:
-            told.append(True)
-            on_wait(holder)
-
     with store_errors(path):
         make_folder(path.parent)
-        descriptor = _acquire(path, lambda number: _lock(number, tell_once))
+        descriptor = _acquire(path, _locking(fcntl.LOCK_EX, on_wait))
     try:
         yield
     finally:
@@ -105,11 +116,11 @@ def hold_lock(path: Path, on_wait: Callable[[int | None], None] | None = None) -
 
 
 @contextmanager
-def share_lock(path: Path) -> Iterator[None]:
-    """Hold a lock together with any number of others, against one who wants it alone."""
+def share_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
+    """Hold a lock together with any number of others, against one who wants it alone; see `hold_lock`."""
     with store_errors(path):
         make_folder(path.parent)
-        descriptor = _acquire(path, lambda number: fcntl.flock(number, fcntl.LOCK_SH))
+        descriptor = _acquire(path, _locking(fcntl.LOCK_SH, on_wait))
     try:
         yield
     finally:

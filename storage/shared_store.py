@@ -156,9 +156,9 @@ class SharedStore(Store):
         return True
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
         """Keep `alone` out, on every machine, while a run counts on artefacts that it has found."""
-        with self._cache.in_use(), leases.in_use(self._remote):
+        with self._cache.in_use(on_wait), leases.in_use(self._remote, on_wait):
             yield
 
     @contextmanager

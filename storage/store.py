@@ -24,7 +24,7 @@ from storage.artifacts import Artifact, Outcome, SetAside, describe
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, check_size, look_at
-from storage.locks import hold_lock, share_lock, try_lock
+from storage.locks import hold_lock, share_lock, telling, try_lock
 from storage.notes import FOLDER as NOTES
 from storage.notes import Notes
 from storage.shelves import FolderShelf, Shelf
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
     """The reference of the artefact that a manifest describes."""
     return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})
-
-
-def _waiting(stage: str, on_wait: Callable[[str], None] | None) -> Callable[[int | None], None]:
-    def tell(holder: int | None) -> None:
-        if on_wait:
-            on_wait(f"{stage} is being computed by process {holder or '(unknown)'}; waiting for it.")
-
-    return tell
 
 
 class Store:
@@ -207,7 +199,7 @@ class Store:
         if not force and (ref := self.find(recipe, verify=True)):
             return Outcome(ref, True, time.perf_counter() - started)
         place = self._layout.place(recipe.stage, recipe.key)
-        with hold_lock(place.lock, _waiting(recipe.stage, on_wait)):
+        with hold_lock(place.lock, telling(f"{recipe.stage} is being computed", on_wait)):
             look = self._look(place, full=True)
             if look.problem:
                 self._move_aside(place, look.problem)
@@ -260,9 +252,10 @@ class Store:
         return mine
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Keep `alone` out while a run counts on artefacts that it has found."""
-        with share_lock(self._layout.in_use):
+    def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Keep `alone` out while a run counts on artefacts that it has found; `on_wait` as in `compute`."""
+        tidied = f"{self.root} is being tidied up (`store gc`)"
+        with share_lock(self._layout.in_use, telling(tidied, on_wait)):
             yield
 
     @contextmanager

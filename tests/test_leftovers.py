@@ -3,14 +3,16 @@
 import fcntl
 import json
 import os
+import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from storage import locks
+from storage import leases, locks
 from storage.locks import hold_lock, try_lock
 from storage.remote import Remote
 from storage.run_log import RunLog
@@ -35,7 +37,15 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path, store: Store) -> I
 
     place = f"memory://{uuid.uuid4().hex}"
     yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
-    fsspec.filesystem("memory").rm(place, recursive=True)
+    with suppress(FileNotFoundError):
+        fsspec.filesystem("memory").rm(place, recursive=True)
+
+
+def another(store: Store) -> Store:
+    """The same store, as another process or machine opens it."""
+    if isinstance(store, SharedStore):
+        return SharedStore(store.root.with_name("other"), store._remote)
+    return Store(store.root)
 
 
 def spoil_data(store: Store) -> None:
@@ -111,6 +121,34 @@ class TestVerify:
 
 
 class TestLocks:
+    def test_a_run_says_why_it_waits_for_the_tidying_up(
+        self, any_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(leases, "_LOOK_SECONDS", 0.01)
+        told: list[str] = []
+        waits, began = threading.Event(), threading.Event()
+
+        def tell(line: str) -> None:
+            told.append(line)
+            waits.set()
+
+        def run() -> None:
+            with another(any_store).in_use(tell):
+                began.set()
+
+        thread = threading.Thread(target=run)
+        with any_store.alone():
+            thread.start()
+            assert waits.wait(30)
+            assert not began.is_set()
+        thread.join(30)
+        assert began.is_set()
+        (line,) = told
+        assert line.startswith(f"{any_store.place} is being tidied up (`store gc`)")
+        assert line.endswith("; waiting for it.")
+        with any_store.in_use(tell):
+            assert len(told) == 1
+
     def test_the_lock_of_another_process_is_not_removed(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
