@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
 
 from storage import disk
 from storage.artifacts import SetAside
+from storage.errors import StoreError, StoreUnreachable
 from storage.shelves import Shelf
 
 FOLDER = "pointers"
@@ -56,12 +58,14 @@ class Notes:
         try:
             return dict(disk.unseal(raw)["payload"])
         except (ValueError, KeyError, TypeError) as error:
-            self._move_aside(file, raw, f"its note cannot be trusted: {error}")
+            # Where nothing may be written, it counts as none all the same.
+            with suppress(StoreError, StoreUnreachable):
+                self._move_aside(file, raw)
+            self._set_aside.append(SetAside(f"{FOLDER}/{file}", f"its note cannot be trusted: {error}"))
             return None
 
-    def _move_aside(self, file: str, raw: bytes, reason: str) -> None:
+    def _move_aside(self, file: str, raw: bytes) -> None:
         with self._shelf.hold(file):
             # Somebody else may have put a good one in its place since.
             if self._shelf.read(file) == raw:
                 self._shelf.set_aside(file)
-                self._set_aside.append(SetAside(f"{FOLDER}/{file}", reason))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from storage import leases, locks
+from storage.errors import StoreError
 from storage.locks import hold_lock, try_lock
 from storage.remote import Remote
 from storage.run_log import RunLog
@@ -106,6 +107,22 @@ class TestVerify:
         assert list(any_store.damaged()) == ["damaged/pointers/run-a.json"]
         assert list(any_store.notes()) == ["run-b"]
         assert verify_store(any_store, RunLog.of(any_store)) == []
+
+    def test_a_damaged_note_that_cannot_be_moved_is_none_too(
+        self, any_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        any_store.remember("run", {"id": 1})
+        shelf = any_store.shelf("pointers")
+        shelf.write("run", b"{")
+        if isinstance(any_store, SharedStore):
+            any_store._cache.shelf("pointers").remove("run")
+
+        def refuse(self: object, name: str) -> None:
+            raise StoreError("No permission")
+
+        monkeypatch.setattr(type(shelf), "set_aside", refuse)
+        assert any_store.last("run") is None
+        assert [one.name for one in any_store.set_aside] == ["pointers/run"]
 
     def test_artefacts_whose_manifest_is_damaged_count(self, command: Command, tmp_path: Path) -> None:
         store = Store(tmp_path / ".labelscape" / "store")
