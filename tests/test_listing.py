@@ -216,7 +216,7 @@ def test_an_inode_may_take_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     folder = write_pictures(tmp_path / "pictures", 2)
     stamps = set()
     for inode in (1, 2**64 - 2, 2**64 - 1):
-        monkeypatch.setattr(image_files, "_STATE", lambda status, inode=inode: (-1, 0, 9, 0, inode))
+        monkeypatch.setattr(image_files, "_STATE", lambda status, inode=inode: (-1, 0, 9, inode))
         stamps.add(stamp_files(folder).text)
     assert len(stamps) == 3
 

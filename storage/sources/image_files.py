@@ -31,9 +31,9 @@ _COMPANION_SUFFIXES = frozenset((
 
 _MACOS = "__MACOSX"
 _NAME = attrgetter("name")
-# The inode tells a link that was led to another file with the same size and times.
-_STATE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_mode", "st_ino")
-_FIELDS = 5
+# The inode tells a link that was led to another file of the same size and times; a new mode shows in ctime.
+_STATE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
+_FIELDS = 4
 
 
 def is_image_name(name: str) -> bool:
