@@ -57,11 +57,16 @@ class ImageListing:
 class FolderStamp:
     """State of a folder without the content of its files: `text` changes with any of them.
 
-    `newest` is the latest of all times of change in nanoseconds.
+    `states` are the facts of `_STATE`, file by file.
     """
 
     text: str
-    newest: int
+    states: list[int] = field(repr=False)
+
+    @property
+    def newest(self) -> int:
+        """The latest of all times of change in nanoseconds; asked for only where something changed."""
+        return max(max(self.states[place::_FIELDS], default=0) for place in (0, 1))
 
 
 def own_folders(cache_dir: Path | None) -> set[Path]:
@@ -124,11 +129,12 @@ def _files_among(
 ) -> Iterator[os.DirEntry[str]]:
     """The visible files; visible folders are put into `folders`."""
     for entry in entries:
-        if entry.is_dir():
-            if _is_visible(entry.name):
+        name = entry.name
+        if name[0] != "." and name != _MACOS:  # `_is_visible`, without the call
+            if entry.is_dir():
                 folders.append(entry)
-        elif entry.name[0] != "." and entry.name != _MACOS:  # `_is_visible`, without the call
-            yield entry
+            else:
+                yield entry
 
 
 def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
@@ -148,8 +154,7 @@ def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
                 numbers += _STATE(entry.stat(follow_symlinks=False))
     hasher = hashlib.blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
     hasher.update(_as_bytes(numbers))
-    newest = (max(numbers[place::_FIELDS], default=0) for place in (0, 1))
-    return FolderStamp(hasher.hexdigest(), max(newest))
+    return FolderStamp(hasher.hexdigest(), numbers)
 
 
 def _as_bytes(numbers: list[int]) -> bytes:
