@@ -140,7 +140,7 @@ def reproduce_one(
     forecast = current_forecast() or look_ahead([experiment], quick, folder, config)
     runner = TimedRunner(workspace, submit, forecast)
     begun = time.perf_counter()
-    with workspace.store.in_use():
+    with workspace.store.in_use(workspace.reporter.say):
         products = repairing(workspace, lambda: walk(experiment, quick, folder, config, workspace, runner))
         told = _tell(experiment, quick, products, workspace, runner)
         known = {REPRODUCED: experiment.name, "quick": quick, "sets": list(experiment.datasets)}

@@ -25,6 +25,13 @@ class ArtifactDamaged(StoreError):
     """An artefact whose bytes do not match its digest; it has been set aside."""
 
 
+class ArtifactGone(ArtifactDamaged):
+    """An artefact that is not there as its reference says, since another process set it aside or replaced it.
+
+    As with a damaged one, who goes through the stages again finds the new one or computes it.
+    """
+
+
 class StoreUnreachable(LabelscapeError):
     """A shared store that does not answer or refuses; whether an artefact is there cannot be said."""
 

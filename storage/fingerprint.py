@@ -21,12 +21,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage.disk import TEMPORARY, remove_quietly, seal, unseal
+from storage.disk import TEMPORARY, is_settled, remove_quietly, seal, unseal
 from storage.errors import StoreError
 
 PACKAGES = ("embedding_core", "storage", "tasks", "flows")
 ABSENT = "absent"
-_RECENT_NS = 2 * 10**9
 _DOCUMENTED = frozenset({ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef})
 _IMPORTING = frozenset({ast.Import, ast.ImportFrom, ast.Call})
 
@@ -76,9 +75,9 @@ class _Notes:
         return _Facts(noted[1], frozenset(noted[2]))
 
     def add(self, module: str, path: Path, facts: _Facts) -> None:
-        # A file written just now may be written again within the same tick of the clock.
-        if self._file is not None and time.time_ns() - path.stat().st_mtime_ns > _RECENT_NS:
-            self._known[module] = [_stamp(path), facts.digest, sorted(facts.imports)]
+        stamp = _stamp(path)
+        if self._file is not None and is_settled(time.time_ns(), *stamp[-2:]):
+            self._known[module] = [stamp, facts.digest, sorted(facts.imports)]
             self._changed = True
 
 
@@ -237,6 +236,12 @@ def module_fingerprint(module: str) -> str:
     """Hash of one module of the project, whatever it imports."""
     facts = _examine(module)
     return facts.digest if facts else ABSENT
+
+
+def module_imports(module: str) -> frozenset[str]:
+    """Modules of the project that one of them imports itself."""
+    facts = _examine(module)
+    return facts.imports if facts else frozenset()
 
 
 def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:

@@ -13,7 +13,8 @@ from typing import Any
 
 from storage.errors import StoreError
 
-RESERVED_FOLDERS = frozenset({"locks", "leases", "damaged", "pointers", "runs"})
+DAMAGED = "damaged"
+RESERVED_FOLDERS = frozenset({"locks", "leases", DAMAGED, "pointers", "runs"})
 _STAGE = re.compile(r"[a-z][a-z0-9_]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

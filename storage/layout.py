@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
 
-from storage.disk import TEMPORARY, make_folder, read_if_there, store_errors, sync_folder, unseal
-from storage.keys import RESERVED_FOLDERS, check_sha256, check_stage
+from storage.disk import make_folder, read_if_there, store_errors, sync_folder, unseal
+from storage.keys import DAMAGED, RESERVED_FOLDERS, check_sha256, check_stage
 
 # fmt: off
 _FIELDS = {
@@ -20,7 +19,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The files of one artefact, or of one pointer (which never has a data file)."""
+    """The files of one artefact."""
 
     name: str
     manifest: Path
@@ -92,16 +91,6 @@ class Layout:
         lock = self.root / "locks" / f"{key}.lock"
         return Place(f"{stage}/{key}", folder / f"{key}.json", folder / f"{key}.parquet", lock)
 
-    def pointer(self, name: str) -> Place:
-        """Of a small mutable note; any text can be its name."""
-        file, folder = quote(name, safe=""), self.root / "pointers"
-        lock = self.root / "locks" / f"pointer-{file}.lock"
-        return Place(f"pointers/{file}", folder / f"{file}.json", folder / f"{file}.parquet", lock)
-
-    def pointer_names(self) -> list[str]:
-        """Names of the notes that are there."""
-        return [unquote(path.stem) for path in sorted((self.root / "pointers").glob("*.json"))]
-
     @property
     def in_use(self) -> Path:
         """Lock that every run shares and who removes artefacts wants alone."""
@@ -109,21 +98,11 @@ class Layout:
 
     def artifacts(self) -> Iterator[Place]:
         """Places that have a manifest, by stage and key."""
-        for path in self._files("??/*.json"):
+        for path in self.files("??/*.json"):
             yield self.place(path.parent.parent.name, path.stem)
 
-    def leftovers(self) -> Iterator[tuple[Path, Path]]:
-        """Files that an interrupted process may have left, each with the lock that covers it."""
-        for path in self._files("??/*"):
-            orphan = path.suffix == ".parquet" and not path.with_suffix(".json").exists()
-            if orphan or path.suffix == TEMPORARY:
-                yield path, self.root / "locks" / f"{path.name.partition('.')[0]}.lock"
-        for path in sorted((self.root / "pointers").glob(f"*{TEMPORARY}")):
-            yield path, self.root / "locks" / f"pointer-{path.name.removesuffix(f'.json{TEMPORARY}')}.lock"
-        for path in sorted((self.root / "locks").glob("*.lock")):
-            yield path, path
-
-    def _files(self, pattern: str) -> Iterator[Path]:
+    def files(self, pattern: str) -> Iterator[Path]:
+        """Files of a pattern below the folder of any stage."""
         with store_errors(self.root):
             folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
         for folder in folders:
@@ -132,7 +111,7 @@ class Layout:
 
     def move_aside(self, place: Place) -> None:
         """Put the files of a place under `damaged/`, manifest first; the caller holds the lock."""
-        target = self.root / "damaged" / Path(place.name).parent
+        target = self.root / DAMAGED / Path(place.name).parent
         with store_errors(target):
             make_folder(target)
             for path in (place.manifest, place.data):

@@ -22,26 +22,24 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
-from urllib.parse import quote, unquote
 
 from storage import disk, leases
 from storage.artifacts import Artifact, Outcome, SetAside
 from storage.disk import TEMPORARY
 from storage.errors import ArtifactDamaged, StoreError
-from storage.keys import RESERVED_FOLDERS, ArtifactRef, Recipe
+from storage.keys import DAMAGED, RESERVED_FOLDERS, ArtifactRef, Recipe
 from storage.layout import Look, Place, check_size, read_manifest
 from storage.locks import hold_lock
 from storage.remote import Remote, Stored
 from storage.shelves import RemoteShelf, Shelf
 from storage.store import Store, as_ref
+from storage.verified import MISMATCH
 
 GRACE = timedelta(hours=1)
-_POINTERS = "pointers"
 _DATA = ".parquet"
 _MANIFEST = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/(?P<key>[0-9a-f]{64})\.json")
 _OBJECT = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/[0-9a-f]{64}-[0-9a-f]{64}\.parquet")
 _BEING_PUT = re.compile(rf"\w+/.+\.[0-9a-f]{{32}}\{TEMPORARY}")
-_FLIPPED = "its data do not match the digest in its manifest"
 
 
 class SharedStore(Store):
@@ -134,18 +132,12 @@ class SharedStore(Store):
     def remember(self, name: str, payload: Mapping[str, Any]) -> None:
         """Keep a small JSON note under a name, here and for others; the latest wins."""
         self._cache.remember(name, payload)
-        note = disk.seal({"name": name, "payload": dict(payload)})
-        self.shelf(_POINTERS).write(quote(name, safe=""), note)
+        super().remember(name, payload)
 
     def last(self, name: str) -> dict[str, Any] | None:
-        """What `remember` kept in this local store, else what it kept in any; None for a damaged note."""
+        """What `remember` kept in this local store, else what it kept in any."""
         known = self._cache.last(name)
-        return known if known is not None else _payload(self.shelf(_POINTERS).read(quote(name, safe="")))
-
-    def notes(self) -> dict[str, dict[str, Any]]:
-        """All that `remember` kept, by name."""
-        found = {unquote(name): _payload(raw) for name, raw in self.shelf(_POINTERS).read_all().items()}
-        return {name: payload for name, payload in found.items() if payload is not None}
+        return known if known is not None else super().last(name)
 
     def recent(self) -> set[str]:
         """Names of artefacts that were stored too short a time ago to be removed."""
@@ -182,8 +174,8 @@ class SharedStore(Store):
     def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left, and local copies of what is gone at the address.
 
-        That is data which no manifest names and objects that were being put, older than the grace period, and
-        leases that lapsed.
+        That is data which no manifest names, objects that were being put and what was set aside as damaged,
+        all older than the grace period, and leases that lapsed.
         """
         left, manifests = self._left()
         self._check_alone()
@@ -193,6 +185,10 @@ class SharedStore(Store):
     def leftovers(self) -> Sequence[PurePath]:
         """What `sweep` would remove, but for local copies."""
         return [*map(PurePosixPath, self._left()[0]), *self._cache.leftovers()]
+
+    def damaged(self) -> dict[str, int]:
+        """Objects that were set aside, and their bytes."""
+        return {name: one.size for name, one in self._remote.listing(DAMAGED).items()}
 
     def _left(self) -> tuple[list[str], Mapping[str, bytes]]:
         """What killed processes left at the address, and the manifests that are there."""
@@ -261,7 +257,7 @@ class SharedStore(Store):
         found = self._remote.look(name)
         look = check_size(look, found.size if found else None)
         if full and look.content and self._remote.digest(name) != digest:
-            return Look(look.raw, problem=_FLIPPED)
+            return Look(look.raw, problem=MISMATCH)
         return look
 
     def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
@@ -285,7 +281,7 @@ class SharedStore(Store):
         name = self._data_name(place, digest)
         # Twice, so that a fault of the line is not taken for one of the store.
         if not (self._arrives(name, digest, file) or self._arrives(name, digest, file)):
-            raise DamageError(_FLIPPED)
+            raise DamageError(MISMATCH)
 
     def _arrives(self, name: str, digest: str, file: Path) -> bool:
         if not self._remote.download(name, file):
@@ -315,7 +311,7 @@ class SharedStore(Store):
         content = read_manifest(place.name, look.raw).content
         found = [manifest, *([self._data_name(place, content["digest"])] if content else [])]
         for name in found:
-            self._remote.copy(name, f"damaged/{place.name.partition('/')[0]}/{PurePosixPath(name).name}")
+            self._remote.copy(name, f"{DAMAGED}/{place.name.partition('/')[0]}/{PurePosixPath(name).name}")
         self._remote.remove(*found)
         self.set_aside.append(SetAside(place.name, look.problem or ""))
         return True
@@ -327,16 +323,8 @@ class SharedStore(Store):
         return f"{self._name(place.data).removesuffix(_DATA)}-{digest}{_DATA}"
 
 
-def _payload(raw: bytes | None) -> dict[str, Any] | None:
-    """What a note says; None where there is none or it is damaged."""
-    try:
-        return dict(disk.unseal(raw)["payload"]) if raw else None
-    except (ValueError, KeyError):
-        return None
-
-
 def _is_leftover(name: str, named: Container[str]) -> bool:
-    """Whether an object is one that was being put, or data that no manifest names; never a foreign one."""
+    """Whether an object was being put or set aside, or is data no manifest names; never a foreign one."""
     found = _OBJECT.fullmatch(name)
     orphan = found and found["stage"] not in RESERVED_FOLDERS and name not in named
-    return bool(orphan or _BEING_PUT.fullmatch(name))
+    return bool(orphan or _BEING_PUT.fullmatch(name) or name.startswith(f"{DAMAGED}/"))

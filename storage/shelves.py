@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from storage import disk
+from storage.keys import DAMAGED
 from storage.locks import hold_lock, is_free, try_lock
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class FolderShelf:
             self._file(name).unlink(missing_ok=True)
 
     def set_aside(self, name: str) -> None:
-        aside = self.root / "damaged" / self.folder
+        aside = self.root / DAMAGED / self.folder
         with disk.store_errors(aside):
             disk.make_folder(aside)
             self._file(name).replace(aside / self._file(name).name)
@@ -142,7 +143,7 @@ class RemoteShelf:
         self.remote.remove(self._object(name))
 
     def set_aside(self, name: str) -> None:
-        self.remote.copy(self._object(name), f"damaged/{self._object(name)}")
+        self.remote.copy(self._object(name), f"{DAMAGED}/{self._object(name)}")
         self.remote.remove(self._object(name))
 
     def sweep(self) -> Sequence[PurePath]:

@@ -13,35 +13,30 @@ any instant: an artefact is there and whole, or it is not there.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from storage import disk
+from storage import disk, leftovers
 from storage.artifacts import Artifact, Outcome, SetAside, describe
-from storage.errors import ArtifactDamaged, StoreError
+from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.keys import ArtifactRef, Recipe
-from storage.layout import Layout, Look, Place, look_at
-from storage.locks import hold_lock, is_free, share_lock, telling, try_lock
+from storage.layout import Layout, Look, Place, check_size, look_at
+from storage.locks import hold_lock, share_lock, telling, try_lock
+from storage.notes import FOLDER as NOTES
+from storage.notes import Notes
 from storage.shelves import FolderShelf, Shelf
+from storage.verified import MISMATCH, Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_RECENT_NS = 2 * 10**9
 
 
 def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
     """The reference of the artefact that a manifest describes."""
     return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})
-
-
-def _flipped(look: Look) -> Look:
-    return Look(look.raw, problem="its data do not match the digest in its manifest")
 
 
 class Store:
@@ -62,7 +57,7 @@ class Store:
         self.root = Path(root).absolute()
         self._layout = Layout(self.root)
         self.set_aside: list[SetAside] = []
-        self._verified: dict[Path, tuple[object, ...]] = {}
+        self._verified = Verified()
 
     @property
     def place(self) -> str:
@@ -215,30 +210,27 @@ class Store:
 
     def remember(self, name: str, payload: Mapping[str, Any]) -> None:
         """Keep a small JSON note under a name; the latest wins, readers see the old or the new one whole."""
-        place = self._layout.pointer(name)
-        with hold_lock(place.lock), disk.store_errors(place.manifest):
-            disk.replace_durably(place.manifest, disk.seal({"name": name, "payload": dict(payload)}))
+        self._notes.remember(name, payload)
 
     def last(self, name: str) -> dict[str, Any] | None:
         """What `remember` kept, or None; a damaged note is set aside and counts as none."""
-        place = self._layout.pointer(name)
-        raw = disk.read_if_there(place.manifest)
-        if raw is None:
-            return None
-        try:
-            return dict(disk.unseal(raw)["payload"])
-        except (ValueError, KeyError) as error:
-            self._set_aside(place, Look(raw, problem=str(error)))
-            return None
+        return self._notes.last(name)
 
     def notes(self) -> dict[str, dict[str, Any]]:
         """All that `remember` kept, by name."""
-        names = self._layout.pointer_names()
-        return {name: payload for name in names if (payload := self.last(name)) is not None}
+        return self._notes.all()
+
+    def verify_notes(self) -> Iterator[tuple[str, str]]:
+        """Read every note: the names of damaged ones, and what is wrong; each is set aside."""
+        return self._notes.verify()
+
+    @property
+    def _notes(self) -> Notes:
+        return Notes(self.shelf(NOTES), self.set_aside)
 
     def verify(self) -> Iterator[tuple[str, str | None]]:
         """Read and hash every artefact: its name, and None or what is wrong; a damaged one is set aside."""
-        self._verified.clear()
+        self._verified.forget()
         for place in self._artifacts():
             look = self._look(place, full=True)
             if look.problem:
@@ -275,22 +267,19 @@ class Store:
             yield
 
     def sweep(self) -> Sequence[PurePath]:
-        """Remove what killed processes left: temporary files, data without manifest, free lock files.
+        """Remove what killed processes left and what was set aside as damaged; gives what was removed.
 
-        What a running process works on stays. Returns what was removed.
+        What a running process works on stays.
         """
-        removed = []
-        for path, lock in self._layout.leftovers():
-            with try_lock(lock) as mine, disk.store_errors(path):
-                published = path.suffix == ".parquet" and path.with_suffix(".json").exists()
-                if mine and not published:
-                    path.unlink(missing_ok=True)
-                    removed.append(path)
-        return removed
+        return [*self.shelf(NOTES).sweep(), *leftovers.sweep(self._layout)]
 
     def leftovers(self) -> Sequence[PurePath]:
         """What `sweep` would remove."""
-        return [path for path, lock in self._layout.leftovers() if is_free(lock)]
+        return [*self.shelf(NOTES).leftovers(), *leftovers.list_leftovers(self._layout)]
+
+    def damaged(self) -> dict[str, int]:
+        """Files that were set aside, and their bytes."""
+        return leftovers.measure_damaged(self._layout)
 
     def _artifacts(self) -> Iterator[Place]:
         return self._layout.artifacts()
@@ -306,28 +295,20 @@ class Store:
         if not full or look.content is None:
             return look
         with disk.store_errors(place.data):
-            return look if self._is_intact(place.data, look.content["digest"]) else _flipped(look)
-
-    def _is_intact(self, path: Path, digest: str) -> bool:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            state = (digest, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            if self._verified.get(path) == state:
-                return True
-            intact = hashlib.file_digest(file, "sha256").hexdigest() == digest
-        # The clock of files is coarse: a change just after this look might leave the same time on it.
-        if intact and time.time_ns() - status.st_mtime_ns > _RECENT_NS:
-            self._verified[path] = state
-        return intact
+            try:
+                intact = self._verified.is_intact(place.data, look.content["digest"])
+                return look if intact else Look(look.raw, problem=MISMATCH)
+            except FileNotFoundError:  # another process has just set it aside
+                return check_size(look, None)
 
     def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
         look = self._look(place, full=False)
         if look.problem:
             raise self._damaged(place, look)
         if look.content is None or look.raw is None:
-            raise StoreError(f"{place.name} is not in the store {self.place}; run again to compute it.")
+            raise ArtifactGone(f"{place.name} is not in the store {self.place}; run again to compute it.")
         if digest and look.content["digest"] != digest:
-            raise StoreError(
+            raise ArtifactGone(
                 f"{place.name} in {self.place} was computed again and is now {look.content['digest'][:12]}…, "
                 f"not {digest[:12]}…; run again to use the new one."
             )
@@ -351,7 +332,7 @@ class Store:
         except StoreError as error:
             return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {error}")
         if not moved:
-            return StoreError(f"{place.name} was replaced while it was read; run again to use the new one.")
+            return ArtifactGone(f"{place.name} was replaced while it was read; run again to use the new one.")
         return ArtifactDamaged(
             f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged; "
             "run again to compute it anew."

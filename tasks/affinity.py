@@ -10,6 +10,7 @@ from storage.sources import read_edges
 from storage.sources.listing import digest_files, index_path
 from storage.store import Artifact
 from tasks.dataset import load_features
+from tasks.ingest import changed_meanwhile
 from tasks.neighbors import limit_neighbors
 from tasks.settings import AffinitySettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -35,15 +36,19 @@ def stage(
     """The graph of the readable items, in the order of their features."""
     kind = resolve_graph(settings, source)
     inputs = {"features": digest_of(features)}
-    if kind == "given":
-        edges = Path(str(source.edges))
-        inputs["edges"] = digest_files([edges], index_path(workspace.cache_dir, edges))[0]
+    edges = _digest_edges(source, workspace) if kind == "given" else None
+    if edges is not None:
+        inputs["edges"] = edges
     return Stage(
         name="affinity",
         code=_CODE[kind],
         params=_params(settings, kind, scale),
         inputs=inputs,
-        produce=lambda: _build(settings, source, kind, scale, features, workspace),
+        produce=lambda: (
+            _take_given(source, edges, features, workspace)
+            if edges is not None
+            else _build(settings, kind, scale, features, workspace)
+        ),
     )
 
 
@@ -67,28 +72,34 @@ def _params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]
     return {"graph": kind, **own} if kind == "given" else {"graph": kind, "scale": scale, **own}
 
 
-def _build(
-    settings: AffinitySettings,
-    source: SourceSettings,
-    kind: str,
-    scale: str,
-    features: ArtifactRef | None,
-    workspace: Workspace,
+def _digest_edges(source: SourceSettings, workspace: Workspace) -> str:
+    edges = Path(str(source.edges))
+    return digest_files([edges], index_path(workspace.cache_dir, edges))[0]
+
+
+def _take_given(
+    source: SourceSettings, digest: str, features: ArtifactRef | None, workspace: Workspace
 ) -> Artifact:
-    from embedding_core.graphs import (
-        build_gaussian_graph,
-        build_knn_graph,
-        check_dense_size,
-        graph_from_edges,
-    )
+    from embedding_core.graphs import graph_from_edges
+
+    assert features is not None
+    found = load_features(workspace.store, features)
+    edges = read_edges(Path(str(source.edges)), found.ids)
+    if _digest_edges(source, workspace) != digest:
+        raise changed_meanwhile(str(source.edges))
+    # Edges may count positions in the whole collection, so unreadable items leave only afterwards.
+    graph = graph_from_edges(*edges, len(found.ids))
+    return pack_edges(graph[found.readable][:, found.readable])
+
+
+def _build(
+    settings: AffinitySettings, kind: str, scale: str, features: ArtifactRef | None, workspace: Workspace
+) -> Artifact:
+    from embedding_core.graphs import build_gaussian_graph, build_knn_graph, check_dense_size
     from embedding_core.scaling import Scaler
 
     assert features is not None
     found = load_features(workspace.store, features)
-    if kind == "given":
-        # Edges may count positions in the whole collection, so unreadable items leave only afterwards.
-        graph = graph_from_edges(*read_edges(Path(str(source.edges)), found.ids), len(found.ids))
-        return pack_edges(graph[found.readable][:, found.readable])
     X = found.X[found.readable]
     X = Scaler(scale).fit(X).transform(X)
     if kind == "knn":

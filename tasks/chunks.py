@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
+# The features of the items of one chunk.
+PART_STAGE = "features_part"
 MEAN_ITEMS = 256
 MAX_ITEMS = 1024
 

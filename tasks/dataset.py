@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import SourceError, StoreError
+from storage.errors import ArtifactGone, SourceError
 from storage.keys import ArtifactRef
 from storage.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
 from storage.store import Store
+from tasks.chunks import PART_STAGE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-PART_STAGE = "features_part"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
     parts = unpack_parts(store.read(features))
     refs = [store.ref(PART_STAGE, key) for key in parts.keys]
     if [ref.digest for ref in refs] != parts.digests:
-        raise StoreError("A portion of the features was computed again and came out differently.")
+        raise ArtifactGone("A portion of the features was computed again and came out differently.")
     return refs
 
 

@@ -27,13 +27,12 @@ from storage.schemas import (
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests
 from storage.store import Artifact, Store
-from tasks.chunks import split_items
-from tasks.dataset import PART_STAGE
-from tasks.ingest import digest_collection, digest_columns, digest_items, part_digest
+from tasks.chunks import PART_STAGE, split_items
+from tasks.ingest import changed_meanwhile, digest_collection, digest_columns, digest_items, part_digest
 from tasks.reporter import Advance
 from tasks.runs import load_last_run
 from tasks.settings import FeatureSettings, SourceSettings
-from tasks.stage import Stage, Workspace, fingerprint
+from tasks.stage import Stage, Workspace, fingerprint, task_code
 
 if TYPE_CHECKING:
     from embedding_core.features.color_moments import ColorMoments
@@ -44,6 +43,7 @@ _Row = tuple[NDArray[np.float32] | None, str | None]
 _SKIPPED = "skipped"
 # How many items of a portion have an error in place of features.
 _UNREADABLE = "unreadable"
+_GIVEN = "given"
 _IMAGE_CODE = ("embedding_core.features.extraction",)
 
 
@@ -75,7 +75,7 @@ def _code(source: Source) -> tuple[str, ...]:
 def feature_recipe(settings: FeatureSettings, images: bool) -> dict[str, Any]:
     """How features are made, as it is kept with them and with every model fitted on them."""
     if not images:
-        return {"kind": "given"}
+        return {"kind": _GIVEN}
     own = settings.model_dump(mode="json", include={"grid", "moments", "color_space"})
     return {"kind": "color_moments", **own, "code": feature_code()}
 
@@ -147,7 +147,7 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
         features = ArtifactRef.from_json(last["features"])
         known = store.details(features)
         made = known["recipe"]
-        if {**recipe, "strict": made["params"]["strict"]} != made["params"]:
+        if not _makes_same_rows(recipe, made):
             return KnownRows(store, [], {})
         parts = unpack_parts(store.read(features))
         refs = [
@@ -159,6 +159,13 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
         return KnownRows(store, [], {})
     sound = known["metadata"].get(_SKIPPED) == canonical_json({})
     return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)}, sound)
+
+
+def _makes_same_rows(recipe: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
+    """Whether this recipe, by the present code, gives the rows of an earlier features artefact."""
+    same = {**recipe, "strict": made["params"]["strict"]} == made["params"]
+    # Given features are read, never taken over: what reads them does not matter here.
+    return same and (recipe["kind"] == _GIVEN or made["code"] == task_code(_IMAGE_CODE, __name__))
 
 
 def _listed_digests(store: Store, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
@@ -183,7 +190,7 @@ def _extract(
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
     if digest_collection(collection) != items:
-        raise SourceError(f"{place.path} changed while it was being read; run again.")
+        raise changed_meanwhile(place.path)
     known = KnownRows(workspace.store, [], {})
     if not anew:
         known = load_known_rows(workspace.store, place, recipe)
@@ -217,7 +224,7 @@ class _Extraction:
         self.errors: dict[str, str] = {}
         self._collection = collection
         self._recipe = recipe
-        self._code = fingerprint(code)
+        self._code = task_code(code, __name__)
         self._known = known
         self._columns = digest_columns(collection)
         self._workspace = workspace

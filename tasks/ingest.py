@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
+from storage.errors import SourceError
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
 from storage.sources import Collection, Source, SourceOptions, open_source
@@ -35,12 +36,13 @@ def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
 
 def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Stage:
     """The manifest of a source."""
+    digest = source.digest(workspace.cache_dir)
     return Stage(
         name="ingest",
         code=(type(source).__module__,),
         params=settings.model_dump(mode="json", exclude=_PATHS),
-        inputs={"source": source.digest(workspace.cache_dir)},
-        produce=lambda: _read(settings, source, workspace),
+        inputs={"source": digest},
+        produce=lambda: _read(settings, source, digest, workspace),
     )
 
 
@@ -96,8 +98,15 @@ def foresee(ref: ArtifactRef, facts: Mapping[str, str]) -> None:
 _foreseen: dict[ArtifactRef, dict[str, str]] = {}
 
 
-def _read(settings: SourceSettings, source: Source, workspace: Workspace) -> Artifact:
+def changed_meanwhile(path: str) -> SourceError:
+    """What stops a stage that read other bytes than its key names: kept, they would be there for good."""
+    return SourceError(f"{path} changed while it was being read; run again.")
+
+
+def _read(settings: SourceSettings, source: Source, digest: str, workspace: Workspace) -> Artifact:
     found = source.read(workspace.cache_dir)
+    if source.digest(workspace.cache_dir) != digest:
+        raise changed_meanwhile(settings.path)
     manifest = Manifest(
         ids=found.ids,
         digests=found.digests,

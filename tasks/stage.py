@@ -11,12 +11,16 @@ from typing import Any
 from embedding_core.errors import InvalidInput
 from embedding_core.threads import count_cores
 from storage.errors import ConfigError, StageError
-from storage.fingerprint import code_fingerprint, module_fingerprint
+from storage.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.keys import ArtifactRef, Recipe
 from storage.schemas import SCHEMA_VERSION
 from storage.store import Artifact, Outcome, Store
 from tasks.reporter import Reporter
 
+# Task modules that shape what others compute: which rows there are, how many neighbours, what a fold does.
+_SHAPING = frozenset(
+    f"tasks.{name}" for name in ("chunks", "dataset", "fold_pool", "neighbors", "reproduce.datasets")
+)
 _NO_RESULT = frozenset({"embedding_core.registry", "embedding_core.errors", "storage.errors"})
 
 
@@ -82,17 +86,12 @@ class Stage:
         return all(digest is not None for digest in self.inputs.values())
 
     def recipe(self) -> Recipe:
-        """Everything the artefact's key is made of.
-
-        The module of `produce` counts by itself, without its imports: what it calls to compute is in `code`,
-        and the rest of what it imports reads and writes.
-        """
-        task = self.produce.__module__
+        """Everything the artefact's key is made of."""
         try:
             return Recipe(
                 stage=self.name,
                 variant=self.variant,
-                code={**fingerprint(self.code), task: module_fingerprint(task)} if self.code else {},
+                code=task_code(self.code, self.produce.__module__) if self.code else {},
                 params=self.params,
                 inputs={name: digest for name, digest in self.inputs.items() if digest is not None},
                 schema=SCHEMA_VERSION,
@@ -153,6 +152,21 @@ def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
         for module, digest in code_fingerprint(modules).items()
         if not (module in _NO_RESULT or module.startswith("embedding_core.catalog"))
     }
+
+
+def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
+    """Fingerprint of the code that computes a stage, and of the task that calls it.
+
+    Of task modules those that shape the result count, each by itself, without its imports: the rest of what
+    a task imports reads and writes.
+    """
+    found = fingerprint(modules)
+    pending = [task]
+    while pending:
+        module = pending.pop()
+        found[module] = module_fingerprint(module)
+        pending += sorted((_SHAPING & module_imports(module)) - found.keys())
+    return found
 
 
 def digest_of(ref: ArtifactRef | None) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from storage.disk import TEMPORARY
 from storage.errors import StoreError, TrackingError
-from storage.keys import ArtifactRef
+from storage.keys import DAMAGED, ArtifactRef
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Store
 from storage.tracking import Tracker
@@ -63,7 +63,7 @@ def load_manifests(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def measure_usage(store: Store) -> list[Usage]:
-    """By stage, the largest first."""
+    """By stage, the largest first; what was set aside as damaged counts as a stage of its own."""
     stages: dict[str, list[Mapping[str, Any]]] = {}
     for one in store.entries():
         stages.setdefault(one["stage"], []).append(one)
@@ -71,13 +71,17 @@ def measure_usage(store: Store) -> list[Usage]:
         Usage(stage, len(held), sum(one["bytes"] for one in held), sum(one["seconds"] for one in held))
         for stage, held in stages.items()
     ]
+    if aside := store.damaged():
+        # Each has a manifest, whatever became of its data.
+        count = sum(name.endswith(".json") for name in aside)
+        found.append(Usage(DAMAGED, count, sum(aside.values()), 0.0))
     return sorted(found, key=lambda usage: (-usage.bytes, usage.stage))
 
 
 def verify_store(
     store: Store, log: RunLog, on_done: Callable[[int], None] = lambda done: None
 ) -> list[Damage]:
-    """Read and hash everything, records of runs too; what is damaged is set aside, to be made anew."""
+    """Read and hash everything, records and notes too; what is damaged is set aside, to be made anew."""
     manifests = load_manifests(store)
     needed = {run.id: reach(run.stages.values(), manifests) for run in log.entries()}
     damages = []
@@ -87,7 +91,8 @@ def verify_store(
             damages.append(Damage(name, problem, affected))
         on_done(done)
     records = [Damage(name, problem, (name.removeprefix("runs/"),)) for name, problem in log.verify()]
-    return [*damages, *records]
+    notes = [Damage(name, problem, ()) for name, problem in store.verify_notes()]
+    return [*damages, *records, *notes]
 
 
 def find_waste(store: Store, log: RunLog, keep: int, keep_tracked: Iterable[str] = ()) -> Waste:

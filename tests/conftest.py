@@ -69,6 +69,14 @@ def write_pictures(folder: Path, count: int) -> Path:
     return folder
 
 
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files written just now count as written long ago, so that what was read of them may be trusted."""
+    from storage import disk
+
+    monkeypatch.setattr(disk, "TICK_NS", -1)
+
+
 COMMON_CHECKS = "test_common_checks"
 """scikit-learn's checks of an estimator, some thousand of them: the slow part by name."""
 

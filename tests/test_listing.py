@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from storage.errors import SourceError
-from storage.sources import SourceOptions, listing, open_source
+from storage.sources import SourceOptions, image_files, listing, open_source
+from storage.sources.image_files import stamp_files
 from storage.sources.image_folder import ImageFolder
 from storage.sources.listing import digest_files
 from tests.conftest import write_pictures
@@ -52,6 +54,7 @@ def test_digests_are_those_of_the_content_in_order(files: list[Path], tmp_path: 
     assert digest_files([], tmp_path / "x" / "index.json") == []
 
 
+@pytest.mark.usefixtures("settled")
 def test_unchanged_files_are_not_read_again(files: list[Path], tmp_path: Path, hashed: list[str]) -> None:
     index = tmp_path / "index.json"
     first = digest_files(files, index)
@@ -63,6 +66,7 @@ def test_unchanged_files_are_not_read_again(files: list[Path], tmp_path: Path, h
     assert index.stat().st_mtime_ns == written
 
 
+@pytest.mark.usefixtures("settled")
 def test_only_the_changed_file_is_read_again(files: list[Path], tmp_path: Path, hashed: list[str]) -> None:
     index = tmp_path / "index.json"
     first = digest_files(files, index)
@@ -81,14 +85,55 @@ def test_same_size_and_mtime_but_other_content_is_seen(files: list[Path], tmp_pa
     assert digest_files(files, index)[0] == blake(b"z")
 
 
+def make_twins(folder: Path) -> tuple[Path, Path]:
+    """Two pictures that differ in what they show, not in size or any time."""
+    red, blue = folder / "red.bmp", folder / "blue.bmp"
+    for path in (red, blue):
+        Image.new("RGB", (16, 16), path.stem).save(path)
+        os.utime(path, ns=(OLD, OLD))
+    while red.stat().st_ctime_ns != blue.stat().st_ctime_ns:
+        red.chmod(0o644)
+        blue.chmod(0o644)
+    assert red.stat().st_size == blue.stat().st_size
+    return red, blue
+
+
+@pytest.mark.usefixtures("settled")
+def test_a_link_that_leads_to_another_file_is_seen(tmp_path: Path) -> None:
+    folder, pool, cache = write_pictures(tmp_path / "pictures", 6), tmp_path / "pool", tmp_path / "cache"
+    pool.mkdir()
+    red, blue = make_twins(pool)
+    link = folder / "p00.png"
+    link.unlink()
+    link.symlink_to(red)
+    source = open_source(SourceOptions(path=str(folder)), cache)
+    first, before = source.digest(cache), source.read(cache).digests
+    link.unlink()
+    link.symlink_to(blue)
+    assert source.digest(cache) != first
+    after = source.read(cache).digests
+    assert after[0] == blake(blue.read_bytes()) != before[0]
+    assert after[1:] == before[1:]
+
+
 @pytest.mark.parametrize(
     ("age_seconds", "trusted"), [(0.0, False), (1.9, False), (2.1, True), (-60.0, False)]
 )
+@pytest.mark.parametrize("restored", [False, True])
 def test_a_digest_taken_soon_after_a_change_is_never_trusted(
-    files: list[Path], tmp_path: Path, hashed: list[str], age_seconds: float, trusted: bool
+    files: list[Path],
+    tmp_path: Path,
+    hashed: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    age_seconds: float,
+    trusted: bool,
+    restored: bool,
 ) -> None:
-    changed = time.time_ns() - int(age_seconds * 1e9)
-    os.utime(files[0], ns=(changed, changed))
+    files[0].write_bytes(b"new")
+    if restored:  # as `cp -p`, `rsync -t` and `unzip` do; when that was done the system notes all the same
+        os.utime(files[0], ns=(OLD, OLD))
+    changed = files[0].stat().st_ctime_ns
+    monkeypatch.setattr(time, "time_ns", lambda: changed + int(age_seconds * 1e9))
     index = tmp_path / "index.json"
     digest_files(files[:1], index)
     hashed.clear()
@@ -150,24 +195,30 @@ def test_a_file_listed_twice_is_one_file(files: list[Path], tmp_path: Path) -> N
 
 
 def test_an_unchanged_folder_is_not_read_a_second_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None
 ) -> None:
     folder = write_pictures(tmp_path / "pictures", 6)
-    for path in folder.iterdir():
-        os.utime(path, ns=(10**18, 10**18))
     source, cache = open_source(SourceOptions(path=str(folder)), tmp_path / "cache"), tmp_path / "cache"
     first = source.digest(cache)
     hashed: list[Path] = []
-    hash_file = listing._hash_file
+    hash_file, digest_images = listing._hash_file, ImageFolder._digest_images
     monkeypatch.setattr(listing, "_hash_file", lambda path: hashed.append(path) or hash_file(path))
     monkeypatch.setattr(ImageFolder, "_digest_images", lambda self, cache: pytest.fail("read again"))
     assert source.digest(cache) == first
     assert hashed == []
-    monkeypatch.undo()
-    monkeypatch.setattr(listing, "_hash_file", lambda path: hashed.append(path) or hash_file(path))
+    monkeypatch.setattr(ImageFolder, "_digest_images", digest_images)
     listing.forget_digests(cache)
     assert source.digest(cache) == first
     assert len(hashed) == 7
+
+
+def test_an_inode_may_take_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_pictures(tmp_path / "pictures", 2)
+    stamps = set()
+    for inode in (1, 2**64 - 2, 2**64 - 1):
+        monkeypatch.setattr(image_files, "_STATE", lambda status, inode=inode: (-1, 0, 9, inode))
+        stamps.add(stamp_files(folder).text)
+    assert len(stamps) == 3
 
 
 @pytest.mark.parametrize("change", ["content", "name", "gone", "new", "folder"])

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from storage import disk, tables
-from storage.errors import ArtifactDamaged, StoreError
+from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
+from storage.layout import Layout, Look, Place, look_at
 from storage.locks import hold_lock, try_lock
 from storage.store import Artifact, Store
 from tests.store_helpers import artifact, data_path, files, recipe, table
@@ -313,14 +314,16 @@ def test_an_old_file_is_hashed_once_a_process_until_it_changes(
     for _ in range(3):
         assert store.find(recipe(), verify=True)
     assert len(hashed) == 3  # just written: its time proves nothing yet
+    monkeypatch.setattr(disk, "TICK_NS", -1)
     age(path)
     for _ in range(3):
         assert store.find(recipe(), verify=True)
     assert len(hashed) == 4
-    data = bytearray(path.read_bytes())
+    data, seen = bytearray(path.read_bytes()), path.stat()
     data[100] ^= 1
-    path.write_bytes(data)
-    age(path)  # same size, same modification time: the change time tells
+    while path.stat().st_ctime_ns == seen.st_ctime_ns:
+        path.write_bytes(data)
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))  # same size, same mtime: the change time tells
     assert store.find(recipe(), verify=True) is None
 
 
@@ -339,9 +342,36 @@ def test_damage_found_while_reading_on_a_store_that_was_repaired_meanwhile(
         return real(self, *args)
 
     monkeypatch.setattr(Store, "_set_aside", repaired_first)
-    with pytest.raises(StoreError, match="replaced while"):
+    with pytest.raises(ArtifactGone, match="replaced while"):
         store.read(ref)
     assert store.read(ref).equals(table())
+
+
+def test_another_process_sets_it_aside_while_it_is_verified(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.compute(recipe(), artifact)
+
+    def look_then_lose(place: Place) -> Look:
+        look = look_at(place)
+        if look.content:
+            Layout(store.root).move_aside(place)
+        return look
+
+    monkeypatch.setattr("storage.store.look_at", look_then_lose)
+    assert store.find(recipe(), verify=True) is None
+    assert not store.compute(recipe(), artifact).cached
+
+
+def test_what_another_process_took_away_calls_for_another_walk_over_the_stages(store: Store) -> None:
+    ref = store.compute(recipe(), artifact).ref
+    Store(root=store.root).discard(ref.stage, ref.key)
+    for lost in (store.read, store.details, lambda ref: store.ref(ref.stage, ref.key)):
+        with pytest.raises(ArtifactDamaged, match="not in the store"):
+            lost(ref)
+    store.compute(recipe(), lambda: artifact(1))
+    with pytest.raises(ArtifactDamaged, match="was computed again"):
+        store.read(ref)
 
 
 def test_pointers_are_kept_replaced_and_absent(store: Store) -> None:

@@ -104,7 +104,7 @@ def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
 
 
 def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
-    total = len(upkeep.load_manifests(held))
+    total = sum(1 for _ in held.looks())
     with TerminalReporter(quiet=options.json).progress("verify", total) as advance:
         damages = upkeep.verify_store(held, log, advance)
     if options.json:
@@ -153,7 +153,7 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     verb = "would be" if options.dry_run else "were"
     show(
         f"{len(waste.artifacts)} artefacts ({format_bytes(freed)}) and {len(waste.runs)} runs {verb} removed"
-        + (f", and {len(leftovers)} files that killed processes left." if leftovers else ".")
+        + (f", and {len(leftovers)} files, damaged or left by killed processes." if leftovers else ".")
     )
     return 0
 

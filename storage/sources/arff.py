@@ -197,7 +197,9 @@ class ArffSource:
 
     def digest(self, cache_dir: Path) -> str:
         files = [self.path] if self.xml is None else [self.path, self.xml]
-        return combine_digests(["arff", *digest_files(files, index_path(cache_dir, self.path))])
+        # Without an XML file the class is an attribute of the file, which its bytes do not say.
+        chosen = ["class", self._class_name.lower()] if self.xml is None else []
+        return combine_digests(["arff", *chosen, *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
         """Read attributes and labels."""
@@ -225,8 +227,12 @@ class ArffSource:
             notes=notes,
         )
 
+    @property
+    def _class_name(self) -> str:
+        return self.options.labels or "class"
+
     def _class_position(self, attributes: list[Attribute]) -> int:
-        wanted = self.options.labels or "class"
+        wanted = self._class_name
         found = [k for k, attribute in enumerate(attributes) if attribute.name.lower() == wanted.lower()]
         if not found:
             raise SourceError(

@@ -31,7 +31,9 @@ _COMPANION_SUFFIXES = frozenset((
 
 _MACOS = "__MACOSX"
 _NAME = attrgetter("name")
-_STATE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_mode")
+# The inode tells a link that was led to another file of the same size and times; a new mode shows in ctime.
+_STATE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
+_FIELDS = 4
 
 
 def is_image_name(name: str) -> bool:
@@ -55,11 +57,16 @@ class ImageListing:
 class FolderStamp:
     """State of a folder without the content of its files: `text` changes with any of them.
 
-    `newest` is the latest modification in nanoseconds.
+    `states` are the facts of `_STATE`, file by file.
     """
 
     text: str
-    newest: int
+    states: list[int] = field(repr=False)
+
+    @property
+    def newest(self) -> int:
+        """The latest of all times of change in nanoseconds; asked for only where something changed."""
+        return max(max(self.states[place::_FIELDS], default=0) for place in (0, 1))
 
 
 def own_folders(cache_dir: Path | None) -> set[Path]:
@@ -122,31 +129,39 @@ def _files_among(
 ) -> Iterator[os.DirEntry[str]]:
     """The visible files; visible folders are put into `folders`."""
     for entry in entries:
-        if entry.is_dir():
-            if _is_visible(entry.name):
+        name = entry.name
+        if name[0] != "." and name != _MACOS:  # `_is_visible`, without the call
+            if entry.is_dir():
                 folders.append(entry)
-        elif entry.name[0] != "." and entry.name != _MACOS:  # `_is_visible`, without the call
-            yield entry
+            else:
+                yield entry
 
 
 def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
-    """One digest of the names, sizes and times of all visible files; none of them is opened.
+    """One digest of the names, sizes, times and inodes of all visible files; none of them is opened.
 
     Files count in the order in which the system lists them: should that change by itself, so does the stamp.
     """
     names: list[str] = []
-    numbers = array("q")
+    numbers: list[int] = []  # an array grows more slowly
     for prefix, files in scan_folders(folder, skip):
         names.append(prefix)
         for entry in files:
             names.append(entry.name)
             try:
-                numbers.extend(_STATE(entry.stat()))
+                numbers += _STATE(entry.stat())
             except OSError:  # a link that leads nowhere: it counts itself
-                numbers.extend(_STATE(entry.stat(follow_symlinks=False)))
+                numbers += _STATE(entry.stat(follow_symlinks=False))
     hasher = hashlib.blake2b("\0".join(names).encode("utf-8", "surrogateescape"), digest_size=16)
-    hasher.update(numbers.tobytes())
-    return FolderStamp(hasher.hexdigest(), newest=max(numbers[::4], default=0))
+    hasher.update(_as_bytes(numbers))
+    return FolderStamp(hasher.hexdigest(), numbers)
+
+
+def _as_bytes(numbers: list[int]) -> bytes:
+    try:
+        return array("q", numbers).tobytes()
+    except OverflowError:  # inodes of some network drives take all 64 bits
+        return repr(numbers).encode()
 
 
 def _is_visible(name: str) -> bool:

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from storage.disk import is_settled
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
 from storage.sources.image_files import FolderStamp
 
-# A file changed twice within the tick of its file system's clock keeps its mtime (FAT ticks every 2 s):
-# a digest taken so soon after the mtime says nothing about what the file holds later.
-RACY_NS = 2_000_000_000
-_VERSION = 1
+_VERSION = 2
 
-# size, mtime_ns, ctime_ns, when it was hashed, digest
-Entry = tuple[int, int, int, int, str]
+# size, mtime_ns, ctime_ns, inode, when it was hashed, digest
+Entry = tuple[int, int, int, int, int, str]
 
 
 def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
@@ -33,7 +31,7 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
     ----------
     paths : sequence of Path
     index_file : Path
-        Digests of the last call. A file whose size and times are the same as then is not read again,
+        Digests of the last call. A file whose size, times and inode are the same as then is not read again,
         unless it had been changed less than two seconds before it was hashed. Holds the files of this
         call alone afterwards; a damaged index is made anew.
 
@@ -56,7 +54,7 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
         # The index only saves time: where it cannot be written, the digests are right all the same.
         with contextlib.suppress(OSError):
             _write_index(index_file, index)
-    return [index[key][4] for key in keys]
+    return [index[key][-1] for key in keys]
 
 
 def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
@@ -70,8 +68,8 @@ def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
 
 
 def remember_digest(memo: Path, stamp: FolderStamp, digest: str, begun: int) -> None:
-    """Remember the digest of a folder; not where a file was changed just before it was read (see RACY_NS)."""
-    if stamp.newest + RACY_NS <= begun:
+    """Remember the digest of a folder; not where a file was changed just before it was read."""
+    if is_settled(begun, stamp.newest):
         with contextlib.suppress(OSError):
             _write_durably(memo, json.dumps({"version": _VERSION, "stamp": stamp.text, "digest": digest}))
 
@@ -90,13 +88,19 @@ def _known_entry(path: Path, known: Entry | None) -> Entry | None:
     """The remembered entry where the file is still the same."""
     if known is None:
         return None
-    size, mtime, ctime, hashed, _ = known
+    *state, hashed, _ = known
     try:
         status = path.stat()
     except OSError as error:
         raise _unreadable(path, error) from error
-    same = (status.st_size, status.st_mtime_ns, status.st_ctime_ns) == (size, mtime, ctime)
-    return known if same and mtime + RACY_NS <= hashed else None
+    _, mtime, ctime, _ = now = _state(status)
+    return known if list(now) == state and is_settled(hashed, mtime, ctime) else None
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int, int]:
+    # Without the device, which other mounts of the same disk number differently: two files of one size, both
+    # times and inode are copies of a whole disk, and their bytes the same.
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _unreadable(path: Path, error: OSError) -> SourceError:
@@ -112,7 +116,7 @@ def _hash_file(path: Path) -> Entry:
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except OSError as error:
         raise _unreadable(path, error) from error
-    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, hashed, digest)
+    return (*_state(status), hashed, digest)
 
 
 def _read_index(index_file: Path) -> dict[str, Entry]:
@@ -126,10 +130,10 @@ def _read_index(index_file: Path) -> dict[str, Entry]:
 
 
 def _entry(value: list[int | str]) -> Entry:
-    size, mtime, ctime, hashed, digest = value
+    size, mtime, ctime, inode, hashed, digest = value
     if not isinstance(digest, str) or len(digest) != 32:
         raise ValueError("not a digest")
-    return (int(size), int(mtime), int(ctime), int(hashed), digest)
+    return (int(size), int(mtime), int(ctime), int(inode), int(hashed), digest)
 
 
 def _write_index(index_file: Path, index: dict[str, Entry]) -> None:

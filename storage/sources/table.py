@@ -159,7 +159,11 @@ class TableSource:
         return self.path.stem
 
     def digest(self, cache_dir: Path) -> str:
-        return combine_digests(["table", *digest_files([self.path], index_path(cache_dir, self.path))])
+        # Of the labels a file alone does not say which column they are.
+        chosen = [] if self.options.labels is None else ["column", self.options.labels]
+        return combine_digests(
+            ["table", *chosen, *digest_files([self.path], index_path(cache_dir, self.path))]
+        )
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the whole table."""

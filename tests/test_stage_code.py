@@ -1,0 +1,100 @@
+"""The code that counts: what shapes a result is in its key, whichever module it stands in."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import tasks.stage
+from embedding_core.features import extraction
+from flows.pipeline import open_workspace, walk
+from flows.stages import Span
+from flows.training import run_training
+from storage.keys import ArtifactRef
+from storage.store import Store
+from tasks.reporter import Reporter
+from tasks.stage import Stage
+from tests.conftest import local_config
+
+EXTRACTION = "embedding_core.features.extraction"
+ROWS_AND_NEIGHBORS = {"tasks.dataset", "tasks.neighbors"}
+
+
+@pytest.fixture
+def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
+    """Task modules in the key of each stage; nothing is computed."""
+    config = local_config(picture_folder, tmp_path / "home")
+    found: dict[str, set[str]] = {}
+
+    def note(stage: Stage) -> ArtifactRef | None:
+        found[stage.name] = {name for name in stage.recipe().code if name.startswith("tasks.")}
+        return None
+
+    walk(config, open_workspace(config, Reporter()), note, {})
+    return found
+
+
+def test_rows_and_neighbours_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
+    assert code["affinity"] == {"tasks.affinity", "tasks.chunks"} | ROWS_AND_NEIGHBORS
+    assert code["evaluation"] == {"tasks.evaluation", "tasks.chunks"} | ROWS_AND_NEIGHBORS
+    assert code["embedding"] == code["model"] == {"tasks.embedding", "tasks.chunks"} | ROWS_AND_NEIGHBORS
+    assert code["ingest"] == {"tasks.ingest"}
+    assert code["correlation"] == {"tasks.correlation"}
+    assert code["features"] == {"tasks.features", "tasks.chunks"}
+
+
+def test_other_tasks_count_through_the_one_that_calls_them() -> None:
+    assert {"tasks.fold_pool", "tasks.dataset"} < set(tasks.stage.task_code((), "tasks.candidates"))
+    assert {"tasks.reproduce.datasets", "tasks.dataset"} < set(
+        tasks.stage.task_code((), "tasks.reproduce.trials")
+    )
+
+
+@pytest.fixture
+def extracted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of images whose features were really extracted."""
+    names: list[str] = []
+    real = extraction.extract_many
+
+    def record(paths: Sequence[Path], *arguments: object) -> object:
+        names.extend(path.name for path in paths)
+        return real(paths, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(extraction, "extract_many", record)
+    return names
+
+
+def pretend_changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    real = tasks.stage.code_fingerprint
+    monkeypatch.setattr(
+        tasks.stage,
+        "code_fingerprint",
+        lambda modules: {name: "0" if name == module else digest for name, digest in real(modules).items()},
+    )
+
+
+def extract(source: Path, home: Path) -> None:
+    run_training(local_config(source, home), Span(until="features"))
+
+
+def test_rows_of_other_code_are_not_taken_over(
+    picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extracted: list[str]
+) -> None:
+    extract(picture_folder, tmp_path / "home")
+    assert len(extracted) == 40
+    extracted.clear()
+    Image.new("RGB", (24, 32), "red").save(picture_folder / "p20.png")
+    extract(picture_folder, tmp_path / "home")
+    assert extracted == ["p20.png"]
+    extracted.clear()
+    pretend_changed(monkeypatch, EXTRACTION)
+    extract(picture_folder, tmp_path / "home")
+    assert len(extracted) == 40
+
+
+def test_portions_are_of_the_task_that_fills_them(picture_folder: Path, tmp_path: Path) -> None:
+    extract(picture_folder, tmp_path / "home")
+    parts = [one for one in Store(tmp_path / "home" / "store").entries() if one["stage"] == "features_part"]
+    assert parts
+    assert all({"tasks.features", EXTRACTION} <= one["recipe"]["code"].keys() for one in parts)
