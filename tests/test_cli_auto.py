@@ -52,8 +52,10 @@ class TestWithoutTracker:
         assert "winner     Scaled SVM, " in done.out
         assert "a plain baseline: no other candidate scored better here" in done.out
         assert (
-            "title      champion: the first of this collection; not registered (tracking.enabled" in done.out
+            "title      champion, a plain baseline: the first of this collection; not registered (tracking.en"
+            in done.out
         )
+        assert "labels are decided" not in done.out
         assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
 
     def test_json_holds_every_candidate(self, command: Command, tmp_path: Path) -> None:
@@ -62,9 +64,40 @@ class TestWithoutTracker:
         assert done.err == ""
         found = json.loads(done.out)
         assert (found["winner"], found["title"], found["plain_baseline_won"]) == ("1nn", "champion", True)
+        assert (found["champion_is_plain"], found["tune_for"]) == (True, "hamming")
         states = {one["name"]: (one["state"], len(one["metrics"]["macro_f1"])) for one in found["candidates"]}
         assert states == {"1nn": ("scored", 4), "mlls": ("stopped", 2)}
         assert found["registry"] == {"model": None, "champion": None, "challenger": None, "changed": False}
+
+    @pytest.mark.parametrize(
+        ("metric", "says"),
+        [
+            (
+                "macro_f1",
+                "labels are decided by tuned thresholds, one a label, of the best macro F1 on the oth",
+            ),
+            (
+                "micro_f1",
+                "labels are decided by one tuned threshold of the best micro F1 on the other folds\n",
+            ),
+            ("hamming_loss", None),
+        ],
+    )
+    def test_how_several_labels_are_decided_is_said(
+        self, command: Command, tmp_path: Path, metric: str, says: str | None
+    ) -> None:
+        rows = [f"{n % 7},{n % 5},{n % 2},{int(n % 7 > 4)}" for n in range(40)]
+        (tmp_path / "t.csv").write_text("\n".join(["f0,f1,label:a,label:b", *rows]) + "\n")
+        chosen = ("--set", f"evaluation.sort_by={metric}", "--candidates", "1nn")
+        said = command("auto", "t.csv", *QUICK, *UNTRACKED, *chosen).out
+        assert says in said if says else "labels are decided" not in said
+
+    def test_the_best_of_several_is_said_to_be_flattered(self, command: Command, tmp_path: Path) -> None:
+        table = write_table(tmp_path / "t.csv")
+        names = "mlls,kernel_dle,svm,mlda_knn"
+        said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
+        assert "winner     Kernel DLE" in said
+        assert "; it is the best of 3 picked on these folds, which flatters it" in said
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -167,6 +200,10 @@ class TestTitles:
         assert (held(CHAMPION), held(CHALLENGER)) == ("2 1nn", "3 svm")
         assert not auto("svm")["registry"]["changed"]
 
+        assert level["champion_is_plain"]
+        told = command("auto", table, *QUICK, "--home", home, "--candidates", "svm").out
+        assert "champion   stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in told
+
         self.annotates(command, tmp_path, home, "1nn", "2")
 
         write_table(table, 170)  # new labels: the champion's recipe is scored and fitted anew
@@ -196,8 +233,8 @@ class TestTitles:
         (folder / "new.csv").write_text("f0,f1\n0.5,0.5\n-0.5,0.5\n")
         done = command("annotate", "new.csv", "--home", home)
         assert done.code == 0
-        assert f"champion: version {version} of labelscape-t" in done.out
-        assert f"champion: version {version} of labelscape-t" in done.err
+        assert f"champion: version {version} of labelscape-t, a plain baseline" in done.out
+        assert f"champion: version {version} of labelscape-t, a plain baseline" in done.err
         record = json.loads(command("annotate", "new.csv", "--home", home, "--json").out)
         assert record["champion"] == {"model": "labelscape-t", "version": version}
         assert record["method"] == method
