@@ -6,6 +6,7 @@ import pytest
 
 from embedding_core.menu import Candidate
 from storage.schemas import Score
+from tasks.auto_tracking import is_outdated
 from tasks.choice import Champion, Standing, State, choose, decide_title, describe, leading, reason_to_stop
 
 BASE = [0.70, 0.72, 0.71, 0.69, 0.73]
@@ -137,6 +138,21 @@ def test_a_plain_baseline_that_failed_is_untried_too(states: tuple[State, ...]) 
     assert verdict.title == "challenger"
     assert verdict.reason.endswith("name others with --candidates")
     assert ("--budget" in verdict.reason) == ("skipped" in states)
+
+
+@pytest.mark.parametrize(
+    ("digests", "tune_for", "outdated"),
+    [
+        ({"labels": "a"}, "macro_f1", False),
+        ({"labels": "b"}, "macro_f1", True),
+        ({"labels": "a"}, "hamming", True),
+    ],
+)
+def test_a_champion_of_other_data_or_other_thresholds_is_outdated(
+    digests: dict[str, str], tune_for: str, outdated: bool
+) -> None:
+    present = Champion(Candidate("svm", "svm"), {"labels": "a", "model": "m"}, "1", "run", "macro_f1")
+    assert is_outdated(present, digests, tune_for) is outdated
 
 
 def test_who_is_given_up_is_said_with_the_lag() -> None:
