@@ -93,8 +93,9 @@ def verdict_lines(choice: Choice) -> list[str]:
     noise = "more than noise" if lead.beyond_noise else f"within noise, which reaches to {lead.needed:.3f}"
     ahead = f"           ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
     others = sum(not one.candidate.plain for one in choice.scored)
-    picked = f"; it is the best of {others} picked on these folds, which flatters it" if others > 1 else ""
-    return [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}{picked}"]
+    picked = f"           and the best of {others} picked on these same folds, which flatters it a little"
+    lines = [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
+    return [*lines, picked] if others > 1 else lines
 
 
 def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:

@@ -97,7 +97,7 @@ class TestWithoutTracker:
         names = "mlls,kernel_dle,svm,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
         assert "winner     Kernel DLE" in said
-        assert "; it is the best of 3 picked on these folds, which flatters it" in said
+        assert "           and the best of 3 picked on these same folds, which flatters it a little\n" in said
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
