@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from embedding_core.classifiers.thresholds import shift_scores
 from embedding_core.errors import InvalidInput
 from embedding_core.neighbors import NeighborLabels, as_labelled_features, decide_labels
 from embedding_core.registry import METHODS, Method, get_method
@@ -53,6 +54,16 @@ def _check_affinity(affinity: Any, n: int) -> None:
         )
 
 
+def _check_thresholds(thresholds: ArrayLike | None, n_labels: int) -> None:
+    if thresholds is None:
+        return
+    given = np.asarray(thresholds, dtype=np.float64)
+    if given.shape != (n_labels,) or np.isnan(given).any():
+        raise InvalidInput(
+            f"thresholds={given.tolist()} for {n_labels} labels; give one number a label, infinite for never."
+        )
+
+
 class Annotator(BaseEstimator):
     """Learn from the labelled rows of a collection, annotate others.
 
@@ -72,6 +83,9 @@ class Annotator(BaseEstimator):
         Names of the K labels.
     recipe : mapping, optional
         How the features were made. Kept with the model, not interpreted.
+    thresholds : (K,) array-like, optional
+        What the score of each label has to pass for yes, see `decisions.tune_thresholds`; default: one half.
+        Single labels are decided by the best score whatever the thresholds.
 
     Attributes
     ----------
@@ -93,6 +107,9 @@ class Annotator(BaseEstimator):
     the rows of its fit alone, and `transform`, an approximation, for any row. New rows are placed by
     `transform`, so the labelled rows they are compared with are too; for linear methods the two agree.
 
+    With thresholds `predict_scores` moves the scores so that one half means yes, see `shift_scores`. The
+    labels of an item are then ranked by how far they pass their thresholds.
+
     Examples
     --------
     >>> model = Annotator("1nn", label_names=["sky", "sea"]).fit([[0.0], [1.0]], [[1, 0], [1, 1]])
@@ -110,6 +127,7 @@ class Annotator(BaseEstimator):
         single_label: bool = False,
         label_names: Sequence[str] | None = None,
         recipe: Mapping[str, Any] | None = None,
+        thresholds: ArrayLike | None = None,
     ) -> None:
         self.method = method
         self.params = params
@@ -119,6 +137,7 @@ class Annotator(BaseEstimator):
         self.single_label = single_label
         self.label_names = label_names
         self.recipe = recipe
+        self.thresholds = thresholds
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
         """Fit on X (n, p), Y (n, K) with rows of -1 unlabelled; affinity (n, n) for methods with a graph."""
@@ -127,6 +146,7 @@ class Annotator(BaseEstimator):
         _check_affinity(affinity, X.shape[0])
         _check_labels(method, indicator.Y, indicator.labelled)
         self.classes_ = self._name_classes(indicator.classes)
+        _check_thresholds(self.thresholds, len(self.classes_))
         self.n_features_in_ = X.shape[1]
         Y_seen = indicator.Y
         if not (method.sees_all_rows or indicator.labelled.all()):
@@ -171,11 +191,19 @@ class Annotator(BaseEstimator):
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores (m, K) of the labels of new items, in [0, 1]."""
-        if get_method(self.method).role == "projection":
-            return self.neighbors_.predict_scores(self.transform(X))
-        scaled = self._scale_new(X)
-        return self.model_.predict_scores(scaled)
+        scores = self._raw_scores(X)
+        # Models that were kept before there were thresholds lack the attribute.
+        thresholds = getattr(self, "thresholds", None)
+        if thresholds is None or self.single_label:
+            return scores
+        return shift_scores(scores, np.asarray(thresholds, dtype=np.float64))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Labels (m, K) of new items, 0/1: scores above one half, or the best one where labels are single."""
         return decide_labels(self.predict_scores(X), self.single_label)
+
+    def _raw_scores(self, X: Any) -> NDArray[np.float64]:
+        if get_method(self.method).role == "projection":
+            return self.neighbors_.predict_scores(self.transform(X))
+        scaled = self._scale_new(X)
+        return self.model_.predict_scores(scaled)

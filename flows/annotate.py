@@ -10,6 +10,7 @@ from storage.tracking import ModelInfo, Tracker
 from storage.tracking_engine import redact
 from storage.tracking_registry import CHAMPION, ModelRegistry, Version, model_name
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
+from tasks.auto_tracking import BASELINE_TAG
 from tasks.reporter import Reporter
 from tasks.stage import count_threads
 from tasks.tracking import list_collections
@@ -76,7 +77,10 @@ def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
 def name_model(info: ModelInfo, champion: Version | None) -> str:
     """Which model annotates, in words."""
     place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
-    return f"{place}, champion: version {champion.version} of {champion.name}" if champion else place
+    if champion is None:
+        return place
+    plain = ", a plain baseline" if champion.tags.get(BASELINE_TAG) == "true" else ""
+    return f"{place}, champion: version {champion.version} of {champion.name}{plain}"
 
 
 def _champions_model(tracker: Tracker, champion: Version) -> tuple[bytes, ModelInfo]:

@@ -5,10 +5,12 @@ from typing import Any
 
 from flows.auto import AutoResult
 from flows.config import RunConfig
+from flows.contest import Contested
 from flows.summary import closing_lines, find_tracked, summarise_stages
 from storage.run_log import LoggedRun
 from storage.tracking_registry import Version
 from tasks.choice import Choice, describe
+from tasks.decisions import THRESHOLDS
 from tasks.ranking import format_score, group_scores, metric_title
 from tasks.tables import render_text, score_table
 
@@ -27,6 +29,7 @@ def summarise_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | N
         "reason": done.verdict.reason,
         "lead_over_champion": asdict(done.verdict.lead) if done.verdict.lead else None,
         "plain_baseline_won": done.choice.winner.candidate.plain,
+        "champion_is_plain": is_plain_champion(done),
         "registry": {
             "model": settled.name if settled else None,
             "champion": settled.champion.version if settled and settled.champion else None,
@@ -36,10 +39,17 @@ def summarise_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | N
     }
 
 
+def is_plain_champion(done: Contested) -> bool | None:
+    """Whether who has the title now is a plain baseline; None where nobody has it, or it is not known."""
+    if done.verdict.title == "champion":
+        return done.choice.winner.candidate.plain
+    return done.champion.candidate.plain if done.champion and done.champion.known else None
+
+
 def auto_text(config: RunConfig, result: AutoResult, summary: dict[str, Any]) -> str:
     """Leaderboard, what was left out and why, winner and title, and where to look."""
     choice = result.contested.choice
-    lines = ["", leaderboard(choice), "", *left_out(choice), *verdict_lines(choice)]
+    lines = ["", leaderboard(choice), *decision_lines(choice), "", *left_out(choice), *verdict_lines(choice)]
     lines += _title_lines(config, result)
     return "\n".join([*lines, "", *closing_lines(config, summary, _REMEDY)])
 
@@ -50,6 +60,14 @@ def leaderboard(choice: Choice) -> str:
     titles = {one.name: one.candidate.label for one in choice.scored}
     baselines = {one.name for one in choice.scored if one.candidate.plain}
     return render_text(score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines))
+
+
+def decision_lines(choice: Choice) -> list[str]:
+    """How labels were decided, where that is not at one half."""
+    if choice.tune_for not in THRESHOLDS:
+        return []
+    how = THRESHOLDS[choice.tune_for] + (", one a label," if choice.tune_for == "macro_f1" else "")
+    return [f"labels are decided by {how} of the best {metric_title(choice.tune_for)} on the other folds"]
 
 
 def left_out(choice: Choice) -> list[str]:
@@ -74,21 +92,27 @@ def verdict_lines(choice: Choice) -> list[str]:
     lead = choice.lead
     noise = "more than noise" if lead.beyond_noise else f"within noise, which reaches to {lead.needed:.3f}"
     ahead = f"           ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
-    return [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
+    others = sum(not one.candidate.plain for one in choice.scored)
+    picked = f"           and the best of {others} picked on these same folds, which flatters it a little"
+    lines = [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
+    return [*lines, picked] if others > 1 else lines
 
 
 def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
     done = result.contested
     settled = done.settled
+    plain = ", a plain baseline" if is_plain_champion(done) else ""
+    own = plain if done.verdict.title == "champion" else ""
     if settled is None:
         why = "" if config.tracking.enabled else " (tracking.enabled is false)"
-        return [f"title      {done.verdict.title}: {done.verdict.reason}; not registered{why}"]
+        return [f"title      {done.verdict.title}{own}: {done.verdict.reason}; not registered{why}"]
     held = settled.challenger or settled.champion
-    lines = [f"{done.verdict.title:<10} {_place(held)}: {done.verdict.reason}"]
+    lines = [f"{done.verdict.title:<10} {_place(held)}{own}: {done.verdict.reason}"]
     if settled.challenger and settled.champion and done.champion:
         refitted = settled.champion.version != done.champion.version
         news = ", fitted anew on the present data" if refitted else ""
-        lines.append(f"champion   stays {done.champion.candidate.label}, {_place(settled.champion)}{news}")
+        name = f"{done.champion.candidate.label}{plain}"
+        lines.append(f"champion   stays {name}, {_place(settled.champion)}{news}")
     if not settled.changed:
         lines.append("           the registry has it already; nothing was added")
     return lines

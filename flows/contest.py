@@ -6,6 +6,7 @@ from typing import Any
 
 from embedding_core.menu import Candidate, pick_candidates
 from embedding_core.registry import inner_methods
+from flows.auto_race import Race
 from flows.config import RunConfig
 from flows.pipeline import changed_settings, resolved_config, run_name, walk_data
 from flows.repeating import CHOSEN
@@ -14,22 +15,18 @@ from storage.errors import ConfigError, StageError, TrackingError
 from storage.keys import ArtifactRef
 from storage.tracking import Tracker
 from tasks import auto_tracking, choice, ingest
-from tasks.budget import Budget, BudgetEnded, format_duration
-from tasks.candidates import (
-    Contest,
-    candidate_stage,
-    check_labels,
-    items_a_label,
-    load_predictions,
-    mean_stage,
-    measure,
-    trial_stage,
-)
+from tasks.budget import Budget
+from tasks.candidates import Contest, check_labels
 from tasks.choice import Champion, Choice, Standing, Verdict
+from tasks.decisions import Tuning
 from tasks.embedding import Data, model_stage
 from tasks.fold_pool import FoldRunner
+from tasks.reporter import Reporter
 from tasks.stage import Workspace
 from tasks.tracking import Facts, load_tracked, make_tracker
+
+# The parameter by which a method decides for a metric by itself.
+_TUNE_FOR = "tune_for"
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,10 @@ def walk_contest(
     experiment = config.tracking.experiment or source.name
     champion = _present_champion(config, experiment, runner)
     entrants = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
+    _tell_what_decides(config, workspace.reporter)
     race = Race(contest, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
     standings = race.run(entrants)
-    made = choice.choose(standings, config.evaluation.sort_by)
+    made = choice.choose(standings, config.evaluation.sort_by, contest.tune_for)
     if made is None:
         raise _nobody(standings)
     record = runner(choice.stage(made))
@@ -103,8 +101,14 @@ def _renamed(holder: Candidate, others: Sequence[Candidate]) -> Candidate:
 
 
 def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
-    """With what the configuration says of its method; what makes it this candidate goes before that."""
-    given = config.embedding.params
+    """With what the configuration says of its method; what makes it this candidate goes before that.
+
+    A method's own tuning is left out: all candidates are decided alike, and a mean wants untuned scores.
+    """
+    given = {
+        method: {name: value for name, value in params.items() if name != _TUNE_FOR}
+        for method, params in config.embedding.params.items()
+    }
     params: dict[str, Any] = {**given.get(candidate.method, {}), **candidate.params}
     if candidate.members:
         own, names = params.get("params", {}), inner_methods(candidate.method, params)
@@ -112,85 +116,14 @@ def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
     return replace(candidate, params=params)
 
 
-@dataclass
-class Race:
-    """Candidates one after the other, each on its first folds and then, unless hopeless, on the rest."""
-
-    contest: Contest
-    runner: StageRunner
-    budget: Budget
-    metric: str
-    champion: Champion | None
-    named: bool
-
-    def run(self, entrants: Sequence[Candidate]) -> list[Standing]:
-        """What became of each."""
-        self.budget.start()
-        standings: list[Standing] = []
-        for number, candidate in enumerate(entrants, start=1):
-            self._announce(number, len(entrants), candidate)
-            try:
-                standings.append(self._enter(candidate, standings))
-            except BudgetEnded as error:
-                standings.append(Standing(candidate, "skipped", str(error)))
-            except StageError as error:
-                standings.append(Standing(candidate, "failed", str(error)))
-        return standings
-
-    def _announce(self, number: int, total: int, candidate: Candidate) -> None:
-        if self.budget.left:
-            left = format_duration(self.budget.left)
-            self.contest.workspace.reporter.say(
-                f"candidate {number} of {total}: {candidate.label} ({left} of the budget left)"
+def _tell_what_decides(config: RunConfig, reporter: Reporter) -> None:
+    """Say that a method's own tuning does not count here."""
+    for method, params in config.embedding.params.items():
+        if _TUNE_FOR in params:
+            reporter.say_once(
+                f"  warning: embedding.params.{method}.{_TUNE_FOR} is not used by auto; the labels of all "
+                "candidates are decided for evaluation.sort_by."
             )
-
-    def _enter(self, candidate: Candidate, before: Sequence[Standing]) -> Standing:
-        reason = self._reason_to_skip(candidate)
-        if reason:
-            return Standing(candidate, "skipped", reason)
-        members = [one for one in before if one.name in candidate.members]
-        if candidate.members and len(members) == len(candidate.members):
-            return self._average(candidate, members)
-        trial = self._stand(candidate, "stopped", self.runner(trial_stage(candidate, self.contest)))
-        leader = choice.leading(before, self.metric)
-        reason = self._reason_to_stop(trial, leader) if leader else ""
-        if reason:
-            return replace(trial, reason=reason)
-        ref = self.runner(candidate_stage(candidate, self.contest, trial.ref))
-        return self._stand(candidate, "scored", ref)
-
-    def _average(self, candidate: Candidate, members: Sequence[Standing]) -> Standing:
-        for one in members:
-            if one.state == "skipped":
-                return Standing(candidate, "skipped", one.reason)
-            if one.state != "scored":
-                reason = f"it is a mean, and {one.candidate.label} was not scored on all folds"
-                return Standing(candidate, "skipped", reason)
-        refs = {one.name: one.ref for one in members}
-        return self._stand(candidate, "scored", self.runner(mean_stage(candidate, self.contest, refs)))
-
-    def _reason_to_skip(self, candidate: Candidate) -> str:
-        """Why a candidate does not fit the data; one that was named, or is champion, enters all the same."""
-        found = items_a_label(self.contest.dataset)
-        if candidate.most_items is None or found < candidate.most_items:
-            return ""
-        if self.named or self._is_champion(candidate):
-            return ""
-        return f"it is for labels that fewer than {candidate.most_items} items carry; here {found:.0f} do"
-
-    def _is_champion(self, candidate: Candidate) -> bool:
-        return self.champion is not None and candidate.recipe() == self.champion.candidate.recipe()
-
-    def _reason_to_stop(self, trial: Standing, leader: Standing) -> str:
-        """The present champion is never given up: the winner must be compared with it."""
-        if self._is_champion(trial.candidate):
-            return ""
-        return choice.reason_to_stop(trial, leader, self.metric, self.contest.settings.folds)
-
-    def _stand(self, candidate: Candidate, state: choice.State, ref: ArtifactRef | None) -> Standing:
-        assert ref
-        rows = measure(candidate.name, load_predictions(self.contest, ref), self.contest.dataset)
-        return Standing(candidate, state, "", rows, ref)
 
 
 def known_settings(config: RunConfig) -> dict[str, Any]:
@@ -223,16 +156,19 @@ def _tracker(config: RunConfig, runner: StageRunner) -> Tracker:
 def _fit_models(
     made: Choice, verdict: Verdict, champion: Champion | None, data: Data, runner: StageRunner
 ) -> dict[str, ArtifactRef]:
-    """Fit the winner on all labels, and a champion that stays but has not seen the present data."""
+    """Fit the winner on all labels, and a champion that stays but was fitted or tuned for something else."""
     chosen = [made.winner]
     digests = auto_tracking.data_digests(data, runner.workspace.store)
-    if verdict.title == "challenger" and champion and auto_tracking.is_outdated(champion, digests):
+    outdated = champion and auto_tracking.is_outdated(champion, digests, made.tune_for)
+    if verdict.title == "challenger" and champion and outdated:
         present = made.find(champion.candidate.recipe())
         chosen += [present] if present else []
     models = {}
     for one in chosen:
         method, params = one.candidate.method, one.candidate.params
-        ref = runner(model_stage(method, params, data, runner.workspace, variant=one.name))
+        assert one.ref
+        tuning = None if made.tune_for == "hamming" else Tuning(made.tune_for, one.ref)
+        ref = runner(model_stage(method, params, data, runner.workspace, one.name, tuning))
         assert ref
         models[one.name] = ref
     return models

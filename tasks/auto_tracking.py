@@ -13,10 +13,12 @@ from storage.tracking import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking_engine import redact
 from storage.tracking_registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
 from tasks.choice import Champion, Choice, Standing, Verdict, describe
+from tasks.decisions import THRESHOLDS
 from tasks.embedding import Data, load_model_payload
 from tasks.ranking import format_score, group_scores
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.tracking import (
+    SCORES_TAG,
     SETTINGS_TAG,
     Facts,
     as_json,
@@ -27,7 +29,8 @@ from tasks.tracking import (
     pack_tracked,
 )
 
-RECIPE_TAG, STATE_TAG = "labelscape.recipe", "labelscape.state"
+RECIPE_TAG, STATE_TAG, TUNE_TAG = "labelscape.recipe", "labelscape.state", "labelscape.tune_for"
+BASELINE_TAG = "labelscape.baseline"
 _DIGEST = "labelscape.digest."
 # What decides whether a model was fitted on the present data.
 _DATA = ("labels", "features")
@@ -50,7 +53,8 @@ def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
         return None
     recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
     digests = {name: found.tags.get(_DIGEST + name, "") for name in (*_DATA, "model")}
-    return Champion(_candidate(recipe), digests, found.version, found.run_id)
+    tune_for = found.tags.get(TUNE_TAG, "hamming")  # models of before there were thresholds have no such tag
+    return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
 
 
 def data_digests(data: Data, store: Store) -> dict[str, str]:
@@ -58,9 +62,10 @@ def data_digests(data: Data, store: Store) -> dict[str, str]:
     return {name: str(digest) for name, digest in data.inputs(False, store).items()}
 
 
-def is_outdated(champion: Champion, digests: Mapping[str, str]) -> bool:
-    """Whether the champion was fitted on other data than the present."""
-    return any(champion.digests.get(name) != digest for name, digest in digests.items())
+def is_outdated(champion: Champion, digests: Mapping[str, str], tune_for: str) -> bool:
+    """Whether the champion was fitted on other data than the present, or decides for something else."""
+    other_data = any(champion.digests.get(name) != digest for name, digest in digests.items())
+    return other_data or champion.tune_for != tune_for
 
 
 def stage(
@@ -105,7 +110,7 @@ def _track(
         name=facts.name,
         params=facts.config,
         tags={**facts.tags, SETTINGS_TAG: facts.settings, **lineage, **digests},
-        methods=[_method_record(one, models.get(one.name), store) for one in measured],
+        methods=[_method_record(one, choice.tune_for, models.get(one.name), store) for one in measured],
         files={"config.json": as_json(facts.config), "choice.json": as_json(describe(choice))},
         fold_rows=[row for one in measured for row in one.rows],
         primary=choice.winner.name,
@@ -113,25 +118,33 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def _method_record(one: Standing, model: ArtifactRef | None, store: Store) -> MethodRecord:
+def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, store: Store) -> MethodRecord:
     (entry,) = group_scores(one.rows)
     means, spreads = entry_metrics(entry, "")
-    title = one.candidate.label
+    # The same scores decided for something else are another result to `compare`.
+    scores = one.ref and (f"{one.ref.digest}:{tune_for}" if tune_for in THRESHOLDS else one.ref.digest)
     return MethodRecord(
         name=one.name,
-        title=title if one.state == "scored" else f"{title} (stopped early)",
-        params=one.candidate.recipe(),
+        title=_title(one, tune_for),
+        params={**one.candidate.recipe(), "tune_for": tune_for},
         metrics=means,
         metrics_std=spreads,
         classifier=one.name,
         tags={
-            "labelscape.baseline": str(one.candidate.plain).lower(),
+            BASELINE_TAG: str(one.candidate.plain).lower(),
             STATE_TAG: one.state,
-            **({f"{_DIGEST}scores": one.ref.digest} if one.ref else {}),
+            **({SCORES_TAG: scores} if scores else {}),
             **({f"{_DIGEST}model": model.digest} if model else {}),
         },
         model=load_model_payload(model, store) if model else None,
     )
+
+
+def _title(one: Standing, tune_for: str) -> str:
+    """The candidate's, with what tells its figures from those of `run`, which decides at one half."""
+    stopped = "" if one.state == "scored" else "stopped early"
+    notes = ", ".join(note for note in (THRESHOLDS.get(tune_for, ""), stopped) if note)
+    return f"{one.candidate.label} ({notes})" if notes else one.candidate.label
 
 
 def settle(
@@ -155,7 +168,7 @@ def settle(
         known, model = before[alias], models[one.name]
         if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
             return known
-        tags = version_tags(one, choice.metric, {**digests, "model": model.digest})
+        tags = version_tags(one, choice, {**digests, "model": model.digest})
         return registry.register(name, tracked.children[one.name], alias, tags)
 
     winner = entitle(choice.winner, verdict.title)
@@ -167,14 +180,15 @@ def settle(
     return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
 
 
-def version_tags(one: Standing, metric: str, digests: Mapping[str, str]) -> dict[str, str]:
+def version_tags(one: Standing, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
     """What is kept with a registered version: how to make it again, on what it was fitted, its score."""
     (entry,) = group_scores(one.rows)
     return {
         RECIPE_TAG: json.dumps(_recipe(one.candidate), sort_keys=True),
-        "labelscape.metric": metric,
-        "labelscape.score": format_score(entry.mean(metric), entry.spread(metric)),
-        "labelscape.baseline": str(one.candidate.plain).lower(),
+        TUNE_TAG: choice.tune_for,
+        "labelscape.metric": choice.metric,
+        "labelscape.score": format_score(entry.mean(choice.metric), entry.spread(choice.metric)),
+        BASELINE_TAG: str(one.candidate.plain).lower(),
         **{f"{_DIGEST}{name}": digest for name, digest in digests.items()},
     }
 

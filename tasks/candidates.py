@@ -14,6 +14,7 @@ from storage.predictions import Predictions, pack_predictions, unpack_prediction
 from storage.schemas import Score
 from storage.store import Artifact
 from tasks.dataset import Dataset, load_dataset, load_graph
+from tasks.decisions import decide, labels_of
 from tasks.embedding import Data, method_settings, takes_graph
 from tasks.fold_pool import FoldJob, FoldRunner
 from tasks.settings import EvaluationSettings
@@ -37,6 +38,13 @@ class Contest:
         assert self.data.manifest and self.data.features
         return load_dataset(self.workspace.store, self.data.manifest, self.data.features)
 
+    @property
+    def tune_for(self) -> str:
+        """What labels are decided for: the metric that orders the candidates, if thresholds can serve it."""
+        from embedding_core.decisions import target_of
+
+        return target_of(self.settings.sort_by, self.dataset.single_label)
+
 
 def check_labels(dataset: Dataset, n_folds: int) -> None:
     """Refuse labels that cannot be dealt to folds."""
@@ -58,9 +66,10 @@ def check_labels(dataset: Dataset, n_folds: int) -> None:
 
 
 def items_a_label(dataset: Dataset) -> float:
-    """How many labelled items carry a label, on average over the labels."""
+    """How many labelled items carry a label, on average over the labels that occur."""
     labelled = (dataset.Y >= 0).all(axis=1)
-    return float(dataset.Y[labelled].sum(axis=0).mean())
+    carried = dataset.Y[labelled].sum(axis=0)
+    return float(carried[carried > 0].mean())
 
 
 def trial_stage(candidate: Candidate, contest: Contest) -> Stage:
@@ -93,18 +102,18 @@ def load_predictions(contest: Contest, ref: ArtifactRef) -> Predictions:
     return unpack_predictions(contest.workspace.store.read(ref))
 
 
-def measure(name: str, found: Predictions, dataset: Dataset) -> list[Score]:
-    """Every metric of out-of-fold scores on each of their folds."""
-    from embedding_core.metrics import multilabel_metrics
-    from embedding_core.neighbors import decide_labels
+def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> list[Score]:
+    """Every metric of out-of-fold scores on each of their folds.
 
-    place = {name: row for row, name in enumerate(dataset.ids)}
-    rows = np.array([place[one] for one in found.ids])
-    decided = decide_labels(found.scores, dataset.single_label)
+    Labels are decided by thresholds that the other folds teach; metrics of ranks see the scores as they are.
+    """
+    from embedding_core.metrics import multilabel_metrics
+
+    Y, decided = labels_of(found, dataset), decide(found, dataset, tune_for)
     scores = []
     for fold in np.unique(found.folds).tolist():
         chosen = found.folds == fold
-        values = multilabel_metrics(dataset.Y[rows[chosen]], decided[chosen], found.scores[chosen])
+        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen])
         scores += [Score(name, name, fold, metric, value) for metric, value in values.items()]
     return scores
 

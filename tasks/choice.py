@@ -11,6 +11,7 @@ from embedding_core.registry import METHODS
 from storage.keys import ArtifactRef
 from storage.schemas import Score, StoredFile, pack_files
 from storage.store import Artifact
+from tasks.decisions import CODE as DECISIONS
 from tasks.ranking import LOWER_IS_BETTER, metric_title
 from tasks.stage import Stage, digest_of
 
@@ -55,12 +56,13 @@ class Standing:
 
 @dataclass(frozen=True)
 class Champion:
-    """The model that has the title: its recipe, what it was fitted on, and where it is registered."""
+    """The model that has the title: its recipe, what it was fitted on and for, where it is registered."""
 
     candidate: Candidate
     digests: Mapping[str, str]
     version: str
     run_id: str
+    tune_for: str = "hamming"
 
     @property
     def known(self) -> bool:
@@ -79,13 +81,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Choice:
-    """The winner, the best plain baseline, and the winner's lead over it."""
+    """The winner, the best plain baseline, and the winner's lead over it.
+
+    `tune_for` is what labels were decided for, one of `embedding_core.decisions.TARGETS`.
+    """
 
     metric: str
     winner: Standing
     baseline: Standing | None
     lead: Lead | None
     standings: Sequence[Standing] = field(repr=False)
+    tune_for: str = "hamming"
 
     def find(self, recipe: Mapping[str, Any]) -> Standing | None:
         """The candidate with a recipe, if it was scored."""
@@ -99,9 +105,11 @@ class Choice:
 
 
 def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
-    """Why a candidate is given up after its first folds; empty where it goes on."""
-    ours = trial.values(metric)
-    theirs = leader.values(metric)[: len(ours)]
+    """Why a candidate is given up after its first folds; empty where it goes on.
+
+    Both are measured on these folds alone, so that thresholds are tuned on as many rows.
+    """
+    ours, theirs = trial.values(metric), leader.values(metric)
     if not is_hopeless(ours, theirs, n_folds):
         return ""
     lag = paired_lead(theirs, ours, n_folds)
@@ -117,7 +125,7 @@ def leading(standings: Sequence[Standing], metric: str) -> Standing | None:
     return scored[best_of({name: one.values(metric) for name, one in scored.items()})] if scored else None
 
 
-def choose(standings: Sequence[Standing], metric: str) -> Choice | None:
+def choose(standings: Sequence[Standing], metric: str, tune_for: str = "hamming") -> Choice | None:
     """The best candidate by the mean over the folds; None where none was scored on all."""
     winner = leading(standings, metric)
     if winner is None:
@@ -126,24 +134,22 @@ def choose(standings: Sequence[Standing], metric: str) -> Choice | None:
     lead = None
     if baseline is not None and baseline is not winner:
         lead = paired_lead(winner.values(metric), baseline.values(metric))
-    return Choice(metric, winner, baseline, lead, tuple(standings))
+    return Choice(metric, winner, baseline, lead, tuple(standings), tune_for)
 
 
 def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
     """The title of the winner.
 
     The first winner is champion. A later one takes the title where it beats the present champion, scored on
-    the same folds of the same data, by more than noise (`embedding_core.paired`), and also where a champion
-    that is no plain baseline has fallen below the best one: it is not worth its cost then. For the same
-    reason nobody becomes champion while there was no time for a plain baseline.
+    the same folds of the same data, by more than noise (`embedding_core.paired`), and also where the
+    champion, itself a plain baseline or not, lies below the best plain one: a collection never ends there.
+    For the same reason nobody becomes champion while a plain baseline had no time, or failed.
     """
     if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
         return Verdict("champion", "it has the title already")
-    unknown = [one.candidate.label for one in choice.standings if _is_untried_baseline(one)]
+    unknown = [one for one in choice.standings if _is_unknown_baseline(one)]
     if unknown:
-        were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
-        todo = "give more time with --budget, or name others with --candidates"
-        return Verdict("challenger", f"{' and '.join(unknown)}, {were} not scored; {todo}")
+        return Verdict("challenger", _without(unknown))
     if champion is None:
         return Verdict("champion", "the first of this collection")
     if not champion.candidate.method:
@@ -158,8 +164,17 @@ def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
     return _compare(choice, present)
 
 
-def _is_untried_baseline(one: Standing) -> bool:
-    return one.candidate.plain and one.state == "skipped"
+def _is_unknown_baseline(one: Standing) -> bool:
+    return one.candidate.plain and one.state in ("skipped", "failed")
+
+
+def _without(unknown: Sequence[Standing]) -> str:
+    """Which plain baselines the winner could not be compared with, and what to do."""
+    were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
+    names = " and ".join(one.candidate.label for one in unknown)
+    late = any(one.state == "skipped" for one in unknown)
+    todo = f"{'give more time with --budget, or ' if late else ''}name others with --candidates"
+    return f"{names}, {were} not scored; {todo}"
 
 
 def _compare(choice: Choice, present: Standing) -> Verdict:
@@ -170,7 +185,7 @@ def _compare(choice: Choice, present: Standing) -> Verdict:
         return Verdict("champion", f"it beats the present champion, {name}, by {amount}", lead)
     baseline = choice.baseline
     below = baseline is not None and leading([present, baseline], metric) is not present
-    if baseline is not None and below and not present.candidate.plain:
+    if baseline is not None and below:
         reason = f"the present champion, {name}, is below the best plain baseline, {baseline.candidate.label}"
         return Verdict("champion", reason, lead)
     reason = f"its lead over the present champion, {name}, {amount}, is within noise ({lead.needed:.3f})"
@@ -181,9 +196,10 @@ def stage(choice: Choice) -> Stage:
     """The record of a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
-        code=("embedding_core.paired",),
+        code=("embedding_core.paired", *DECISIONS),
         params={
             "metric": choice.metric,
+            "tune_for": choice.tune_for,
             "states": {one.name: [one.state, one.reason] for one in choice.standings},
         },
         inputs={one.name: digest_of(one.ref) for one in choice.standings if one.ref},
@@ -195,6 +211,7 @@ def describe(choice: Choice) -> dict[str, Any]:
     """A choice as plain data."""
     return {
         "metric": choice.metric,
+        "tune_for": choice.tune_for,
         "winner": choice.winner.name,
         "baseline": choice.baseline.name if choice.baseline else None,
         "lead": asdict(choice.lead) if choice.lead else None,

@@ -12,6 +12,8 @@ from storage.models import FORMAT, dump_model
 from storage.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
 from storage.store import Artifact, Store
 from tasks.dataset import Dataset, load_dataset, load_graph
+from tasks.decisions import CODE as DECISIONS
+from tasks.decisions import Tuning, learn_thresholds
 from tasks.ingest import part_digest
 from tasks.neighbors import limit_neighbors
 from tasks.settings import AnnotationSettings
@@ -66,17 +68,27 @@ def stage(
 
 
 def model_stage(
-    name: str, params: Mapping[str, Any], data: Data, workspace: Workspace, variant: str = ""
+    name: str,
+    params: Mapping[str, Any],
+    data: Data,
+    workspace: Workspace,
+    variant: str = "",
+    tuning: Tuning | None = None,
 ) -> Stage:
-    """The model of a method that classifies by itself and so has no embedding; `variant` if not its name."""
+    """The model of a method that classifies by itself and so has no embedding; `variant` if not its name.
+
+    With `tuning` it keeps thresholds; else labels are decided at one half.
+    """
     method = get_method(name)
+    tuned: dict[str, Any] = {"tune_for": tuning.tune_for} if tuning else {}
+    scores = {"scores": digest_of(tuning.scores)} if tuning else {}
     return Stage(
         name="model",
         variant=variant or name,
-        code=(*method_modules(name, params), "embedding_core.annotator"),
-        params={"method": method_settings(name, params), "scale": method.input_scale(data.scale)},
-        inputs=data.inputs(takes_graph(name, params, data), workspace.store),
-        produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace)[0]),
+        code=(*method_modules(name, params), "embedding_core.annotator", *(DECISIONS if tuning else ())),
+        params={"method": method_settings(name, params), "scale": method.input_scale(data.scale), **tuned},
+        inputs={**data.inputs(takes_graph(name, params, data), workspace.store), **scores},
+        produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace, tuning)[0]),
     )
 
 
@@ -116,6 +128,7 @@ def _fit(
     annotation: AnnotationSettings,
     data: Data,
     workspace: Workspace,
+    tuning: Tuning | None = None,
 ) -> tuple["Annotator", Dataset]:
     from embedding_core.annotator import Annotator
 
@@ -134,6 +147,7 @@ def _fit(
         single_label=dataset.single_label,
         label_names=dataset.label_names,
         recipe=dataset.recipe,
+        thresholds=learn_thresholds(tuning, dataset, workspace.store) if tuning else None,
     )
     return annotator.fit(dataset.X, dataset.Y, graph), dataset
 

@@ -122,6 +122,37 @@ def test_every_method_annotates_and_survives_skops(name, form):
     assert (model.predict(X)[labelled] == Y[labelled]).mean() > 0.7
 
 
+def test_thresholds_decide_and_one_half_stays_yes():
+    X, Y = draw()
+    plain = Annotator("svm").fit(X, Y)
+    scores = plain.predict_scores(X)
+    cuts = np.array([np.quantile(scores[:, 0], 0.8), np.inf, -np.inf])
+    tuned = Annotator("svm", thresholds=cuts).fit(X, Y)
+    expected = np.column_stack([scores[:, 0] > cuts[0], np.zeros(60), np.ones(60)]).astype(np.int8)
+    np.testing.assert_array_equal(tuned.predict(X), expected)
+    np.testing.assert_array_equal(tuned.predict_scores(X) > 0.5, expected)
+    assert (np.argsort(tuned.predict_scores(X)[:, 0]) == np.argsort(scores[:, 0])).all()
+    assert (plain.predict(X) != expected).any()
+
+
+def test_thresholds_leave_single_labels_to_the_best_score():
+    X, Y = draw(single_label=True)
+    tuned = Annotator("svm", single_label=True, thresholds=[0.9, 0.1, np.inf]).fit(X, Y)
+    np.testing.assert_array_equal(tuned.predict(X), Annotator("svm", single_label=True).fit(X, Y).predict(X))
+
+
+@pytest.mark.parametrize("form", [np.asarray, list])
+def test_a_kept_model_keeps_its_thresholds(form):
+    X, Y = draw()
+    model = Annotator("mlda", thresholds=form([0.2, np.inf, 0.7])).fit(X, Y)
+    loaded = skops.io.loads(skops.io.dumps(model), trusted=list(SKOPS_TRUSTED_TYPES))
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert np.asarray(loaded.thresholds).tolist() == [0.2, np.inf, 0.7]
+    del model.thresholds  # as a model was kept before there were any
+    old = skops.io.loads(skops.io.dumps(model), trusted=list(SKOPS_TRUSTED_TYPES))
+    np.testing.assert_array_equal(old.predict(X), Annotator("mlda").fit(X, Y).predict(X))
+
+
 def test_trusted_types_are_ours_and_sparse_rows_alone():
     others = [name for name in SKOPS_TRUSTED_TYPES if not name.startswith("embedding_core.")]
     assert others == ["scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"]
@@ -139,6 +170,12 @@ def test_parameters_survive_clone():
         (Annotator("plain", {"fctor": 1}), {}, "no parameter 'fctor'. Did you mean factor"),
         (Annotator("plain", scale="loud"), {}, "'loud' is not known"),
         (Annotator("plain", label_names=["a"]), {}, "1 label names for 3 labels"),
+        (Annotator("plain", thresholds=[0.5, 0.5]), {}, r"thresholds=\[0.5, 0.5\] for 3 labels; give one"),
+        (
+            Annotator("plain", thresholds=[0.5, 0.5, np.nan]),
+            {},
+            "nan.* for 3 labels; give one number a label",
+        ),
         (Annotator("plain", n_neighbors=99), {}, "n_neighbors=99 with 45 labelled rows"),
         (Annotator("plain"), {"Y": np.zeros((5, 3))}, "X has 60 rows and Y has 5"),
         (Annotator("plain"), {"Y": np.full((60, 3), -1)}, "All 60 items are unlabelled"),

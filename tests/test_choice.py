@@ -6,6 +6,7 @@ import pytest
 
 from embedding_core.menu import Candidate
 from storage.schemas import Score
+from tasks.auto_tracking import is_outdated
 from tasks.choice import Champion, Standing, State, choose, decide_title, describe, leading, reason_to_stop
 
 BASE = [0.70, 0.72, 0.71, 0.69, 0.73]
@@ -99,9 +100,20 @@ def test_a_champion_below_a_plain_baseline_loses_the_title_even_within_noise() -
     assert "below the best plain baseline, Scaled SVM" in verdict.reason
 
 
-def test_a_plain_champion_is_replaced_beyond_noise_alone() -> None:
+def test_a_plain_champion_below_the_best_plain_one_loses_the_title_too() -> None:
     noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
     choice = choose([standing("svm", noisy), standing("random_forest", shifted(0.005))], "macro_f1")
+    assert choice
+    verdict = decide_title(choice, champion("svm"))
+    assert verdict.lead
+    assert not verdict.lead.beyond_noise
+    assert verdict.title == "champion"
+    assert "Scaled SVM, is below the best plain baseline, Random forest" in verdict.reason
+
+
+def test_the_best_plain_one_keeps_the_title_from_another_within_noise() -> None:
+    noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
+    choice = choose([standing("svm", noisy), standing("mlls", shifted(0.005))], "macro_f1")
     assert choice
     assert decide_title(choice, champion("svm")).title == "challenger"
 
@@ -115,8 +127,36 @@ def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
     assert decide_title(choice, champion("mlls")).title == "champion"
 
 
+@pytest.mark.parametrize("states", [("failed",), ("failed", "failed"), ("skipped", "failed")])
+def test_a_plain_baseline_that_failed_is_untried_too(states: tuple[State, ...]) -> None:
+    plain = zip(("random_forest", "rbf_svc"), states, strict=False)
+    choice = choose(
+        [standing("mlls", BASE), *(standing(name, (), state) for name, state in plain)], "macro_f1"
+    )
+    assert choice
+    verdict = decide_title(choice, None)
+    assert verdict.title == "challenger"
+    assert verdict.reason.endswith("name others with --candidates")
+    assert ("--budget" in verdict.reason) == ("skipped" in states)
+
+
+@pytest.mark.parametrize(
+    ("digests", "tune_for", "outdated"),
+    [
+        ({"labels": "a"}, "macro_f1", False),
+        ({"labels": "b"}, "macro_f1", True),
+        ({"labels": "a"}, "hamming", True),
+    ],
+)
+def test_a_champion_of_other_data_or_other_thresholds_is_outdated(
+    digests: dict[str, str], tune_for: str, outdated: bool
+) -> None:
+    present = Champion(Candidate("svm", "svm"), {"labels": "a", "model": "m"}, "1", "run", "macro_f1")
+    assert is_outdated(present, digests, tune_for) is outdated
+
+
 def test_who_is_given_up_is_said_with_the_lag() -> None:
-    leader = standing("svm", BASE)
+    leader = standing("svm", BASE[:2])
     reason = reason_to_stop(standing("mlls", [0.5, 0.52]), leader, "macro_f1", 5)
     assert reason == "after 2 folds 0.200 behind Scaled SVM in macro F1, more than 0.05 and 3 standard errors"
     assert reason_to_stop(standing("mlls", [0.69, 0.71]), leader, "macro_f1", 5) == ""

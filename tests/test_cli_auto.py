@@ -52,8 +52,10 @@ class TestWithoutTracker:
         assert "winner     Scaled SVM, " in done.out
         assert "a plain baseline: no other candidate scored better here" in done.out
         assert (
-            "title      champion: the first of this collection; not registered (tracking.enabled" in done.out
+            "title      champion, a plain baseline: the first of this collection; not registered (tracking.en"
+            in done.out
         )
+        assert "labels are decided" not in done.out
         assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
 
     def test_json_holds_every_candidate(self, command: Command, tmp_path: Path) -> None:
@@ -62,9 +64,40 @@ class TestWithoutTracker:
         assert done.err == ""
         found = json.loads(done.out)
         assert (found["winner"], found["title"], found["plain_baseline_won"]) == ("1nn", "champion", True)
+        assert (found["champion_is_plain"], found["tune_for"]) == (True, "hamming")
         states = {one["name"]: (one["state"], len(one["metrics"]["macro_f1"])) for one in found["candidates"]}
         assert states == {"1nn": ("scored", 4), "mlls": ("stopped", 2)}
         assert found["registry"] == {"model": None, "champion": None, "challenger": None, "changed": False}
+
+    @pytest.mark.parametrize(
+        ("metric", "says"),
+        [
+            (
+                "macro_f1",
+                "labels are decided by tuned thresholds, one a label, of the best macro F1 on the oth",
+            ),
+            (
+                "micro_f1",
+                "labels are decided by one tuned threshold of the best micro F1 on the other folds\n",
+            ),
+            ("hamming_loss", None),
+        ],
+    )
+    def test_how_several_labels_are_decided_is_said(
+        self, command: Command, tmp_path: Path, metric: str, says: str | None
+    ) -> None:
+        rows = [f"{n % 7},{n % 5},{n % 2},{int(n % 7 > 4)}" for n in range(40)]
+        (tmp_path / "t.csv").write_text("\n".join(["f0,f1,label:a,label:b", *rows]) + "\n")
+        chosen = ("--set", f"evaluation.sort_by={metric}", "--candidates", "1nn")
+        said = command("auto", "t.csv", *QUICK, *UNTRACKED, *chosen).out
+        assert says in said if says else "labels are decided" not in said
+
+    def test_the_best_of_several_is_said_to_be_flattered(self, command: Command, tmp_path: Path) -> None:
+        table = write_table(tmp_path / "t.csv")
+        names = "mlls,kernel_dle,svm,mlda_knn"
+        said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
+        assert "winner     Kernel DLE" in said
+        assert "           and the best of 3 picked on these same folds, which flatters it a little\n" in said
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -161,49 +194,89 @@ class TestTitles:
         assert better["lead_over_champion"]["mean"] > 0.2
         assert held(CHAMPION) == "2 1nn"
 
-        level = auto("svm")
-        assert (level["winner"], level["title"]) == ("svm", "challenger")
+        level = auto("kernel_dle")
+        assert (level["winner"], level["title"]) == ("kernel_dle", "challenger")
         assert "is within noise" in level["reason"]
-        assert (held(CHAMPION), held(CHALLENGER)) == ("2 1nn", "3 svm")
-        assert not auto("svm")["registry"]["changed"]
+        assert (held(CHAMPION), held(CHALLENGER)) == ("2 1nn", "3 kernel_dle")
+        assert not auto("kernel_dle")["registry"]["changed"]
+
+        assert level["champion_is_plain"]
+        told = command("auto", table, *QUICK, "--home", home, "--candidates", "kernel_dle").out
+        assert "champion   stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in told
 
         self.annotates(command, tmp_path, home, "1nn", "2")
 
         write_table(table, 170)  # new labels: the champion's recipe is scored and fitted anew
-        grown = auto("svm")
-        assert grown["winner"] == "svm"
+        grown = auto("kernel_dle")
+        assert grown["winner"] == "kernel_dle"
         assert grown["title"] == "challenger"
-        assert (held(CHAMPION), held(CHALLENGER)) == ("5 1nn", "4 svm")
+        assert (held(CHAMPION), held(CHALLENGER)) == ("5 1nn", "4 kernel_dle")
 
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn,mlls")
-        assert "champion   version 5 of labelscape-t: it has the title already" in told.out
+        assert "champion   version 5 of labelscape-t, a plain baseline: it has the title already" in told.out
         assert held(CHALLENGER) is None
+        plain = auto("svm")  # a better plain one, within noise: nobody is served below it
+        assert (plain["title"], held(CHAMPION)) == ("champion", "6 svm")
+        assert "1NN, input as given, is below the best plain baseline, Scaled SVM" in plain["reason"]
         client = Tracker(default_uri(home)).client()
-        client.delete_model_version_tag("labelscape-t", "5", "labelscape.recipe")  # as if registered by hand
-        told = command("auto", table, *QUICK, "--home", home, "--candidates", "svm")
+        client.delete_model_version_tag("labelscape-t", "6", "labelscape.recipe")  # as if registered by hand
+        told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn")
         assert "was not registered by labelscape auto and stays" in told.out
-        assert "champion   stays another model, version 5 of labelscape-t\n" in told.out
+        assert "champion   stays another model, version 6 of labelscape-t\n" in told.out
         tags = client.get_run(first["tracking"]["run_id"]).data.tags
         for stage in ("ingest", "features", "candidate[mlls]", "choice", "model[mlls]"):
             assert tags[f"labelscape.code.{stage}"]
             digest = next(one["digest"] for one in first["stages"] if one["stage"] == stage)
             assert tags[f"labelscape.digest.{stage}"] == digest
         shown = json.loads(command("compare", "t", "--home", home, "--all", "--json").out)
-        assert {run["method"] for run in shown} == {"mlls", "1nn", "svm"}
+        assert {run["method"] for run in shown} == {"mlls", "1nn", "kernel_dle", "svm"}
         assert any(run["title"].endswith("(stopped early)") for run in shown)
+
+    def test_thresholds_reach_the_registry_and_annotate(self, command: Command, tmp_path: Path) -> None:
+        rng = np.random.default_rng(2)
+        X = rng.normal(size=(160, 3)).round(3)
+        Y = (X[:, :2] + 0.8 * rng.normal(size=(160, 2)) > [0.3, 1.5]).astype(int)
+        rows = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+        (tmp_path / "t.csv").write_text("\n".join(["f0,f1,f2,label:a,label:rare", *rows]) + "\n")
+        new = [",".join(map(str, x)) for x in rng.normal(size=(200, 3)).round(3).tolist()]
+        (tmp_path / "new.csv").write_text("\n".join(["f0,f1,f2", *new]) + "\n")
+
+        def labels(metric: str) -> tuple[dict[str, Any], dict[str, int], str]:
+            given = ("--home", "home", "--candidates", "svm", "--set", f"evaluation.sort_by={metric}")
+            found = json.loads(command("auto", "t.csv", *QUICK, *given, "--json").out)
+            done = command("annotate", "new.csv", "--home", "home", "--json")
+            told = command("annotate", "new.csv", "--home", "home").out
+            return found, dict(json.loads(done.out)["labels"]), told
+
+        half, counted, said = labels("hamming_loss")
+        tuned, counted_tuned, said_tuned = labels("macro_f1")
+        assert (half["registry"]["champion"], tuned["registry"]["champion"]) == ("1", "2")
+        kept = ModelRegistry(Tracker(default_uri(tmp_path / "home"))).find("labelscape-t", CHAMPION)
+        assert kept
+        assert kept.tags["labelscape.tune_for"] == "macro_f1"
+        assert "tuned" not in said
+        assert "annotated by Scaled SVM (tuned thresholds) of run" in said_tuned
+        assert counted_tuned["rare"] > counted["rare"] + 10
+        with (tmp_path / "annotations.csv").open(newline="") as place:
+            for row in csv.DictReader(place):
+                assert ("rare" in row["labels"].split("|")) == (float(row["score:rare"]) > 0.5)
+        shown = json.loads(command("compare", "t", "--home", "home", "--json").out)
+        assert {run["title"] for run in shown} == {"Scaled SVM", "Scaled SVM (tuned thresholds)"}
 
     def annotates(self, command: Command, folder: Path, home: Path, method: str, version: str) -> None:
         (folder / "new.csv").write_text("f0,f1\n0.5,0.5\n-0.5,0.5\n")
         done = command("annotate", "new.csv", "--home", home)
         assert done.code == 0
-        assert f"champion: version {version} of labelscape-t" in done.out
-        assert f"champion: version {version} of labelscape-t" in done.err
+        assert f"champion: version {version} of labelscape-t, a plain baseline" in done.out
+        assert f"champion: version {version} of labelscape-t, a plain baseline" in done.err
         record = json.loads(command("annotate", "new.csv", "--home", home, "--json").out)
         assert record["champion"] == {"model": "labelscape-t", "version": version}
         assert record["method"] == method
         assert record["labels"] == {"other": 1, "same": 1}
-        newest = json.loads(command("annotate", "new.csv", "--home", home, "--method", "svm", "--json").out)
-        assert (newest["champion"], newest["method"]) == (None, "svm")
+        newest = json.loads(
+            command("annotate", "new.csv", "--home", home, "--method", "kernel_dle", "--json").out
+        )
+        assert (newest["champion"], newest["method"]) == (None, "kernel_dle")
         wrong = command("annotate", "new.csv", "--home", home, "--experiment", "u")
         assert wrong.code == 2
         assert "no experiment 'u'" in wrong.err

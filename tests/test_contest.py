@@ -1,11 +1,14 @@
 """`auto` without engine and tracker: what is scored, kept, given up and left out."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
+from embedding_core.classifiers.thresholds import f1_thresholds
 from embedding_core.evaluation import predict_fold
 from embedding_core.folds import stratified_folds
 from embedding_core.metrics import multilabel_metrics
@@ -14,10 +17,13 @@ from flows.pipeline import open_workspace
 from flows.stages import Span
 from flows.training import StageRunner
 from storage.errors import ConfigError, SourceError, StageError
+from storage.models import load_model
+from storage.predictions import Predictions, unpack_predictions
 from tasks.budget import Budget
-from tasks.candidates import Contest, load_predictions
+from tasks.candidates import Contest, items_a_label, load_predictions, measure
+from tasks.choice import Standing
 from tasks.dataset import Dataset, load_dataset
-from tasks.embedding import Data
+from tasks.embedding import Data, load_model_payload
 from tasks.reporter import Reporter
 from tasks.settings import EvaluationSettings
 from tasks.stage import run_stage
@@ -113,15 +119,16 @@ def test_another_budget_or_menu_leaves_scores_fresh_and_more_folds_do_not(iris: 
     assert other.folds.done == [("svm", 0), ("svm", 1), ("svm", 2)]
 
 
-def test_the_winner_is_fitted_on_all_labels(iris: Run) -> None:
-    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
-    from storage.models import load_model
-    from tasks.embedding import load_model_payload
-
-    (ref,) = iris.found.models.values()
-    payload = load_model_payload(ref, iris.workspace.store)
+def fitted_model(run: Run, name: str) -> Annotator:
+    payload = load_model_payload(run.found.models[name], run.workspace.store)
     assert payload
-    model = load_model(payload, SKOPS_TRUSTED_TYPES)
+    model: Annotator = load_model(payload, SKOPS_TRUSTED_TYPES)
+    return model
+
+
+def test_the_winner_is_fitted_on_all_labels(iris: Run) -> None:
+    model = fitted_model(iris, iris.found.choice.winner.name)
+    assert model.thresholds is None
     assert model.method == iris.found.choice.winner.candidate.method
     assert (model.predict(iris.dataset.X) == iris.dataset.Y).all(axis=1).mean() > 0.95
     assert iris.found.settled is None
@@ -249,6 +256,123 @@ def test_several_labels_and_unlabelled_items(tmp_path: Path, picture_folder: Pat
     folds = {row.fold for row in found.choice.winner.rows}
     assert folds == {0, 1, 2, 3}
     assert (run.dataset.Y < 0).any()
+
+
+@pytest.fixture(scope="module")
+def songs_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three labels, two of them rare: their scores seldom pass one half."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(160, 4))
+    noisy = X[:, :3] + 0.8 * rng.normal(size=(160, 3))
+    Y = (noisy > [0.3, 1.3, 1.5]).astype(int)
+    lines = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    table = tmp_path_factory.mktemp("songs") / "songs.csv"
+    table.write_text("\n".join(["f0,f1,f2,f3,label:calm,label:loud,label:odd", *lines]) + "\n")
+    return table
+
+
+@pytest.fixture(scope="module")
+def songs(songs_table: Path) -> Run:
+    run = Run(songs_table, songs_table.parent / "home", names("svm", "random_forest"))
+    run()
+    return run
+
+
+def scores_of(run: Run, standing: Standing) -> Predictions:
+    assert standing.ref
+    return unpack_predictions(run.workspace.store.read(standing.ref))
+
+
+def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run) -> None:
+    assert songs.found.choice.tune_for == "macro_f1"
+    place = {name: row for row, name in enumerate(songs.dataset.ids)}
+    for one in songs.found.choice.standings:
+        found = scores_of(songs, one)
+        Y = songs.dataset.Y[[place[name] for name in found.ids]]
+        for fold, value in enumerate(one.values("macro_f1")):
+            here = found.folds == fold
+            cut = f1_thresholds(found.scores[~here], Y[~here])[0]
+            tuned = multilabel_metrics(Y[here], (found.scores[here] > cut).astype(int), found.scores[here])
+            assert value == pytest.approx(tuned["macro_f1"])
+            assert one.values("lrap")[fold] == pytest.approx(tuned["lrap"])
+
+
+def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
+    winner = songs.found.choice.winner
+    model = fitted_model(songs, winner.name)
+    found = scores_of(songs, winner)
+    place = {name: row for row, name in enumerate(songs.dataset.ids)}
+    Y = songs.dataset.Y[[place[name] for name in found.ids]]
+    np.testing.assert_array_equal(model.thresholds, f1_thresholds(found.scores, Y)[0])
+    assert model.predict(songs.dataset.X)[:, 1:].sum() > 0
+    assert (np.asarray(model.thresholds) < 0.45).any()
+
+
+@pytest.mark.parametrize(
+    ("metric", "n_thresholds"), [("micro_f1", 1), ("hamming_loss", None), ("lrap", None)]
+)
+def test_another_metric_decides_anew_without_a_fold_fitted(
+    songs: Run, metric: str, n_thresholds: int | None
+) -> None:
+    other = Run(
+        songs.config.source.path,
+        songs.workspace.home,
+        names("svm", "random_forest"),
+        f"evaluation.sort_by={metric}",
+    )
+    other()
+    assert other.folds.done == []
+    assert {"choice"} <= {label.split("[")[0] for label in other.computed} <= {"choice", "model"}
+    thresholds = fitted_model(other, other.found.choice.winner.name).thresholds
+    assert (None if thresholds is None else len(set(thresholds))) == n_thresholds
+    at_half = [one.values("hamming_loss") for one in other.found.choice.standings]
+    tuned = [one.values("hamming_loss") for one in songs.found.choice.standings]
+    assert at_half != tuned
+
+
+def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
+    songs: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[float]] = {}
+
+    def listen(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+        seen[trial.name] = leader.values(metric)
+        return ""
+
+    monkeypatch.setattr("tasks.choice.reason_to_stop", listen)
+    again = Run(songs.config.source.path, songs.workspace.home, names("svm", "random_forest"))
+    leader = again().choice.standings[0]
+    found = scores_of(again, leader)
+    first = Predictions(
+        [name for name, fold in zip(found.ids, found.folds, strict=True) if fold < 2],
+        found.folds[found.folds < 2],
+        found.scores[found.folds < 2],
+    )
+    rows = measure("svm", first, again.dataset, "macro_f1")
+    expected = [row.value for row in rows if row.metric == "macro_f1"]
+    assert seen == {"random_forest": expected}
+    assert expected != leader.values("macro_f1")[:2]
+
+
+def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
+    again = Run(
+        songs.config.source.path,
+        songs.workspace.home,
+        names("svm", "random_forest"),
+        "embedding.params.kernel_dle.tune_for=micro_f1",
+    )
+    again()
+    assert again.folds.done == []
+    told = [text for text in again.listener.said if "tune_for" in text]
+    assert told == [
+        "  warning: embedding.params.kernel_dle.tune_for is not used by auto; the labels of all candidates "
+        "are decided for evaluation.sort_by."
+    ]
+
+
+def test_labels_that_nobody_carries_do_not_make_the_others_few(songs: Run) -> None:
+    Y = np.pad(songs.dataset.Y, ((0, 0), (0, 5)))
+    assert items_a_label(replace(songs.dataset, Y=Y)) == items_a_label(songs.dataset)
 
 
 def test_progress_tells_who_runs_and_how_much_time_is_left(iris: Run) -> None:

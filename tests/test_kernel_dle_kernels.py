@@ -9,9 +9,9 @@ from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LogisticRegression
 
+from embedding_core.decisions import tune_thresholds
 from embedding_core.kernel_dle import kernels, neighbor_votes
 from embedding_core.kernel_dle.calibration import fit_calibration
-from embedding_core.kernel_dle.decisions import tune_thresholds
 from embedding_core.kernel_dle.few_labels import mean_squared_gradient
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph, smoothness
 from embedding_core.kernel_dle.kernels import fit_kernel, multi_scale

@@ -26,13 +26,18 @@ def test_every_candidate_builds_and_can_annotate() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_menu_of_the_issue_is_whole_and_the_plain_ones_stand_before_the_dear() -> None:
-    methods = [one.method for one in MENU]
-    assert methods.count("kernel_dle") == 3
-    assert {"projections_knn", "mlda_knn", "rbf_svc", "random_forest", "kernel_dle_forest"} <= set(methods)
-    assert [one.name for one in MENU if one.plain] == ["random_forest", "rbf_svc"]
-    names = [one.name for one in MENU]
-    assert max(names.index("random_forest"), names.index("rbf_svc")) < names.index("kernel_dle")
+def test_the_menu_of_the_issue_is_whole_and_cheap_ones_stand_before_the_dear() -> None:
+    assert [one.name for one in MENU] == [
+        "mlda_knn",
+        "kernel_dle_linear",
+        "kernel_dle",
+        "projections_knn",
+        "rbf_svc",
+        "random_forest",
+        "kernel_dle_forest",
+        "kernel_dle_few",
+    ]
+    assert [one.name for one in MENU if one.plain] == ["rbf_svc", "random_forest"]
 
 
 def test_a_method_of_another_version_is_called_by_its_name() -> None:
@@ -78,6 +83,16 @@ def test_parameters_of_the_configuration_reach_candidates_and_the_members_of_a_m
         "kernel_dle": {"few_labels": False},
         "random_forest": {"n_estimators": 7},
     }
+
+
+def test_the_own_tuning_of_a_method_does_not_enter_candidates_or_means() -> None:
+    config = load_config(
+        None,
+        ["embedding.params.kernel_dle.tune_for='macro_f1'", "embedding.params.kernel_dle.landmarks=300"],
+    )
+    found = {one.name: one for one in line_up(config, False, None)}
+    assert found["kernel_dle"].params == {"few_labels": False, "landmarks": 300}
+    assert found["kernel_dle_forest"].params["params"]["kernel_dle"] == found["kernel_dle"].params
 
 
 def test_the_champion_enters_once_and_under_a_name_of_its_own() -> None:

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from embedding_core.checks import check_choice
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.classifiers.thresholds import shift_scores
+from embedding_core.decisions import TARGETS, tune_thresholds
 from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
-from embedding_core.kernel_dle.decisions import TARGETS, tune_thresholds
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
 from embedding_core.labels import as_indicator

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from embedding_core.annotator import Annotator
+from embedding_core.decisions import tune_thresholds
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
-from embedding_core.kernel_dle.decisions import tune_thresholds
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.neighbors import decide_labels
 from embedding_core.protocols.draws import trial_rng
