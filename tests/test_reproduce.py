@@ -442,7 +442,9 @@ def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     config = quiet_config(tmp_path / "home")
     reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
     (run,) = RunLog(tmp_path / "home" / "store").entries()
-    again = f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path}"
+    again = (
+        f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path} --home {tmp_path / 'home'}"
+    )
     answer = command("run", "--as", run.id, "--home", tmp_path / "home")
     assert answer.code == 2
     assert f"repeat it by `{again}`" in answer.err

@@ -173,3 +173,21 @@ def test_too_few_rows_for_any_number_of_neighbors_are_told():
     data = blobs(n=12)
     with pytest.raises(InvalidInput, match="2 rows of an inner fold"):
         fit_tuned("1nn", {"neighbors": [5]}, data.X, data.Y, np.arange(3), np.arange(3, 12))
+
+
+def test_the_widest_embedding_is_as_wide_as_labelled_and_linked_rows_allow():
+    """A far cloud without labels adds a direction to the rows, and none to the method."""
+    data = blobs()
+    far = np.zeros((len(data.X), 1))
+    cloud = np.flatnonzero(data.Y[:, 0] > 0)
+    far[cloud] = 1e3
+    X = np.hstack([data.X, far])
+    train = np.setdiff1d(np.arange(0, len(X), 2), cloud)
+    test = np.setdiff1d(np.arange(len(X)), train)
+    params = {"n_components": "widest", "dimensions": [X.shape[1]], "neighbors": [1]}
+    found = fit_tuned("discriminative_projections", params, X, data.Y, train, test)
+    assert np.isfinite(found.scores).all()
+    with pytest.raises(InvalidInput, match="exceeds the"):
+        fit_tuned(
+            "discriminative_projections", {**params, "n_components": X.shape[1]}, X, data.Y, train, test
+        )

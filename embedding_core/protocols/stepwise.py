@@ -35,6 +35,7 @@ from embedding_core.affinity import GraphFamily, graph_family
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import hide_labels
 from embedding_core.inner_choice import choose_scored
+from embedding_core.method import Method
 from embedding_core.neighbors import nearest_rows, vote
 from embedding_core.protocols.trial import prepare
 from embedding_core.registry import get_method
@@ -57,7 +58,7 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Widest:
-    """So many dimensions, or the rank of the rows where that is less."""
+    """So many dimensions, or as many as the rows have where that is less."""
 
     most: int
 
@@ -114,6 +115,22 @@ def fit_tuned(
     if left_out is None:
         left_out = getattr(model, "loo_scores_", getattr(model, "left_out_scores_", None))
     return Tuned({**chosen, **reading}, scores, left_out)
+
+
+def _fit_widest(
+    method: Method, settings: Params, narrowing: bool, X: Any, Y: NDArray[np.int8], graph: Params
+) -> Any:
+    """Fit; `narrowing` takes a dimension away as long as the method has fewer.
+
+    The rank of the rows, from which it begins, counts rows too that are neither labelled nor linked.
+    """
+    while True:
+        try:
+            return method.build(**settings).fit(X, Y, **graph)
+        except InvalidInput:
+            if not narrowing or settings["n_components"] <= 1:
+                raise
+            settings = {**settings, "n_components": settings["n_components"] - 1}
 
 
 def _readings(method: str, grid: dict[str, list[Any]], n_labelled: int) -> list[Params]:
@@ -194,7 +211,8 @@ class _Bench:
         Y[known] = self.Y[known]
         seen = np.arange(len(Y)) if method.sees_all_rows else known
         graph = {"affinity": affinity} if affinity is not None else {}
-        model = method.build(**settings).fit(X[seen], Y[seen], **graph)
+        narrowing = isinstance(params.get("n_components"), Widest)
+        model = _fit_widest(method, settings, narrowing, X[seen], Y[seen], graph)
         if method.role == "classifier":
             return [np.asarray(model.predict_scores(X[asked]))], model
         # An eigenmap has exact places for the rows of its fit alone.

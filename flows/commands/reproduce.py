@@ -13,6 +13,7 @@ from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
 from flows.forecast import current_forecast, forecasting
 from flows.outlook import MEASURING
+from flows.repeating import command_here
 from flows.reproduction import Told, find_told, look_ahead, reproduce_one
 from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
@@ -106,7 +107,7 @@ def _one(experiment: Experiment, options: argparse.Namespace, folder: Path, conf
     told = told or _run(experiment, options.quick, folder, config, options.verbose)
     note_unrecorded(told)
     if not options.json:
-        show(_as_text(told))
+        show(_as_text(told, config))
     return told
 
 
@@ -201,16 +202,17 @@ def _fetch(folder: Path, as_json: bool) -> int:
     return 2 if any(one["problem"] for one in records) else 0
 
 
-def _as_text(told: Told) -> str:
+def _as_text(told: Told, config: RunConfig) -> str:
     """The table of an experiment, and where its files are."""
     table = render_text(comparison_table(told.experiment, told.rows), name_width=72)
+    sync = command_here(config, "sync")
     lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
     lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
     lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
     lines += (
         [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
     )
-    return "\n".join([*lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY)])
+    return "\n".join([*lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY, sync)])
 
 
 def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:
