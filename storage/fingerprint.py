@@ -235,6 +235,7 @@ def forget() -> None:
 def module_fingerprint(module: str) -> str:
     """Hash of one module of the project, whatever it imports."""
     facts = _examine(module)
+    _notes.save()
     return facts.digest if facts else ABSENT
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from storage import disk, fingerprint
 from storage.errors import StoreError
-from storage.fingerprint import code_fingerprint
+from storage.fingerprint import code_fingerprint, module_fingerprint
 
 PROJECT = {
     "embedding_core/__init__.py": "",
@@ -184,6 +184,21 @@ def test_notes_stand_in_for_the_source_while_it_is_the_same(
     monkeypatch.setattr(fingerprint, "_read_source", lambda module, path: pytest.fail(f"{module} was read"))
     assert code_fingerprint(["embedding_core.top"]) == first
     monkeypatch.undo()
+
+
+def test_a_module_looked_at_by_itself_is_noted_too(
+    take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None
+) -> None:
+    take()
+    notes = tmp_path / "notes.json"
+    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    fingerprint.keep_notes(notes)
+    fingerprint._examine.cache_clear()
+    first = module_fingerprint("embedding_core.top")
+    fingerprint.keep_notes(notes)
+    fingerprint._examine.cache_clear()
+    monkeypatch.setattr(fingerprint, "_read_source", lambda module, path: pytest.fail(f"{module} was read"))
+    assert module_fingerprint("embedding_core.top") == first
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"modules": {"embedding_core.top": 1}}'])
