@@ -151,11 +151,12 @@ class FoldPool:
         """End the processes, whatever they are at."""
         if self._pool is None:
             return
-        self._pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             if child.pid not in self._others:
                 child.kill()
-                child.join()
+        # The pool's own thread buries them: were they joined here too, the one that comes second would
+        # take a child for alive until the first has written down its end.
+        self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = None
 
 
