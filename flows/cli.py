@@ -241,15 +241,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser(arguments[0] if arguments else None)
     options = parser.parse_args(arguments)
+    options.arguments = arguments
     if options.version:
         return _version()
     if options.command is None:
         parser.print_help()
         return 0
-    return _dispatch(options, arguments)
+    return _dispatch(options)
 
 
-def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
+def _dispatch(options: argparse.Namespace) -> int:
     from flows.stages import RENEWED
     from flows.terminal import tell
 
@@ -280,7 +281,7 @@ def _dispatch(options: argparse.Namespace, arguments: list[str]) -> int:
         code = 143
     if resumable:
         done = [part for label in renewed for part in ("--done", label)]
-        tell(f"resume with: {shlex.join(['labelscape', *arguments, *done])}")
+        tell(f"resume with: {shlex.join(['labelscape', *options.arguments, *done])}")
     return code
 
 

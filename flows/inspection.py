@@ -10,6 +10,7 @@ from flows.pipeline import open_workspace, walk
 from flows.reasons import explain
 from storage.errors import StoreError, TrackingError
 from storage.keys import ArtifactRef
+from storage.notes import FOLDER as NOTES
 from storage.schemas import unpack_manifest
 from storage.sources import Collection
 from tasks import ingest
@@ -45,11 +46,20 @@ class StageStatus:
     would_run: str = "yes"
 
 
+@dataclass(frozen=True)
+class Inspection:
+    """Every stage in the order of a run, and the files of the store that say so."""
+
+    stages: list[StageStatus]
+    files: list[Path]
+
+
 class Inspector:
     """Looks stages up without computing any, and explains those that are not there."""
 
     def __init__(self, config: RunConfig, workspace: Workspace) -> None:
         self.found: list[StageStatus] = []
+        self.files: list[Path] = []
         self._workspace = workspace
         self._last = load_last_run(workspace.store, config.source)
         self._trouble: list[str] = []
@@ -69,6 +79,7 @@ class Inspector:
         """Whether a found artefact is whole; a tracker that does not answer makes its record stale."""
         store = self._workspace.store
         known = before if before and before["key"] == ref.key else store.details(ref)
+        self.files += store.files(known)
         try:
             return store.links_hold(known) and stage.holds(ref)
         except TrackingError as error:
@@ -79,9 +90,11 @@ class Inspector:
         """What the last run's artefact of a stage was made of."""
         known = self._last.get(label)
         try:
-            return self._workspace.store.details(ArtifactRef.from_json(known)) if known else None
+            found = self._workspace.store.details(ArtifactRef.from_json(known)) if known else None
         except StoreError:
             return None
+        self.files += self._workspace.store.files(found) if found else []
+        return found
 
     def _explain(self, stage: Stage, before: dict[str, Any] | None, seconds: float | None) -> StageStatus:
         """Why a stage is not fresh, and whether that is certain."""
@@ -109,12 +122,13 @@ def _foresee(stage: Stage) -> ArtifactRef:
     return ref
 
 
-def inspect_stages(config: RunConfig) -> list[StageStatus]:
-    """Every stage in the order of a run; nothing is computed."""
+def inspect_stages(config: RunConfig) -> Inspection:
+    """Look every stage up; nothing is computed."""
     workspace = open_workspace(config, Reporter())
     inspector = Inspector(config, workspace)
     walk(config, workspace, inspector, tags={})
-    return [_detail(one, config, workspace) for one in inspector.found]
+    stages = [_detail(one, config, workspace) for one in inspector.found]
+    return Inspection(stages, list(dict.fromkeys([*inspector.files, workspace.store.root / NOTES])))
 
 
 def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageStatus:

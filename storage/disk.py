@@ -14,8 +14,6 @@ from typing import Any
 from storage.errors import StoreError
 
 TEMPORARY = ".tmp"
-# How coarse the clock of a file system may be: FAT ticks every 2 s.
-TICK_NS = 2 * 10**9
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NO_FOLDER = {errno.EEXIST, errno.ENOTDIR}
@@ -112,22 +110,6 @@ def read_if_there(path: Path) -> bytes | None:
             return path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-
-def is_settled(looked: int, *changed: int) -> bool:
-    """Whether what a look found at a file stands for as long as its times stay the same.
-
-    A file that is changed twice within one tick of the clock keeps its times: seen between the two, they say
-    nothing of what it holds later.
-
-    Parameters
-    ----------
-    looked : int
-        When the look began, in nanoseconds.
-    changed : int
-        The file's mtime and ctime then. Tools put the first back (`cp -p`, `rsync -t`), never the second.
-    """
-    return max(changed) + TICK_NS <= looked
 
 
 _BLANK = "0" * 64

@@ -21,8 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage.disk import TEMPORARY, is_settled, remove_quietly, seal, unseal
+from storage.disk import TEMPORARY, remove_quietly, seal, unseal
 from storage.errors import StoreError
+from storage.stamps import is_settled
 
 PACKAGES = ("embedding_core", "storage", "tasks", "flows")
 ABSENT = "absent"

@@ -98,6 +98,12 @@ class Store:
         """The manifest: kind, rows, digest, bytes, recipe, seconds, created, versions."""
         return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]
 
+    def files(self, manifest: Mapping[str, Any]) -> list[Path]:
+        """The files of an artefact, and of all that it links to."""
+        names = [f"{manifest['stage']}/{manifest['key']}", *manifest["links"]]
+        places = (self._layout.place(*name.split("/")) for name in names)
+        return [file for place in places for file in (place.manifest, place.data)]
+
     def links_hold(self, manifest: Mapping[str, Any], verify: bool = False) -> bool:
         """Whether all that an artefact links to is there as it was then; `verify` as in `find`.
 

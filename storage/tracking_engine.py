@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from storage.errors import TrackingError
 
+DATABASE = "mlflow.db"
 CONNECT_SECONDS = 5.0
 # Telemetry off; no unpickling; a server that does not answer is reported in seconds, not minutes.
 ENVIRONMENT = {
@@ -30,7 +31,7 @@ ENVIRONMENT = {
 
 def default_uri(home: Path) -> str:
     """The SQLite database in the home folder."""
-    return f"sqlite:///{home.resolve() / 'mlflow.db'}"
+    return f"sqlite:///{home.resolve() / DATABASE}"
 
 
 def default_artifact_root(home: Path) -> Path:

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from storage.disk import is_settled
+from storage.stamps import is_settled
 
 MISMATCH = "its data do not match the digest in its manifest"
 

@@ -196,7 +196,8 @@ def find_leftovers(store: Store, log: RunLog, home: Path) -> Sequence[PurePath]:
 
 
 def _home_leftovers(home: Path) -> list[Path]:
-    patterns = ["cache/listing/.index-*", "cache/.demo-*", f"cache/*{TEMPORARY}"]
+    patterns = ["cache/listing/.index-*", "cache/.demo-*"]
+    patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/status")]
     for folder in ("reports", "reports/reproduce"):
         patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
     return [path for pattern in patterns for path in sorted(home.glob(pattern))]

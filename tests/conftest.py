@@ -72,9 +72,9 @@ def write_pictures(folder: Path, count: int) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files written just now count as written long ago, so that what was read of them may be trusted."""
-    from storage import disk
+    from storage import stamps
 
-    monkeypatch.setattr(disk, "TICK_NS", -1)
+    monkeypatch.setattr(stamps, "TICK_NS", -1)
 
 
 COMMON_CHECKS = "test_common_checks"

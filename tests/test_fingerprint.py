@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import disk, fingerprint
+from storage import fingerprint, stamps
 from storage.errors import StoreError
 from storage.fingerprint import code_fingerprint, module_fingerprint
 
@@ -176,7 +176,7 @@ def test_notes_stand_in_for_the_source_while_it_is_the_same(
 ) -> None:
     notes = tmp_path / "notes.json"
     monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
-    monkeypatch.setattr(disk, "TICK_NS", -1)
+    monkeypatch.setattr(stamps, "TICK_NS", -1)
     fingerprint.keep_notes(notes)
     first = take()
     fingerprint.keep_notes(notes)
@@ -206,7 +206,7 @@ def test_damaged_notes_and_changed_sources_are_read_again(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
-    monkeypatch.setattr(disk, "TICK_NS", -1)
+    monkeypatch.setattr(stamps, "TICK_NS", -1)
     notes = tmp_path / "notes.json"
     fingerprint.keep_notes(notes)
     first = take()
@@ -221,7 +221,7 @@ def test_notes_that_find_no_room_leave_nothing(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
-    monkeypatch.setattr(disk, "TICK_NS", -1)
+    monkeypatch.setattr(stamps, "TICK_NS", -1)
     write = Path.write_bytes
 
     def half(path: Path, data: bytes) -> int:

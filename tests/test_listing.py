@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from storage import stamps
 from storage.errors import SourceError
-from storage.sources import SourceOptions, image_files, listing, open_source
+from storage.sources import SourceOptions, listing, open_source
 from storage.sources.image_files import stamp_files
 from storage.sources.image_folder import ImageFolder
 from storage.sources.listing import digest_files
@@ -214,11 +215,11 @@ def test_an_unchanged_folder_is_not_read_a_second_time(
 
 def test_an_inode_may_take_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_pictures(tmp_path / "pictures", 2)
-    stamps = set()
+    found = set()
     for inode in (1, 2**64 - 2, 2**64 - 1):
-        monkeypatch.setattr(image_files, "_STATE", lambda status, inode=inode: (-1, 0, 9, inode))
-        stamps.add(stamp_files(folder).text)
-    assert len(stamps) == 3
+        monkeypatch.setattr(stamps, "_STATE", lambda status, inode=inode: (-1, 0, 9, inode))
+        found.add(stamp_files(folder).text)
+    assert len(found) == 3
 
 
 @pytest.mark.parametrize("change", ["content", "name", "gone", "new", "folder"])

@@ -57,7 +57,7 @@ def spoil(path, value):
 
 def statuses(source, home, *overrides):
     config = local_config(source, home, *overrides)
-    return {one.label: one for one in inspect_stages(config)}
+    return {one.label: one for one in inspect_stages(config).stages}
 
 
 def test_every_stage_once_then_nothing(picture_folder, tmp_path):

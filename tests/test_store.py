@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from storage import disk, tables
+from storage import disk, stamps, tables
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.layout import Layout, Look, Place, look_at
 from storage.locks import hold_lock, try_lock
@@ -314,7 +314,7 @@ def test_an_old_file_is_hashed_once_a_process_until_it_changes(
     for _ in range(3):
         assert store.find(recipe(), verify=True)
     assert len(hashed) == 3  # just written: its time proves nothing yet
-    monkeypatch.setattr(disk, "TICK_NS", -1)
+    monkeypatch.setattr(stamps, "TICK_NS", -1)
     age(path)
     for _ in range(3):
         assert store.find(recipe(), verify=True)

@@ -146,8 +146,9 @@ def _recognise_folder(folder: Path, cache_dir: Path) -> tuple[str, Path]:
 
 
 def _images_below(folder: Path, cache_dir: Path) -> bool:
+    ours = own_folders(cache_dir)
     below = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return any(holds_images(p, skip=cache_dir) for p in below if p.resolve() not in own_folders(cache_dir))
+    return any(holds_images(p, skip=cache_dir) for p in below if str(p.resolve()) not in ours)
 
 
 def _data_sets(folder: Path) -> list[tuple[str, Path]]:
