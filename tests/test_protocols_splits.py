@@ -143,10 +143,10 @@ def test_a_set_without_a_split_needs_sizes():
 BLOCKS = {"seed": 0, "sizes": [60, 30], "blocks": ["first", "second", "third"]}
 
 
-def three_blocks(informative: int) -> TrialData:
-    """Ninety rows in three blocks of seven columns, all but one of them noise."""
-    X, Y = multi_label(90)
-    noise = np.random.default_rng(5).normal(size=(90, 3 * X.shape[1]))
+def three_blocks(informative: int, n: int = 90) -> TrialData:
+    """Rows in three blocks of seven columns, all but one of them noise."""
+    X, Y = multi_label(n)
+    noise = np.random.default_rng(5).normal(size=(n, 3 * X.shape[1]))
     noise[:, informative * X.shape[1] : (informative + 1) * X.shape[1]] = X
     return TrialData(noise, Y)
 
@@ -169,18 +169,30 @@ def test_the_informative_block_is_chosen_and_its_figures_alone_count(method, inf
     )
 
 
-def test_test_rows_have_no_part_in_the_choice_of_a_block():
-    data, arm = three_blocks(1), Arm("Kernel DLE", "kernel_dle")
-    _, test = draw_parts(90, 60, 30, 2)
+def test_test_rows_have_no_part_in_the_choice_of_a_block(monkeypatch):
+    seen = []
+
+    def watched(estimator, blocks, Y, seed):
+        seen.append(np.hstack([*blocks, Y]))
+        return choose_block(estimator, blocks, Y, seed)
+
+    monkeypatch.setattr(tuned_split, "choose_block", watched)
+    data, arm = three_blocks(1, n=150), Arm("Kernel DLE", "kernel_dle")
+    settings = {**BLOCKS, "sizes": [60, 90]}  # so many that they would decide
+    _, test = draw_parts(150, 60, 90, 2)
     X, Y = data.X.copy(), data.Y.copy()
     X[test, 7:14], X[test, 14:18] = 0.0, 10.0 * Y[test]  # here the third block tells, the second nothing
     Y[test] = np.roll(Y[test], 1, axis=1)
     found = [
-        tuned_split.trial(one, arm, BLOCKS, "zscore", 2)
+        tuned_split.trial(one, arm, settings, "zscore", 2)
         for one in (data, replace(data, X=X), replace(data, Y=Y))
     ]
     assert [chosen_block(cells) for cells in found] == [[tuned_split.CHOSEN + "second"]] * 3
-    assert len({cells[-4] for cells in found}) == 3  # LRAP tells the three apart
+    lraps = {cell.value for cells in found for cell in cells if cell.metric == "lrap"}
+    assert len(lraps) == 3  # what is measured there did change
+    first, second, third = seen
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, third)
 
 
 def test_of_blocks_that_do_equally_well_the_first_is_chosen():
