@@ -44,8 +44,8 @@ class ReferenceSet:
         The paper's part of the file, from its beginning; 0 for all.
     every_row : bool
         Rows without any label count too.
-    color_space : str
-        Of the colour moments of images.
+    color_spaces : tuple of str
+        Of the colour moments of images; those of several stand side by side.
     size : (int, int)
         Rows and labels that experiments take of it, to reckon how long they will last; zeros: not known.
     """
@@ -64,7 +64,7 @@ class ReferenceSet:
     drop_labels: tuple[str, ...] = ()
     first_rows: int = 0
     every_row: bool = False
-    color_space: str = "rgb"
+    color_spaces: tuple[str, ...] = ("rgb",)
     size: tuple[int, int] = (0, 0)
 
     @property

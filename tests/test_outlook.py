@@ -18,6 +18,7 @@ from tasks.reporter import Reporter
 from tasks.reproduce import trials
 from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.dle import FIG2, TABLE3
+from tasks.reproduce.kernel_dle import SPLITS
 from tasks.settings import SourceSettings
 from tests.test_pipeline import Notebook
 from tests.test_reproduce import TINY, quiet_config, tiny_catalog  # noqa: F401
@@ -34,7 +35,8 @@ def heard():
 
 
 def stage_of(experiment, dataset, arm, quick, workspace):
-    data = DatasetRef(dataset, None, None, SourceSettings())
+    missing = (None,) * len(reference_sets()[dataset].color_spaces)
+    data = DatasetRef(dataset, None, missing, SourceSettings())
     return trials.stage(experiment, experiment.arms[arm], data, quick, workspace)
 
 
@@ -44,6 +46,7 @@ def stage_of(experiment, dataset, arm, quick, workspace):
         (FIG2, "pie", False, 50 * 4, 11554),
         (FIG2, "yale", False, 50 * 7, 165),
         (TABLE3, "iris", True, 3 * 2, 150),
+        (SPLITS, "msrc_spaces", False, 12 * 4, 591),
     ],
 )
 def test_trials_weigh_as_much_as_their_rows(experiment, dataset, quick, repeats, rows, tmp_path):

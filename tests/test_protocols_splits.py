@@ -1,7 +1,10 @@
 """Protocols of splits and of few labels: what is hidden, what is tuned where, what is drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from embedding_core import InvalidInput, KernelDLEClassifier
@@ -14,9 +17,11 @@ from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.protocols.tuned_split import (
     FIGURES,
     SplitScores,
+    choose_block,
     draw_parts,
     judge_split,
     score_split,
+    split_columns,
     split_figures,
 )
 from embedding_core.tuned_svm import TunedSVM
@@ -133,3 +138,77 @@ def test_a_set_without_a_split_needs_sizes():
     data = TrialData(X, Y)
     with pytest.raises(InvalidInput, match="no column `split`"):
         tuned_split.trial(data, Arm("SVM", "svm"), {"seed": 0}, "zscore", 0)
+
+
+BLOCKS = {"seed": 0, "sizes": [60, 30], "blocks": ["first", "second", "third"]}
+
+
+def three_blocks(informative: int, n: int = 90) -> TrialData:
+    """Rows in three blocks of seven columns, all but one of them noise."""
+    X, Y = multi_label(n)
+    noise = np.random.default_rng(5).normal(size=(n, 3 * X.shape[1]))
+    noise[:, informative * X.shape[1] : (informative + 1) * X.shape[1]] = X
+    return TrialData(noise, Y)
+
+
+def chosen_block(cells) -> list[str]:
+    return [cell.condition for cell in cells if cell.metric == tuned_split.SHARE and cell.value == 1]
+
+
+@pytest.mark.parametrize("method", ["kernel_dle", "random_forest", "mlda_knn"])
+@pytest.mark.parametrize("informative", [0, 2])
+def test_the_informative_block_is_chosen_and_its_figures_alone_count(method, informative):
+    arm = Arm("", method, {"n_estimators": 20} if method == "random_forest" else {})
+    cells = tuned_split.trial(three_blocks(informative), arm, BLOCKS, "zscore", 1)
+    assert chosen_block(cells) == [tuned_split.CHOSEN + BLOCKS["blocks"][informative]]
+    X, Y = multi_label(90)
+    alone = tuned_split.trial(TrialData(X, Y), arm, {"seed": 0, "sizes": [60, 30]}, "zscore", 1)
+    assert [cell[:2] for cell in alone] == [(tuned_split.RANDOM, name) for name in FIGURES]
+    np.testing.assert_allclose(
+        [cell.value for cell in cells[: len(FIGURES)]], [cell.value for cell in alone], atol=1e-12
+    )
+
+
+def test_test_rows_have_no_part_in_the_choice_of_a_block(monkeypatch):
+    seen = []
+
+    def watched(estimator, blocks, Y, seed):
+        seen.append(np.hstack([*blocks, Y]))
+        return choose_block(estimator, blocks, Y, seed)
+
+    monkeypatch.setattr(tuned_split, "choose_block", watched)
+    data, arm = three_blocks(1, n=150), Arm("Kernel DLE", "kernel_dle")
+    settings = {**BLOCKS, "sizes": [60, 90]}  # so many that they would decide
+    _, test = draw_parts(150, 60, 90, 2)
+    X, Y = data.X.copy(), data.Y.copy()
+    X[test, 7:14], X[test, 14:18] = 0.0, 10.0 * Y[test]  # here the third block tells, the second nothing
+    Y[test] = np.roll(Y[test], 1, axis=1)
+    found = [
+        tuned_split.trial(one, arm, settings, "zscore", 2)
+        for one in (data, replace(data, X=X), replace(data, Y=Y))
+    ]
+    assert [chosen_block(cells) for cells in found] == [[tuned_split.CHOSEN + "second"]] * 3
+    lraps = {cell.value for cells in found for cell in cells if cell.metric == "lrap"}
+    assert len(lraps) == 3  # what is measured there did change
+    first, second, third = seen
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, third)
+
+
+def test_of_blocks_that_do_equally_well_the_first_is_chosen():
+    _, Y = multi_label(60)
+    wrong, right = 1.0 - Y, Y.astype(float)
+    assert choose_block(Recorder(), [wrong, right, 0.9 * right], Y) == 1
+    assert choose_block(Recorder(), [right, right], Y) == 0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_columns_are_split_into_blocks_of_equally_many(form):
+    X = np.arange(12.0).reshape(2, 6)
+    blocks = [
+        np.asarray(block.todense() if sp.issparse(block) else block) for block in split_columns(form(X), 3)
+    ]
+    np.testing.assert_array_equal(blocks, [X[:, :2], X[:, 2:4], X[:, 4:]])
+    for count in (4, 7):
+        with pytest.raises(InvalidInput, match=f"6 columns are not {count} blocks"):
+            split_columns(form(X), count)

@@ -359,7 +359,7 @@ def test_command_prints_the_table_and_all_sums_up(command, tmp_path, tiny_catalo
 
 def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
-    data = DatasetRef("msrc", None, None, SourceSettings())
+    data = DatasetRef("msrc", None, (None,), SourceSettings())
     recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
     assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
     drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
@@ -417,7 +417,7 @@ def test_a_claim_is_told_apart_and_has_the_data_of_its_set():
 
 def test_what_decides_a_number_is_in_its_key(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
-    data = DatasetRef("iris", None, None, SourceSettings())
+    data = DatasetRef("iris", None, (None,), SourceSettings())
 
     def key(experiment, arm=1, quick=True):
         return trials.stage(experiment, experiment.arms[arm], data, quick, workspace).recipe().key

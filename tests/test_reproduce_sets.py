@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from embedding_core.features.color_moments import BANDS, ColorMoments
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
 from flows.pipeline import open_workspace
@@ -16,10 +18,14 @@ from storage.errors import SourceError
 from storage.reference_sets import is_original, locate, reference_sets
 from tasks.dataset import Dataset
 from tasks.reporter import Reporter
+from tasks.reproduce import trials
 from tasks.reproduce.comparison import compare
-from tasks.reproduce.datasets import load_trial_data, open_dataset, paper_rows
+from tasks.reproduce.datasets import DatasetRef, load_trial_data, open_dataset, paper_rows
 from tasks.reproduce.dle import TABLE5
-from tasks.stage import run_stage
+from tasks.reproduce.kernel_dle import SPLITS
+from tasks.reproduce.provenance import trace
+from tasks.settings import FeatureSettings
+from tasks.stage import Workspace, run_stage
 
 
 def test_rows_of_the_papers_part_alone():
@@ -31,12 +37,12 @@ def test_rows_of_the_papers_part_alone():
 
 
 def write_key_frames(folder: Path) -> None:
-    """Twenty small images of two concepts as a user with a licence would have them."""
+    """Twenty small images of a few concepts as a user with a licence would have them."""
     rng = np.random.default_rng(0)
     (folder / "images").mkdir(parents=True)
     lines = ["filename,labels"]
     for number in range(20):
-        name, labels = f"shot{number}.png", ("face", "face|person", "person|sky", "sky")[number % 4]
+        name, labels = f"shot{number}.png", ("face", "face|person", "person|sky", "sky|horse")[number % 4]
         Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(folder / "images" / name)
         lines.append(f"{name},{labels}")
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
@@ -68,6 +74,44 @@ def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path
         assert "trecvid" in missing[name]
 
 
+@pytest.fixture
+def workspace(tmp_path):
+    config = load_config(None, home=str(tmp_path / "home"), tracking={"enabled": False})
+    return open_workspace(config, Reporter())
+
+
+def opened(name: str, folder: Path, workspace: Workspace) -> DatasetRef:
+    """A data set with all its stages run."""
+    return open_dataset(name, folder, workspace, lambda stage: run_stage(stage, workspace).ref)
+
+
+def test_moments_in_every_colour_space_stand_side_by_side(tmp_path, workspace):
+    write_key_frames(tmp_path / "msrc_v2")
+    data = load_trial_data(workspace.store, opened("msrc_spaces", tmp_path, workspace))
+    images = [np.asarray(Image.open(path)) for path in sorted((tmp_path / "msrc_v2" / "images").iterdir())]
+    expected = [[ColorMoments(color_space=space).extract(one) for space in BANDS] for one in images]
+    np.testing.assert_array_equal(data.X, np.reshape(expected, (20, 4 * 384)))
+    # Every space that the features stage offers, named in the order of the columns.
+    offered = get_args(FeatureSettings.model_fields["color_space"].annotation)
+    assert SPLITS.settings("msrc_spaces", quick=True)["blocks"] == list(BANDS) == list(offered)
+
+
+def test_features_of_every_colour_space_count_in_keys_and_on_the_page(tmp_path, workspace):
+    write_key_frames(tmp_path / "msrc_v2")
+    plain, several = (opened(name, tmp_path, workspace) for name in ("msrc_rows", "msrc_spaces"))
+    inputs = several.inputs(workspace.store)
+    assert set(plain.inputs(workspace.store).items()) < set(inputs.items())
+    assert len(set(inputs.values())) == 5  # of labels, and of four colour spaces
+    experiment = replace(SPLITS, overrides={}, full={"trials": 1, "seed": 0, "sizes": [12, 8]})
+    refs = {}
+    for one in (plain, several):
+        stage = trials.stage(experiment, SPLITS.arms[0], one, False, workspace)
+        refs[one.name, "Kernel DLE"] = run_stage(stage, workspace).ref
+    made = trace(workspace.store, refs)
+    assert made["msrc_rows", "Kernel DLE"].features == inputs["features"]
+    assert made["msrc_spaces", "Kernel DLE"].features not in inputs.values()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "counts"),
@@ -80,15 +124,14 @@ def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path
         ("mediamill_rows", (2000, 120), {}),
         ("yahoo", (6345, 37187), {}),
         ("pie", (11554, 1024), {}),
+        ("msrc_rows", (591, 384), {}),
+        ("msrc_spaces", (591, 4 * 384), {}),
         ("ionosphere", (351, 34), {}),
         ("sonar", (208, 60), {}),
     ],
 )
-def test_sets_at_hand_are_the_papers(name, shape, counts, shared_data: Path, tmp_path: Path):
-    config = load_config(None, home=str(tmp_path), tracking={"enabled": False})
-    workspace = open_workspace(config, Reporter())
-    found = open_dataset(name, shared_data, workspace, lambda stage: run_stage(stage, workspace).ref)
-    data = load_trial_data(workspace.store, found)
+def test_sets_at_hand_are_the_papers(name, shape, counts, shared_data: Path, workspace):
+    data = load_trial_data(workspace.store, opened(name, shared_data, workspace))
     assert data.X.shape == shape
     assert data.Y.shape == reference_sets()[name].size
     sizes = dict(zip(data.label_names, data.Y.sum(axis=0).tolist(), strict=True))

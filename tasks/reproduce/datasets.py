@@ -19,17 +19,23 @@ from tasks.stage import Stage, Workspace, digest_of
 
 @dataclass(frozen=True)
 class DatasetRef:
-    """A data set by reference; None where its artefacts are not there yet."""
+    """A data set by reference; None where its artefacts are not there yet.
+
+    Of images there are features for each of the set's colour spaces, of any other set one.
+    """
 
     name: str
     manifest: ArtifactRef | None
-    features: ArtifactRef | None
+    features: tuple[ArtifactRef | None, ...]
     settings: SourceSettings
 
     def inputs(self, store: Store) -> dict[str, str | None]:
         """Digests of labels and features; None where they are not there yet."""
         labels = ingest.part_digest(self.manifest, "labels", store)
-        return {"labels": labels, "features": digest_of(self.features)}
+        first, *others = self.features
+        named = zip(reference_sets()[self.name].color_spaces[1:], others, strict=True)
+        beside = {f"features[{space}]": digest_of(ref) for space, ref in named}
+        return {"labels": labels, "features": digest_of(first), **beside}
 
     @property
     def part(self) -> dict[str, Any]:
@@ -49,16 +55,21 @@ def open_dataset(
     source = ingest.open_collection(settings, workspace)
     # Named by the set, so that the record of a run tells those of several sets apart.
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
-    moments = FeatureSettings.model_validate({"color_space": wanted.color_space})
-    extract = features.stage(moments, settings, source, manifest, workspace)
-    found = execute(replace(extract, variant=name))
-    return DatasetRef(name, manifest, found, settings)
+    found = []
+    for number, space in enumerate(wanted.color_spaces):
+        moments = FeatureSettings.model_validate({"color_space": space})
+        extract = features.stage(moments, settings, source, manifest, workspace)
+        found.append(execute(replace(extract, variant=f"{name}/{space}" if number else name)))
+    return DatasetRef(name, manifest, tuple(found), settings)
 
 
 def load_items(store: Store, data: DatasetRef) -> Dataset:
-    """Every item, rows without a label included."""
-    assert data.manifest and data.features
-    return load_dataset(store, data.manifest, data.features)
+    """Every item, rows without a label included; features of several colour spaces side by side."""
+    assert data.manifest and all(data.features)
+    found = [load_dataset(store, data.manifest, ref) for ref in data.features if ref]
+    if len(found) == 1:
+        return found[0]
+    return replace(found[0], X=np.hstack([one.X for one in found]))
 
 
 def paper_rows(items: Dataset, name: str) -> np.ndarray:

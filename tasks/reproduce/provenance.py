@@ -50,13 +50,19 @@ def _trace_one(store: Store, ref: ArtifactRef) -> Provenance:
     recipe = known["recipe"]
     settings = recipe["params"]["settings"]
     return Provenance(
-        features=recipe["inputs"]["features"],
+        features=_features_digest(recipe["inputs"]),
         labels=recipe["inputs"]["labels"],
         settings=json.dumps(settings, sort_keys=True, ensure_ascii=False),
         seed=settings.get("seed"),
         code=combine_digests(f"{name}={digest}" for name, digest in recipe["code"].items()),
         version=known["versions"].get("labelscape", ""),
     )
+
+
+def _features_digest(inputs: Mapping[str, str]) -> str:
+    """Of the features, or one of all that stand side by side."""
+    found = [digest for name, digest in inputs.items() if name.startswith("features")]
+    return found[0] if len(found) == 1 else combine_digests(found)
 
 
 def provenance_section(experiment: Experiment, quick: bool, made: Mapping[Key, Provenance]) -> str:
