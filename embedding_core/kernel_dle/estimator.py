@@ -81,7 +81,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     loo_embedding_ : ndarray of shape (n, r)
         The same, each labelled item placed as if its label had not been known; exact, see Notes.
     loo_scores_ : ndarray of shape (l, K)
-        Scores of the labelled items, each as if its labels had not been known.
+        Scores of the labelled items, each as if its labels had not been known but for the mean; see Notes.
     rotation_ : ndarray of shape (K, r)
         R, with orthonormal columns.
     eigenvalues_ : ndarray of shape (r,)
@@ -112,7 +112,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     nearest neighbours, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
 
     The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i), with h_i its leverage: exact,
-    for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are.
+    for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are. They are kept
+    about the mean of all items, f_-i - mean_-i + mean: the mean of the others is lower where item i has the
+    label, and would give that away to what is trained on these rows (on noise, to every threshold).
 
     Unlabelled items take part through the graph alone. Where it has no weight (graph_weight=0 and labels that
     are not few) they change nothing, scaling and medians included.

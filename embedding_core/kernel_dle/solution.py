@@ -53,8 +53,8 @@ class Fit:
     """A machine, and what it says of the rows of its fit.
 
     `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labelled row without its
-    labels, `explained` is T^T (F - mean) (K, K). `learnt` says that the kernel itself was learnt from the
-    labels of all rows: then `left_out` is not what a new row would get.
+    labels, see `_about_one_mean`, `explained` is T^T (F - mean) (K, K). `learnt` says that the kernel itself
+    was learnt from the labels of all rows: then `left_out` is not what a new row would get.
     """
 
     machine: Machine
@@ -155,7 +155,8 @@ def _best_fit(
             "features that vary."
         )
     fits = path.fit([value * unit for value in regularisations])
-    rated = [leave_one_out_quality(Y, ridge.left_out, problem.single_label) for ridge in fits.values()]
+    answers = [_about_one_mean(ridge.left_out, Y) for ridge in fits.values()]
+    rated = [leave_one_out_quality(Y, left_out, problem.single_label) for left_out in answers]
     best = max(range(len(rated)), key=rated.__getitem__)
     ridge = list(fits.values())[best]
     A = path.lift(ridge.coef)
@@ -165,12 +166,21 @@ def _best_fit(
     return Fit(
         machine=machine,
         fitted=project_rows(span.rows, weights) + intercept,
-        left_out=ridge.left_out,
+        left_out=answers[best],
         explained=path.explain(ridge),
         graph_weight=weight,
         regularisation=regularisations[best],
         quality=rated[best],
     )
+
+
+def _about_one_mean(left_out: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Leave-one-out answers with the mean of all rows in place of that of the others.
+
+    The mean of the others is lower where the row has the label: with a strong penalty, where little else is
+    left of an answer, it would tell each row's own labels to whatever is trained on the answers.
+    """
+    return left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
 
 
 def _kept_items(problem: Problem, span: Span) -> Any:
