@@ -154,9 +154,9 @@ def test_all_leaves_out_experiments_without_the_asked_sets(command, tmp_path, ti
     answer = command("reproduce", "all", "--quick", "--sets", "iris", "--home", tmp_path / "home")
     assert answer.code == 0
     assert "other" not in answer.out
-    answer = command("reproduce", "all", "--quick", "--sets", "moons", "--home", tmp_path / "home")
+    answer = command("reproduce", "all", "--quick", "--sets", "iris,digit", "--home", tmp_path / "home")
     assert answer.code == 2
-    assert "--sets moons: no experiment has it" in answer.err
+    assert "no set 'digit'. Did you mean digits? There are iris, wine, digits." in answer.err
 
 
 def test_a_set_of_another_reads_the_same_file_in_another_way():
