@@ -17,7 +17,7 @@ from storage.store import Store
 from tasks.reporter import Reporter
 from tasks.reproduce import trials
 from tasks.reproduce.datasets import DatasetRef
-from tasks.reproduce.dle import FIG2, TABLE3
+from tasks.reproduce.dle import FIG2, TABLE3, TABLE5
 from tasks.settings import SourceSettings
 from tests.test_pipeline import Notebook
 from tests.test_reproduce import TINY, quiet_config, tiny_catalog  # noqa: F401
@@ -44,6 +44,7 @@ def stage_of(experiment, dataset, arm, quick, workspace):
         (FIG2, "pie", False, 50 * 4, 11554),
         (FIG2, "yale", False, 50 * 7, 165),
         (TABLE3, "iris", True, 3 * 2, 150),
+        (TABLE5, "trecvid", True, 2 * 2, 500),  # nobody here has it: the asked rows, not one
     ],
 )
 def test_trials_weigh_as_much_as_their_rows(experiment, dataset, quick, repeats, rows, tmp_path):

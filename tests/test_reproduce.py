@@ -172,6 +172,9 @@ def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, mon
     answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
     assert answer.code == 2
     assert "has soybean, housing, wine, balance, iris" in answer.err
+    answer = command("reproduce", "dle-table3", "--sets", "wine, irsi", "--home", tmp_path)
+    assert answer.code == 2
+    assert "--sets wine,irsi: no set 'irsi'. Did you mean iris? dle-table3 has soybean" in answer.err
 
 
 @pytest.fixture
@@ -213,6 +216,7 @@ def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
     used = {one.__module__ for one in called if callable(one)}
     assert "tasks.reproduce.claims" in used
     assert used <= set(recipe.code)
+    assert not {name for name in recipe.code if name.startswith(("storage.store", "storage.locks"))}
 
 
 def test_cells_name_their_data_settings_and_code(tmp_path):
@@ -233,7 +237,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
     assert len({one["code"] for one in measured}) == 2  # of two methods
     assert len({one["features"] for one in measured}) == 2  # of two sets
     page = told.page.read_text(encoding="utf-8")
-    assert "labelscape reproduce dle-table3 --quick" in page
+    assert "By `labelscape reproduce dle-table3 --quick --sets iris,wine`, a quick run." in page
     assert all(one["features"][:12] in page for one in measured)
     assert '"seed": 0' in page
 
@@ -242,10 +246,11 @@ def test_a_page_made_by_other_code_is_another_page(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
     ref = ArtifactRef("reproduce", "a" * 64, "b" * 64, "cells", 3)
 
-    def key(made):
-        return report.stage(TINY, True, "labelscape", [], {("iris", "DLE"): made}, workspace).recipe().key
+    def key(made, by="labelscape reproduce"):
+        return report.stage(TINY, True, by, [], {("iris", "DLE"): made}, workspace).recipe().key
 
     assert key(ref) != key(replace(ref, key="c" * 64))
+    assert key(ref) != key(ref, "labelscape reproduce --quick")
 
 
 def test_what_decides_a_number_is_in_its_key(tmp_path):
