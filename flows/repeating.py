@@ -35,7 +35,7 @@ def command_here(config: RunConfig, *words: str) -> str:
     except ConfigError:
         default = RunConfig()  # no command works before that file is mended
     home, uri = find_home(config), find_store_uri(config.store.uri)
-    away = default.store.uri is not None and uri != default.store.uri
+    away = bool(default.store.uri) and uri != default.store.uri
     move = f"cd {shlex.quote(str(_plain_folder(home)))} && " if away else ""
     place = ["--home", str(home)] if away or home != find_home(default) else []
     there = find_store_uri(None if away else default.store.uri)
