@@ -74,12 +74,17 @@ def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
     return ModelRegistry(tracker).find(model_name(names[0]), CHAMPION) if names else None
 
 
+def is_plain(champion: Version) -> bool:
+    """Whether a champion is a plain baseline."""
+    return champion.tags.get(BASELINE_TAG) == "true"
+
+
 def name_model(info: ModelInfo, champion: Version | None) -> str:
     """Which model annotates, in words."""
     place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
     if champion is None:
         return place
-    plain = ", a plain baseline" if champion.tags.get(BASELINE_TAG) == "true" else ""
+    plain = ", a plain baseline" if is_plain(champion) else ""
     return f"{place}, champion: version {champion.version} of {champion.name}{plain}"
 
 

@@ -46,7 +46,8 @@ def _amount(settings: Mapping[str, Any], dataset: str) -> float:
     rows, labels = known.size if known else (0, 0)
     wanted = settings.get("rows") or settings.get("most", 0) * labels or rows
     repeats = prod(len(value) for name in _REPEATS if isinstance(value := settings.get(name), (list, tuple)))
-    return float(settings[TRIALS] * repeats * max(min(wanted, rows), 1) ** _GROWTH)
+    taken = min(wanted, rows) if rows else wanted  # of a set that nobody here has seen only the wish is known
+    return float(settings[TRIALS] * repeats * max(taken, 1) ** _GROWTH)
 
 
 def remember(forecast: Forecast, store: Store, found: Mapping[str, ArtifactRef]) -> None:

@@ -1,5 +1,6 @@
 """Experiments of the papers, stage by stage. Needs no engine."""
 
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from flows.config import RunConfig
 from flows.forecast import Forecast, current_forecast
 from flows.outlook import MEASURING, TimedRunner, remember, work_of
 from flows.pipeline import open_workspace
-from flows.repeating import REPRODUCED
+from flows.repeating import REPRODUCED, reproducing_words
 from flows.terminal import current_reporter
 from flows.training import StageRunner, Submit, log_run, repairing
 from storage.errors import LabelscapeError, TrackingError
@@ -84,7 +85,8 @@ def walk(
     for data in sets:
         for arm in experiment.arms_on(data.name):
             cells[data.name, arm.title] = execute(trials.stage(experiment, arm, data, quick, workspace))
-    page = execute(report.stage(experiment, quick, sets, cells, workspace))
+    command = shlex.join(["labelscape", *reproducing_words(experiment.name, quick, experiment.datasets)])
+    page = execute(report.stage(experiment, quick, command, sets, cells, workspace))
     tracked = None
     if config.tracking.enabled:
         place = config.tracking.uri

@@ -20,31 +20,34 @@ _NO_FOLDER = {errno.EEXIST, errno.ENOTDIR}
 
 
 @contextmanager
-def store_errors(path: Path) -> Iterator[None]:
-    """Turn an operating system's error about `path` into one that says what to do."""
+def store_errors(path: Path, chosen_by: str = "--home or LABELSCAPE_HOME") -> Iterator[None]:
+    """Turn an operating system's error about `path` into one that says what to do.
+
+    `chosen_by` is how a user names another folder.
+    """
     try:
         yield
     except OSError as error:
-        raise StoreError(_explain(error, path)) from error
+        raise StoreError(_explain(error, path, chosen_by)) from error
 
 
-def _explain(error: OSError, path: Path) -> str:
+def _explain(error: OSError, path: Path, chosen_by: str) -> str:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return (
             f"No room to write {path} ({reason}). Earlier artefacts are intact and nothing half-written was "
-            "kept; free some space, or choose another folder with --home or LABELSCAPE_HOME, and run again."
+            f"kept; free some space, or choose another folder with {chosen_by}, and run again."
         )
     if error.errno in _FORBIDDEN:
         return (
             f"No permission for {path} ({reason}); make it readable and writable, or choose another folder "
-            "with --home or LABELSCAPE_HOME."
+            f"with {chosen_by}."
         )
     if error.errno in _NO_FOLDER:
         file = next((place for place in (path, *path.parents) if place.is_file()), path)
         return (
             f"{file} is a file where a folder is needed ({reason}); move it away, or choose another folder "
-            "with --home or LABELSCAPE_HOME."
+            f"with {chosen_by}."
         )
     return f"The store cannot use {path} ({reason}); check that its folder is a local, healthy disk."
 

@@ -2,22 +2,26 @@
 
 import hashlib
 import warnings
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from storage.disk import store_errors
 from storage.errors import ServiceDown, SourceError
 from storage.exports import write_npz, write_parquet
-from storage.reference_sets import ReferenceSet
+from storage.reference_sets import DATA_VARIABLE, ReferenceSet
 from storage.sources.sparse_text import LABELS_SUFFIX, digest_sparse_rows, set_name
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 CLASS = "class"
+_CHOSEN_BY = f"--data or {DATA_VARIABLE}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,8 @@ def fetch_set(wanted: ReferenceSet, folder: Path) -> str:
         There is no network.
     SourceError
         What came is not the set that the experiments were made with.
+    StoreError
+        It cannot be written.
     """
     table = _read_copy(wanted)
     if content_digest(table.X, table.labels) != wanted.content:
@@ -69,7 +75,8 @@ def _write(table: PublicTable, file: Path) -> Path:
     """Labels and dense features as one table, a sparse matrix beside its labels."""
     import pyarrow as pa
 
-    file.parent.mkdir(parents=True, exist_ok=True)
+    with store_errors(file.parent, _CHOSEN_BY):
+        file.parent.mkdir(parents=True, exist_ok=True)
     columns: dict[str, np.ndarray] = {}
     place = file
     if isinstance(table.X, np.ndarray):
@@ -77,9 +84,9 @@ def _write(table: PublicTable, file: Path) -> Path:
     else:
         place = file.with_name(f"{set_name(file)}{LABELS_SUFFIX}.parquet")
     split = {} if table.split is None else {"split": table.split}
-    write_parquet(pa.table({**columns, **table.labels, **split}), place)
+    write_parquet(pa.table({**columns, **table.labels, **split}), place, _CHOSEN_BY)
     # The matrix last: it is the file by which a set is known to be there.
-    return file if isinstance(table.X, np.ndarray) else write_npz(table.X, file)
+    return file if isinstance(table.X, np.ndarray) else write_npz(table.X, file, _CHOSEN_BY)
 
 
 def content_digest(X: "np.ndarray | csr_array", labels: dict[str, np.ndarray]) -> str:
@@ -109,11 +116,18 @@ def _read_openml(wanted: ReferenceSet) -> PublicTable:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="A network error occurred")  # told below, once
-            bunch = fetch_openml(name, version=version, as_frame=False, parser="liac-arff", n_retries=1)
+            # Without a copy of its own: every OSError is then the network's, none that of a full disk.
+            bunch = fetch_openml(
+                name, version=version, as_frame=False, parser="liac-arff", n_retries=1, cache=False
+            )
     except OSError as error:
         raise ServiceDown(
             f"OpenML does not answer ({error}). Try again with a network, or put the files into the data "
             f"folder yourself, for instance {wanted.path} ({wanted.origin})."
+        ) from error
+    except (HTTPException, EOFError, zlib.error) as error:
+        raise SourceError(
+            f"{name} of OpenML did not come whole ({error!r}); nothing was written. Try again later."
         ) from error
     except ValueError as error:
         raise SourceError(f"OpenML has no {name} of version {version} ({error}).") from error

@@ -113,6 +113,6 @@ def write_annotations(found: Annotations, out: Path, facts: Mapping[str, str]) -
     columns |= {f"score:{name}": found.scores[:, k] for k, name in enumerate(found.label_names)}
     table = pa.table(columns).replace_schema_metadata(dict(facts))
     return [
-        write_parquet(table, out.with_name(out.name + ".parquet")),
-        write_csv(table, out.with_name(out.name + ".csv")),
+        write_parquet(table, out.with_name(out.name + ".parquet"), "--out"),
+        write_csv(table, out.with_name(out.name + ".csv"), "--out"),
     ]

@@ -12,6 +12,8 @@ import pytest
 
 from storage.errors import TrackingError
 from storage.tracking import ExperimentInfo, ModelInfo, TrackedRun
+from storage.tracking_registry import Version
+from tasks.auto_tracking import BASELINE_TAG
 from tasks.embedding import load_model_payload
 from tests.conftest import Command, run_locally, write_pictures
 
@@ -36,7 +38,7 @@ class FakeTracker:
             return TrackedRun("q" * 32, {}, "2", self.uri)
         return TrackedRun("p" * 32, {}, "1", self.uri) if self.payload else None
 
-    def model(self, run: str, method: str | None) -> tuple[bytes, ModelInfo]:
+    def model(self, run: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
         if run != "p" * 32:
             raise TrackingError(f"no run {run!r} at {self.uri}")
         assert self.payload
@@ -100,6 +102,24 @@ class TestAnnotate:
         assert found["skipped"] == [{"file": "bad.jpg", "reason": "the file is empty (0 bytes)"}]
         assert found["files"] == [str(tmp_path / "x.y.parquet"), str(tmp_path / "x.y.csv")]
         assert all(Path(file).is_file() for file in found["files"])
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_json_says_whether_the_champion_is_a_plain_baseline(
+        self,
+        command: Command,
+        tmp_path: Path,
+        models: dict[str, bytes],
+        use: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+        plain: bool,
+    ) -> None:
+        use(models["table"])
+        champion = Version("labelscape-t", "3", "p" * 32, {BASELINE_TAG: str(plain).lower()})
+        monkeypatch.setattr("flows.annotate.find_champion", lambda *given: champion)
+        (tmp_path / "t.csv").write_text("f0,f1,f2,f3\n5.1,3.5,1.4,0.2\n")
+        found = json.loads(command("annotate", tmp_path / "t.csv", "--json").out)
+        assert found["champion"] == {"model": "labelscape-t", "version": "3", "plain_baseline": plain}
+        assert ("a plain baseline" in command("annotate", tmp_path / "t.csv").out) == plain
 
     def test_a_table(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]

@@ -270,7 +270,11 @@ class TestTitles:
         assert f"champion: version {version} of labelscape-t, a plain baseline" in done.out
         assert f"champion: version {version} of labelscape-t, a plain baseline" in done.err
         record = json.loads(command("annotate", "new.csv", "--home", home, "--json").out)
-        assert record["champion"] == {"model": "labelscape-t", "version": version}
+        assert record["champion"] == {
+            "model": "labelscape-t",
+            "version": version,
+            "plain_baseline": True,
+        }
         assert record["method"] == method
         assert record["labels"] == {"other": 1, "same": 1}
         newest = json.loads(

@@ -2,12 +2,14 @@
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from flows.config import load_config
+from flows.config import find_home, load_config, load_default_config
 from flows.repeating import command_here
+from flows.stores import find_store_uri
 from flows.summary import closing_lines
 from storage.run_log import RunLog
 from storage.store import Store
@@ -46,6 +48,41 @@ def test_a_shared_store_is_named_where_it_is_not_the_default(
     assert command_here(config, "sync") == "LABELSCAPE_STORE='file:///shared place' labelscape sync"
     monkeypatch.setenv("LABELSCAPE_STORE", "file:///shared place")
     assert command_here(config, "sync") == command_here(load_config(None), "sync") == "labelscape sync"
+
+
+def paste(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str | None]:
+    """Home and store that a command finds which a shell is given."""
+    told = 'labelscape() { printf \'%s\\n\' "$PWD" "$LABELSCAPE_STORE" "$@"; }'
+    shell = subprocess.run(["sh", "-c", f"{told}\n{text}"], capture_output=True, text=True, check=True)
+    folder, uri, *words = shell.stdout.splitlines()
+    home = words[words.index("--home") + 1] if "--home" in words else None
+    with monkeypatch.context() as place:
+        place.chdir(folder)
+        place.setenv("LABELSCAPE_STORE", uri)
+        config = load_default_config(home)
+        return find_home(config), find_store_uri(config.store.uri)
+
+
+@pytest.mark.parametrize("shared_by_all", [None, "file:///of all"])
+@pytest.mark.parametrize("mine", [None, "file:///shared place", "file:///another"])
+@pytest.mark.parametrize("home", ["my home", "my home/inner", ".labelscape"])
+def test_what_is_pasted_finds_the_store_whatever_the_file_of_a_folder_names(
+    here: Path, monkeypatch: pytest.MonkeyPatch, home: str, mine: str | None, shared_by_all: str | None
+) -> None:
+    if shared_by_all:
+        monkeypatch.setenv("LABELSCAPE_STORE", shared_by_all)
+    (here / home).mkdir(parents=True)
+    (here / "my home").mkdir(exist_ok=True)
+    (here / "labelscape.toml").write_text('[store]\nuri = "file:///another"\n')
+    (here / "my home" / "labelscape.toml").write_text('[store]\nuri = "file:///a third"\n')
+    config = load_config(None, [f"store.uri={mine}"] if mine else [], home=home)
+    found = paste(command_here(config, "sync"), monkeypatch)
+    assert found == (here / home, mine or shared_by_all)
+
+
+def test_no_password_is_printed(here: Path) -> None:
+    config = load_config(None, ["store.uri=s3://me:hush@bucket/x"])
+    assert command_here(config, "sync") == "LABELSCAPE_STORE=s3://bucket/x labelscape sync"
 
 
 def test_the_closing_lines_of_a_run_lead_to_its_home(here: Path) -> None:

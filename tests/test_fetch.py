@@ -1,9 +1,14 @@
 """Public copies of data sets: what comes is the set that was meant, or nothing is written."""
 
+import errno
+import io
 import json
+import sys
+import tempfile
 import threading
 from dataclasses import replace
 from functools import partial
+from http.client import IncompleteRead
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -13,7 +18,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from storage.errors import ServiceDown, SourceError
+from storage.errors import ServiceDown, SourceError, StoreError
 from storage.fetch import content_digest, fetch_set
 from storage.reference_sets import ReferenceSet, locate, reference_sets
 from storage.sources.base import SourceOptions
@@ -150,6 +155,92 @@ def test_a_page_in_place_of_a_file_and_a_missing_one_are_told(web, tmp_path):
         fetch_set(wanted, tmp_path)
 
 
+def test_a_flipped_byte_of_a_compressed_file_is_told(web, tmp_path):
+    folder, address = web
+    X, y = draw(40)
+    scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]}, do_compression=True)
+    data = bytearray((folder / "toy.mat").read_bytes())
+    data[200] ^= 255
+    (folder / "toy.mat").write_bytes(data)
+    wanted = wanted_set(X, {"class": y}, "toy.parquet", f"{address}/toy.mat")
+    with pytest.raises(SourceError, match=r"toy\.mat cannot be read \(Error .*nothing was written"):
+        fetch_set(wanted, tmp_path)
+
+
+def test_indices_beyond_a_sparse_matrix_are_told_and_do_not_end_the_process(web, tmp_path):
+    folder, address = web
+    X = sp.csc_array(np.eye(6)[::-1])
+    scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": np.arange(6)[:, None]})
+    data = (folder / "toy.mat").read_bytes()
+    rows = np.arange(6, dtype=np.int32)[::-1].tobytes()
+    assert data.count(rows) == 1
+    (folder / "toy.mat").write_bytes(
+        data.replace(rows, np.array([5, 4, 3, 2, 1, 1 << 30], np.int32).tobytes())
+    )
+    wanted = wanted_set(X.toarray(), {"class": np.arange(6)}, "toy_X.npz", f"{address}/toy.mat")
+    with pytest.raises(SourceError, match=r"toy\.mat cannot be read \(indices.*< 6"):
+        fetch_set(wanted, tmp_path)
+
+
+def test_a_wrong_line_is_named_by_its_address(web, tmp_path):
+    folder, address = web
+    (folder / "toy.arff").write_text("@relation t\n@attribute a numeric\n@attribute L {0,1}\n@data\n1,2,3\n")
+    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.arff", reading={"labels": 1})
+    with pytest.raises(SourceError, match=rf"^{address}/toy\.arff, line 5: .*Nothing was written\.$") as told:
+        fetch_set(wanted, tmp_path)
+    assert tempfile.gettempdir() not in str(told.value)
+
+
+def test_a_full_disk_is_not_the_networks_fault(web, tmp_path, monkeypatch):
+    folder, address = web
+    (folder / "toy.mat").write_bytes(b"some bytes")
+    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.mat")
+    with monkeypatch.context() as full:
+        full.setattr("storage.fetch_files.Path.open", lambda *given: FullFile())
+        with pytest.raises(StoreError, match=r"No room to write .*0\.mat.*TMPDIR"):
+            fetch_set(wanted, tmp_path)
+    monkeypatch.setattr("tempfile.TemporaryDirectory", FullFile().write)
+    with pytest.raises(StoreError, match=r"No room for a temporary file \(No space.*TMPDIR"):
+        fetch_set(wanted, tmp_path)
+
+
+class FullFile(io.BytesIO):
+    """A file of a disk without room."""
+
+    def write(self, *data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(web, tmp_path):
+    folder, address = web
+    X, y = draw()
+    scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]})
+    (tmp_path / "toy").write_text("a file")
+    wanted = wanted_set(X, {"class": y}, "toy/toy.parquet", f"{address}/toy.mat")
+    with pytest.raises(
+        StoreError, match=r"toy is a file where a folder is needed.*--data or LABELSCAPE_DATA"
+    ):
+        fetch_set(wanted, tmp_path)
+
+
+def test_an_answer_that_breaks_off_is_told(web, tmp_path, monkeypatch):
+    _, address = web
+    monkeypatch.setattr(QuietHandler, "do_GET", lambda handler: handler.wfile.write(BROKEN))
+    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.mat")
+    with pytest.raises(SourceError, match=r"toy\.mat did not come whole \(IncompleteRead.*yourself"):
+        fetch_set(wanted, tmp_path)
+
+
+BROKEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc"
+
+
+def test_a_missing_package_is_told_before_anything_is_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    wanted = wanted_set(*draw_labelled(), "toy.parquet", "http://127.0.0.1:9/toy.h5")
+    with pytest.raises(SourceError, match=r"need h5py.*labelscape\[fetch\]"):
+        fetch_set(wanted, tmp_path)
+
+
 def draw_labelled():
     X, y = draw()
     return X, {"class": y}
@@ -219,6 +310,8 @@ def test_terciles_of_a_number_become_classes(tmp_path, monkeypatch):
     [
         (OSError("no route"), ServiceDown, "OpenML does not answer"),
         (ValueError("404"), SourceError, "has no toy"),
+        (IncompleteRead(b""), SourceError, "toy of OpenML did not come whole"),
+        (EOFError("ended"), SourceError, "toy of OpenML did not come whole"),
     ],
 )
 def test_what_openml_cannot_give_is_told(tmp_path, monkeypatch, raised, expected, words):
@@ -260,19 +353,20 @@ def fetch_by_command(command, tmp_path, monkeypatch, fetch, *more):
     return command("reproduce", "fetch", *more, "--home", tmp_path, "--data", tmp_path / "data")
 
 
-def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch):
+@pytest.mark.parametrize("problem", [SourceError("other bytes"), StoreError("no room")])
+def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch, problem):
     files = {one.path: name for name, one in reversed(reference_sets().items()) if one.copy}
     first, *others = reversed(files.values())
 
     def fetch(wanted, folder):
         if wanted.name == first:
-            raise SourceError("other bytes")
+            raise problem
         return "written"
 
     answer = fetch_by_command(command, tmp_path, monkeypatch, fetch, "--json")
     assert answer.code == 2
     failed, *found = json.loads(answer.out)
-    assert failed == {"name": first, "file": None, "problem": "other bytes"}
+    assert failed == {"name": first, "file": None, "problem": str(problem)}
     assert [one["name"] for one in found] == others
     assert all(one["file"].startswith(str(tmp_path)) and one["problem"] is None for one in found)
 

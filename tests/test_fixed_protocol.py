@@ -12,10 +12,11 @@ from flows.commands.reproduce import _at_hand, _standing, _summary
 from flows.config import load_config
 from flows.reproduction import reproduce_one
 from storage.schemas import TrialCell
-from tasks.reproduce.comparison import compare
+from tasks.reproduce.comparison import Row, compare
 from tasks.reproduce.fixed_protocol import FIXED
 from tasks.reproduce.page import comparison_table
 from tasks.reproduce.standing import count_standings, judge_against_plain
+from tasks.reproduce.verdicts import verdict_line
 from tests.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
 
@@ -134,6 +135,15 @@ def test_rows_that_the_table_does_not_list_are_not_counted():
     assert count_standings(one, rows) == {}
 
 
+def test_a_quick_run_says_so_and_speaks_of_no_paper():
+    row = Row("iris", "DLE", "", "zscore", "accuracy", mean=0.5, trials=2, verdict="level")
+    full = SMALL.settings("iris", quick=False)["trials"]
+    assert verdict_line(SMALL, [row]) == f"quick, 2 of {full} trials"
+    assert verdict_line(SMALL, [replace(row, trials=full)]) == ""
+    of_a_paper = replace(SMALL, against_plain=False)
+    assert verdict_line(of_a_paper, [row]) == f"quick, 2 of {full} trials: the paper prints no number here"
+
+
 def test_quick_runs_take_some_sets_unless_others_are_asked_for(tmp_path):
     one = replace(FIXED, datasets=("iris", "wine", "digits"), quick_sets=("wine",))
     assert _at_hand(one, tmp_path, None, quick=True).datasets == ("wine",)
@@ -158,6 +168,7 @@ def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     table = comparison_table(one, told.rows)
     assert table.rows[0][0] == "iris"
     assert table.rows[1][0] == "all sets"
+    assert "paper prints" not in table.caption  # there is none
     assert sum(int(count) for count in _standing(told).rows[0][1:]) == 1
     assert (told.page.parent / "cells.parquet").exists()
     counted = _summary([told]).rows

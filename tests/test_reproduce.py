@@ -1,6 +1,5 @@
-"""Experiments: verdicts, tables, and one whole experiment on built-in sets."""
+"""Experiments as stages and as a command: one whole experiment on built-in sets, its keys, its records."""
 
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from embedding_core.protocols.semi_supervised import CEILING, READINGS
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
 from flows.pipeline import open_workspace
@@ -18,25 +16,13 @@ from storage.errors import ConfigError
 from storage.keys import ArtifactRef
 from storage.reference_sets import find_data_folder, is_original, reference_sets
 from storage.run_log import RunLog
-from storage.schemas import TrialCell, unpack_files
+from storage.schemas import unpack_files
 from storage.store import Store
 from tasks.reporter import Reporter
-from tasks.reproduce import catalog, comparison, report, trials
-from tasks.reproduce.comparison import (
-    CEILING_TITLE,
-    Row,
-    compare,
-    count_impossible,
-    count_verdicts,
-    judge_cell,
-)
+from tasks.reproduce import catalog, report, trials
 from tasks.reproduce.datasets import DatasetRef
-from tasks.reproduce.dle import FIG2, TABLE3, TABLE4
 from tasks.reproduce.experiment import BASELINES, Experiment
-from tasks.reproduce.mlda import FIG5, TABLE1
-from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
-from tasks.reproduce.provenance import Provenance
-from tasks.reproduce.verdicts import verdict_line
+from tasks.reproduce.mlda import FIG5
 from tasks.settings import SourceSettings
 from tasks.upkeep import Waste, find_waste
 from tests.test_lineage import walk_inputs
@@ -56,142 +42,6 @@ TINY = Experiment(
 
 def quiet_config(home: Path, **tracking):
     return load_config(None, home=str(home), workers=1, tracking={"enabled": False, **tracking})
-
-
-@pytest.mark.parametrize(
-    ("paper", "mean", "metric", "verdict"),
-    [
-        (0.60, 0.60, "accuracy", "reproduced"),
-        (0.60, 0.62, "accuracy", "reproduced"),
-        (0.60, 0.58, "accuracy", "reproduced"),
-        (0.60, 0.6201, "accuracy", "better"),
-        (0.60, 0.5799, "accuracy", "worse"),
-        (0.60, 0.65, "error", "worse"),
-        (0.60, 0.55, "hamming_loss", "better"),
-    ],
-)
-def test_verdict_is_two_points_either_way(paper, mean, metric, verdict):
-    assert judge_cell(paper, mean, metric) == verdict
-
-
-def cells(condition, values, preprocessing="raw"):
-    return [
-        TrialCell(condition, preprocessing, "accuracy", number, value) for number, value in enumerate(values)
-    ]
-
-
-def test_rows_have_means_spreads_and_baselines_beside():
-    experiment = replace(TINY, datasets=("iris",))
-    measured = {
-        ("iris", "LPP"): cells("", [0.60, 0.64]) + cells("", [0.7, 0.7], "zscore"),
-        ("iris", "DLE"): cells("", [0.9, 0.9]),
-        ("iris", "1NN"): cells("", [0.5]) + cells("", [0.7, 0.9], "zscore"),
-        ("iris", "scaled SVM"): cells("", [0.4], "zscore"),
-    }
-    raw, scaled, dle, *rest = compare(experiment, measured)
-    assert (raw.mean, raw.trials) == (pytest.approx(0.62), 2)
-    assert raw.spread == pytest.approx(0.0283, abs=1e-4)
-    assert raw.baselines == {"1NN": 0.5, "scaled SVM": 0.4}
-    assert scaled.baselines == {"1NN": pytest.approx(0.8), "scaled SVM": 0.4}
-    assert (raw.baseline_spreads, scaled.baseline_spreads) == ({}, {"1NN": pytest.approx(0.02**0.5)})
-    assert (raw.paper, raw.verdict, raw.primary) == (pytest.approx(0.632), "reproduced", True)
-    assert (scaled.verdict, scaled.primary) == ("better", False)
-    assert dle.verdict == "better"
-    protein = [row for row in rest if row.dataset == "protein"]
-    assert len(protein) == 7
-    assert {row.verdict for row in protein} == {"not comparable"}
-    assert all(row.reason and row.mean is None for row in protein)
-
-
-def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbours_alone():
-    arms = (
-        Arm("DLE", "dle"),
-        Arm("CF", "local_global_consistency"),
-        Arm(CEILING_TITLE, CEILING, role="baseline"),
-    )
-    experiment = replace(TABLE4, datasets=("soybean",), arms=arms)
-    more = READINGS["more"]
-    measured = {
-        ("soybean", "DLE"): cells(more, [0.5]) + cells(READINGS["within"], [0.85]),
-        ("soybean", "CF"): cells(more, [0.362]),
-        ("soybean", CEILING_TITLE): cells(more, [0.3]) + cells(READINGS["within"], [0.95]),
-    }
-    impossible, possible, graph, *rest = rows = compare(experiment, measured)
-    assert impossible.verdict == "impossible"
-    assert "0.300" in impossible.reason
-    assert possible.verdict == graph.verdict == "not comparable"
-    assert possible.reason.startswith("ambiguous: ")
-    assert (impossible.primary, possible.primary) == (False, True)
-    assert count_impossible(rows) == 1
-    assert "; 1 of them impossible under one reading of the paper's words" in verdict_line(experiment, rows)
-    counted = count_verdicts([replace(impossible, primary=True), *rest])
-    assert counted["not comparable"] == 1 + 5  # and protein's
-
-
-@pytest.mark.parametrize(("dataset", "verdict"), [("wine", "worse"), ("soybean", "not comparable")])
-def test_an_ambiguous_number_stands_beside_ours_and_proves_nothing(dataset, verdict):
-    experiment = replace(TINY, datasets=(dataset,), arms=(Arm("DLE", "dle"),))
-    row = compare(experiment, {(dataset, "DLE"): cells("", [0.5])})[0]
-    assert (row.verdict, row.mean) == (verdict, 0.5)
-    assert row.paper > 0.8
-    assert row.reason.startswith("ambiguous: ") == (dataset == "soybean")
-
-
-def test_a_sample_of_the_rows_proves_nothing():
-    experiment = replace(TINY, datasets=("iris",), arms=TINY.arms[:1], quick={"trials": 1, "rows": 50})
-    measured = {("iris", "LPP"): cells("", [0.632])}
-    assert compare(experiment, measured)[0].verdict == "reproduced"
-    sampled = compare(experiment, measured, quick=True)[0]
-    assert (sampled.verdict, sampled.mean) == ("not comparable", 0.632)
-    assert "50 rows" in sampled.reason
-
-
-def test_a_sample_is_told_in_its_own_words():
-    assert FIG2.sample("pie", quick=True) == "30 images of each person"
-    assert FIG2.sample("pie", quick=False) == FIG2.sample("yale", quick=True) == ""
-    assert TABLE1.sample("yahoo", quick=True) == "500 rows"
-
-
-def test_printed_numbers_of_sets_that_are_not_in_a_run_are_told_and_not_counted():
-    rows = compare(replace(TINY, datasets=()), {})
-    assert len(rows) == 42
-    told = {row.dataset: row.verdict for row in rows}
-    assert told.pop("protein") == "not comparable"
-    assert set(told.values()) == {"not in this run"}
-    assert sum(count_verdicts(rows).values()) == 7  # of protein, which nobody has
-    assert "of 7 printed cells (raw): " in verdict_line(TINY, rows)
-    assert "35 printed cells are of sets that are not in this run" in verdict_line(TINY, rows)
-    assert verdict_line(TINY, [row for row in rows if row.dataset == "iris"]).startswith("7 printed cells")
-
-
-def test_the_verdicts_of_a_quick_run_say_so():
-    row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, trials=2, verdict="reproduced", primary=True)
-    once = replace(row, condition="measured in the first trial alone", trials=1)
-    assert verdict_line(TINY, [row, once]).startswith("quick, 2 of 3 trials: of 2 printed cells")
-    assert verdict_line(TINY, [replace(row, trials=3), once]).startswith("of 2 printed cells")
-    two = [replace(row, trials=1), replace(row, dataset="wine")]
-    assert verdict_line(TINY, two).startswith("quick, 1 of 3 or 2 of 3 trials: ")
-
-
-def test_verdicts_are_counted_under_the_papers_protocol_alone():
-    row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, verdict="reproduced", primary=True)
-    rows = [row, replace(row, primary=False), replace(row, verdict="worse"), replace(row, paper=None)]
-    assert count_verdicts(rows) == {"reproduced": 1, "better": 0, "worse": 1, "not comparable": 0}
-
-
-def test_quick_settings_replace_full_ones_by_set():
-    experiment = replace(TINY, overrides={"wine": {"labelled": 0.5}}, quick_overrides={"wine": {"trials": 1}})
-    assert experiment.settings("iris", quick=False)["trials"] == 3
-    assert experiment.settings("iris", quick=True)["trials"] == 2
-    assert experiment.settings("wine", quick=True) == {**TINY.full, "trials": 1, "labelled": 0.5}
-
-
-def test_a_set_may_have_a_graph_of_its_own():
-    experiment = replace(TABLE3, own_graph={"wine": {"graph": "knn"}})
-    by_title = {arm.title: arm for arm in experiment.arms_on("wine")}
-    assert by_title["DLE"].params["graph"] == "knn"
-    assert "graph" not in by_title["1NN"].params
-    assert {arm.title: arm for arm in experiment.arms_on("iris")}["DLE"].params["graph"] == "gaussian"
 
 
 def test_whole_experiment_on_built_in_sets(tmp_path):
@@ -275,16 +125,6 @@ def test_an_experiment_is_tracked_once(tmp_path):
     assert run.id == told.run_id
 
 
-def test_caption_tells_what_all_rows_share():
-    rows = [Row("iris", name, "clean", "raw", "accuracy", 0.5, 0.5, 0.1, 3) for name in ("LPP", "DLE")]
-    table = comparison_table(TINY, rows)
-    assert table.header == ("data", "method", "paper", "ours", "1NN", "scaled SVM", "verdict", "why")
-    assert "preprocessing raw" in table.caption and "over 3 trials" in table.caption
-    assert "dle-table3: Table 3" in markdown_page(TINY, False, rows, ["curves.png"], {})
-    cells = pq.read_table(io.BytesIO(cells_parquet(TINY, False, rows, {})))
-    assert cells["method"].to_pylist() == ["LPP", "DLE"]
-
-
 def test_another_file_of_the_same_name_is_noticed(tmp_path):
     place = tmp_path / reference_sets()["sonar"].path
     place.parent.mkdir()
@@ -332,6 +172,9 @@ def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, mon
     answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
     assert answer.code == 2
     assert "has soybean, housing, wine, balance, iris" in answer.err
+    answer = command("reproduce", "dle-table3", "--sets", "wine, irsi", "--home", tmp_path)
+    assert answer.code == 2
+    assert "--sets wine,irsi: no set 'irsi'. Did you mean iris? dle-table3 has soybean" in answer.err
 
 
 @pytest.fixture
@@ -362,17 +205,18 @@ def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
     data = DatasetRef("msrc", None, (None,), SourceSettings())
     recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
     assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
-    drawn = report.stage(FIG5, True, [data], {}, workspace).recipe()
+    drawn = report.stage(FIG5, True, "labelscape", [data], {}, workspace).recipe()
     assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
 
 
 def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
-    recipe = report.stage(TINY, True, [], {}, workspace).recipe()
+    recipe = report.stage(TINY, True, "labelscape", [], {}, workspace).recipe()
     called = [getattr(report, name, None) for name in report._compare_all.__code__.co_names]
     used = {one.__module__ for one in called if callable(one)}
     assert "tasks.reproduce.claims" in used
     assert used <= set(recipe.code)
+    assert not {name for name in recipe.code if name.startswith(("storage.store", "storage.locks"))}
 
 
 def test_cells_name_their_data_settings_and_code(tmp_path):
@@ -393,7 +237,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
     assert len({one["code"] for one in measured}) == 2  # of two methods
     assert len({one["features"] for one in measured}) == 2  # of two sets
     page = told.page.read_text(encoding="utf-8")
-    assert "labelscape reproduce dle-table3 --quick" in page
+    assert "By `labelscape reproduce dle-table3 --quick --sets iris,wine`, a quick run." in page
     assert all(one["features"][:12] in page for one in measured)
     assert '"seed": 0' in page
 
@@ -402,17 +246,11 @@ def test_a_page_made_by_other_code_is_another_page(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
     ref = ArtifactRef("reproduce", "a" * 64, "b" * 64, "cells", 3)
 
-    def key(made):
-        return report.stage(TINY, True, [], {("iris", "DLE"): made}, workspace).recipe().key
+    def key(made, by="labelscape reproduce"):
+        return report.stage(TINY, True, by, [], {("iris", "DLE"): made}, workspace).recipe().key
 
     assert key(ref) != key(replace(ref, key="c" * 64))
-
-
-def test_a_claim_is_told_apart_and_has_the_data_of_its_set():
-    row = Row("iris", "DLE > LPP", "", "raw", "accuracy_lead", mean=0.1, trials=3, claim=True)
-    made = {("iris", "DLE"): Provenance("f", "l", "{}", 7, "c", "1.0")}
-    (cell,) = pq.read_table(io.BytesIO(cells_parquet(TINY, False, [row], made))).to_pylist()
-    assert (cell["claim"], cell["quick"], cell["seed"], cell["features"]) == (True, False, 7, "f")
+    assert key(ref) != key(ref, "labelscape reproduce --quick")
 
 
 def test_what_decides_a_number_is_in_its_key(tmp_path):
@@ -431,11 +269,6 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
     ]
     assert len({key(TINY), *others}) == 6
     assert key(replace(TINY, title="another title", note="a note")) == key(TINY)
-
-
-def test_verdict_words_are_told_in_one_place():
-    uncounted = {comparison.UNPUBLISHED, comparison.NOT_RUN, comparison.IMPOSSIBLE}
-    assert set(count_verdicts([])) == set(comparison.VERDICTS) - uncounted
 
 
 def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from flows.annotate import Annotated, Wanted, annotate_items, name_model
+from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
 from flows.commands.tracker import open_tracker
 from flows.terminal import TerminalReporter, show
 
@@ -26,12 +26,16 @@ def annotate(options: argparse.Namespace) -> int:
 
 
 def _as_record(done: Annotated) -> dict[str, object]:
-    found = done.annotations
+    found, champion = done.annotations, done.champion
     return {
         "run_id": done.model.parent_id,
         "method": done.model.method,
-        "champion": {"model": done.champion.name, "version": done.champion.version}
-        if done.champion
+        "champion": {
+            "model": champion.name,
+            "version": champion.version,
+            "plain_baseline": is_plain(champion),
+        }
+        if champion
         else None,
         "items": len(found.ids),
         "labels": found.counts(),

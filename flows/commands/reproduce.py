@@ -2,12 +2,13 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
+from embedding_core.method import did_you_mean
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
@@ -17,7 +18,7 @@ from flows.repeating import command_here
 from flows.reproduction import Told, find_told, look_ahead, reproduce_one
 from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
-from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError
+from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking_engine import redact
 from tasks.reproduce.catalog import experiments, get_experiment
@@ -57,17 +58,22 @@ def reproduce(options: argparse.Namespace) -> int:
 
 def _names(name: str, sets: str | None) -> list[str]:
     """The experiment that was named, or all; those without any of the asked sets are no part of all."""
-    if name != ALL:
-        return [get_experiment(name).name]
+    named = list(experiments().values()) if name == ALL else [get_experiment(name)]
     asked = _split(sets)
-    found = [one.name for one in experiments().values() if not asked or one.only(asked).datasets]
-    if not found:
-        raise ConfigError(f"--sets {sets}: no experiment has it. There are {', '.join(reference_sets())}.")
-    return found
+    _check_sets(asked, list(dict.fromkeys(own for one in named for own in one.datasets)), name)
+    return [one.name for one in named if not asked or one.only(asked).datasets]
 
 
 def _split(sets: str | None) -> list[str]:
     return [name.strip() for name in sets.split(",")] if sets else []
+
+
+def _check_sets(asked: Sequence[str], known: list[str], name: str) -> None:
+    """Refuse sets that are not there: an experiment without them would look as if they had been run."""
+    for wrong in (one for one in asked if one not in known):
+        there = "There are" if name == ALL else f"{name} has"
+        near = did_you_mean(wrong, known)
+        raise ConfigError(f"--sets {','.join(asked)}: no set {wrong!r}.{near} {there} {', '.join(known)}.")
 
 
 @contextmanager
@@ -125,10 +131,8 @@ def _at_hand(experiment: Experiment, folder: Path, asked: str | None, quick: boo
         except SourceError as error:
             problem = error
             current_reporter().say_once(f"left out: {error}")
-    if not there:
-        raise problem or ConfigError(
-            f"--sets {asked}: {experiment.name} has {', '.join(experiment.datasets)}."
-        )
+    if problem and not there:
+        raise problem
     return experiment.only(there)
 
 
@@ -190,7 +194,7 @@ def _fetch(folder: Path, as_json: bool) -> int:
         except ServiceDown as error:
             problem = str(error)
             silent[wanted.host] = f"not asked for: {wanted.host} does not answer."
-        except SourceError as error:
+        except (SourceError, StoreError) as error:
             problem = str(error)
         records.append({"name": wanted.name, "file": None if problem else file, "problem": problem})
         if not as_json:

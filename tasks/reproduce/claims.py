@@ -17,6 +17,7 @@ from tasks.reproduce.comparison import (
     Row,
     judge_cell,
     of_sample,
+    spread_of,
 )
 from tasks.reproduce.experiment import Experiment
 
@@ -111,7 +112,7 @@ def _judged(
 ) -> Row:
     means = np.array([np.mean(list(one.values())) for one in leads.values()])
     trials = sorted(set.union(*(set(one) for one in leads.values())))
-    by_trial = [np.mean([one[trial] for one in leads.values() if trial in one]) for trial in trials]
+    by_trial = [float(np.mean([one[trial] for one in leads.values() if trial in one])) for trial in trials]
     mean = float(means.mean())
     holds = np.abs(means) <= POINTS + ROUNDING if sign == ALIKE else means > ROUNDING
     if claim.value is None:
@@ -126,7 +127,7 @@ def _judged(
         metric=claim.metric if sign == EXISTS else f"{claim.metric}_lead",
         paper=claim.value,
         mean=mean,
-        spread=float(np.std(by_trial, ddof=1)) if len(by_trial) > 1 else None,
+        spread=spread_of(by_trial),
         trials=len(trials),
         verdict=verdict,
         reason=f'{_how_often(holds, sign)}; the paper: "{claim.remark}"',

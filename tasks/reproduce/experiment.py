@@ -4,6 +4,7 @@ A new experiment is one module of this package with an `EXPERIMENTS` tuple, name
 printed numbers are rows of `storage/published.csv`, its protocol a module of `embedding_core.protocols`.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,6 +95,10 @@ class Experiment:
     def only(self, datasets: Collection[str]) -> "Experiment":
         """The same on some of its data sets."""
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
+
+    def lists(self, condition: str) -> bool:
+        """Whether rows of a condition stand in tables."""
+        return not (self.unlisted and re.search(self.unlisted, condition))
 
     def sample(self, dataset: str, quick: bool) -> str:
         """What part of a data set a run takes, in words; empty: all of it."""

@@ -1,7 +1,6 @@
 """What an experiment leaves for readers: one table as text, Markdown and Parquet, and its figures."""
 
 import io
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -56,9 +55,7 @@ def title_of(experiment: Experiment, quick: bool) -> str:
 
 def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
     """The rows as one table; columns in which all rows agree are left to the caption."""
-    rows = [
-        row for row in rows if not (experiment.unlisted and re.search(experiment.unlisted, row.condition))
-    ]
+    rows = [row for row in rows if experiment.lists(row.condition)]
     varied = [(heading, get) for heading, get in _FACTS if len({get(row) for row in rows if row.trials}) > 1]
     beside = [arm.title for arm in experiment.baselines]
     header = ("data", "method", *(name for name, _ in varied), "paper", "ours", *beside, "verdict", "why")
@@ -112,15 +109,16 @@ def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
 def markdown_page(
     experiment: Experiment,
     quick: bool,
+    command: str,
     rows: Sequence[Row],
     figures: Sequence[str],
     made: Mapping[Key, Provenance],
 ) -> str:
-    """The experiment as a Markdown page."""
+    """The experiment as a Markdown page; `command` made it."""
     parts = [f"# {title_of(experiment, quick)}", experiment.paper]
     parts.append(render_markdown(comparison_table(experiment, rows)))
     parts += [f"![{name}]({name})" for name in figures]
-    parts.append(provenance_section(experiment, quick, made))
+    parts.append(provenance_section(experiment, quick, command, made))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from storage.keys import ArtifactRef
 from storage.sources.base import combine_digests
-from storage.store import Store
 from tasks.reproduce.experiment import Experiment
 from tasks.tables import Table, render_markdown
+
+if TYPE_CHECKING:
+    from storage.store import Store
 
 _SHORT = 12
 
@@ -40,12 +43,12 @@ class Provenance:
     version: str
 
 
-def trace(store: Store, refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
+def trace(store: "Store", refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
     """The provenance of every arm's cells, as the store has it."""
     return {key: _trace_one(store, ref) for key, ref in refs.items() if ref is not None}
 
 
-def _trace_one(store: Store, ref: ArtifactRef) -> Provenance:
+def _trace_one(store: "Store", ref: ArtifactRef) -> Provenance:
     known = store.details(ref)
     recipe = known["recipe"]
     settings = recipe["params"]["settings"]
@@ -65,8 +68,10 @@ def _features_digest(inputs: Mapping[str, str]) -> str:
     return found[0] if len(found) == 1 else combine_digests(found)
 
 
-def provenance_section(experiment: Experiment, quick: bool, made: Mapping[Key, Provenance]) -> str:
-    """Markdown that says how the numbers were made; empty where that is not known."""
+def provenance_section(
+    experiment: Experiment, quick: bool, command: str, made: Mapping[Key, Provenance]
+) -> str:
+    """Markdown that says how the numbers were made, by which command; empty where that is not known."""
     by_set = {name: [one for (own, _), one in made.items() if own == name] for name in experiment.datasets}
     lines = tuple(_line(name, found) for name, found in by_set.items() if found)
     if not lines:
@@ -74,7 +79,6 @@ def provenance_section(experiment: Experiment, quick: bool, made: Mapping[Key, P
     header = ("data", "features", "labels", "settings", "code", "labelscape")
     caption = "digests of the data, and of the code of all methods"
     table = Table(header, lines, caption, texts=frozenset(range(len(header))))
-    command = f"labelscape reproduce {experiment.name}{' --quick' if quick else ''}"
     what = "a quick run" if quick else "a full run"
     return f"## How it was made\n\nBy `{command}`, {what}.\n\n{render_markdown(table)}"
 

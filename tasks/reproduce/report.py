@@ -49,9 +49,14 @@ def _compare_all(experiment: Experiment, measured: Measured, quick: bool) -> lis
 
 
 def stage(
-    experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
+    experiment: Experiment,
+    quick: bool,
+    command: str,
+    data: Sequence[DatasetRef],
+    refs: ArmRefs,
+    workspace: Workspace,
 ) -> Stage:
-    """Table, cells and figures of an experiment."""
+    """Table, cells and figures of an experiment, and the command that makes them."""
     inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
     for one in data:
         inputs |= {f"{part}[{one.name}]": digest for part, digest in one.inputs(workspace.store).items()}
@@ -65,18 +70,24 @@ def stage(
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,
+            "command": command,
             "parts": {one.name: one.part for one in data},
             # The page says by which code its numbers were made; other code may give the same ones.
             "made_by": {f"{name}/{title}": ref.key for (name, title), ref in refs.items() if ref},
             "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
         inputs=inputs,
-        produce=lambda: _write(experiment, quick, data, refs, workspace),
+        produce=lambda: _write(experiment, quick, command, data, refs, workspace),
     )
 
 
 def _write(
-    experiment: Experiment, quick: bool, data: Sequence[DatasetRef], refs: ArmRefs, workspace: Workspace
+    experiment: Experiment,
+    quick: bool,
+    command: str,
+    data: Sequence[DatasetRef],
+    refs: ArmRefs,
+    workspace: Workspace,
 ) -> Artifact:
     measured = load_measured(workspace.store, refs)
     rows = _compare_all(experiment, measured, quick)
@@ -92,7 +103,7 @@ def _write(
     figures = importlib.import_module(experiment.figure).draw(story) if experiment.figure else {}
     made = trace(workspace.store, refs)
     files = {
-        TABLE_FILE: markdown_page(experiment, quick, rows, list(figures), made).encode(),
+        TABLE_FILE: markdown_page(experiment, quick, command, rows, list(figures), made).encode(),
         CELLS_FILE: cells_parquet(experiment, quick, rows, made),
         **figures,
     }

@@ -1,6 +1,5 @@
 """Where methods stand against the best plain one, judged by differences trial by trial."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -56,8 +55,7 @@ def _sets_by_verdict(experiment: Experiment, rows: Sequence[Row]) -> dict[str, d
     """By method and verdict the sets of the rows that the table lists."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        listed = not (experiment.unlisted and re.search(experiment.unlisted, row.condition))
-        if row.verdict in STANDINGS and listed:
+        if row.verdict in STANDINGS and experiment.lists(row.condition):
             own = found.setdefault(row.method, {verdict: [] for verdict in STANDINGS})
             own[row.verdict].append(row.dataset)
     return found

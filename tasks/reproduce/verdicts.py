@@ -18,8 +18,10 @@ def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
         f"{left_out} printed cells are of sets that are not in this run" if left_out else "",
         _said(experiment, rows),
     ]
-    line = "; ".join(part for part in parts if part) or "the paper prints no number here"
-    return _how_quick(experiment, rows) + line
+    line = "; ".join(part for part in parts if part)
+    if not line and not experiment.against_plain:
+        line = "the paper prints no number here"
+    return ": ".join(part for part in (_how_quick(experiment, rows), line) if part)
 
 
 def _printed(experiment: Experiment, rows: Sequence[Row]) -> str:
@@ -51,4 +53,4 @@ def _how_quick(experiment: Experiment, rows: Sequence[Row]) -> str:
         if count < (full := experiment.settings(dataset, quick=False)[TRIALS])
     }
     told = " or ".join(f"{count} of {full}" for count, full in sorted(short))
-    return f"quick, {told} trials: " if told else ""
+    return f"quick, {told} trials" if told else ""
