@@ -51,7 +51,7 @@ class Run:
         self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
         self.listener = Listener()
         self.workspace = open_workspace(self.config, self.listener)
-        self.runner = StageRunner(self.workspace, Span(), {}, run_stage)
+        self.runner = StageRunner(self.workspace, Span(), run_stage)
         self.budget = budget or Budget(600)
         self.folds = InlineFolds(1, self.budget)
 
