@@ -17,11 +17,10 @@ from tasks.candidates import (
     items_a_label,
     load_predictions,
     mean_stage,
-    measure,
     trial_stage,
 )
 from tasks.choice import Champion, Standing
-from tasks.decisions import only_folds
+from tasks.decisions import measure, only_folds
 
 
 @dataclass

@@ -11,7 +11,7 @@ from embedding_core.registry import METHODS
 from storage.keys import ArtifactRef
 from storage.schemas import Score, StoredFile, pack_files
 from storage.store import Artifact
-from tasks.decisions import CODE as DECISIONS
+from tasks.decisions import MEASURING
 from tasks.ranking import LOWER_IS_BETTER, metric_title
 from tasks.stage import Stage, digest_of
 
@@ -196,7 +196,7 @@ def stage(choice: Choice) -> Stage:
     """The record of a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
-        code=("embedding_core.paired", *DECISIONS),
+        code=("embedding_core.paired", *MEASURING),
         params={
             "metric": choice.metric,
             "tune_for": choice.tune_for,

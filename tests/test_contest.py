@@ -20,9 +20,10 @@ from storage.errors import ConfigError, SourceError, StageError
 from storage.models import load_model
 from storage.predictions import Predictions, unpack_predictions
 from tasks.budget import Budget
-from tasks.candidates import Contest, items_a_label, load_predictions, measure
+from tasks.candidates import Contest, items_a_label, load_predictions
 from tasks.choice import Standing
 from tasks.dataset import Dataset, load_dataset
+from tasks.decisions import measure
 from tasks.embedding import Data, load_model_payload
 from tasks.reporter import Reporter
 from tasks.settings import EvaluationSettings
