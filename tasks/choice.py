@@ -32,8 +32,8 @@ class Standing:
         Why it was not scored on all folds.
     rows : sequence of Score
         Every metric on the folds it was scored on.
-    ref : ArtifactRef or None
-        Its out-of-fold scores.
+    ref, trial : ArtifactRef or None
+        Its out-of-fold scores, and those of its first folds that they were begun with.
     """
 
     candidate: Candidate
@@ -41,6 +41,7 @@ class Standing:
     reason: str = ""
     rows: Sequence[Score] = ()
     ref: ArtifactRef | None = None
+    trial: ArtifactRef | None = None
 
     @property
     def name(self) -> str:
