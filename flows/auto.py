@@ -59,7 +59,7 @@ def run_auto(
     """
     started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
-    runner = StageRunner(workspace, Span(), {}, submit)
+    runner = StageRunner(workspace, Span(), submit)
     time_left = budget or new_budget(config)
     workers = min(workspace.n_threads, config.evaluation.folds)
     with workspace.store.in_use(workspace.reporter.say), FoldPool(workers, time_left) as pool:

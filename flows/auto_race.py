@@ -17,11 +17,10 @@ from tasks.candidates import (
     items_a_label,
     load_predictions,
     mean_stage,
-    measure,
     trial_stage,
 )
 from tasks.choice import Champion, Standing
-from tasks.decisions import only_folds
+from tasks.decisions import measure, only_folds
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Race:
         if reason:
             return replace(trial, reason=reason)
         ref = self.runner(candidate_stage(candidate, self.contest, trial.ref))
-        return self._stand(candidate, "scored", ref)
+        return replace(self._stand(candidate, "scored", ref), trial=trial.ref)
 
     def _average(self, candidate: Candidate, members: Sequence[Standing]) -> Standing:
         for one in members:

@@ -272,8 +272,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         return 0
     except Exception as error:
         code = _explain(error, options)
-        if _is_wrong_command(error):
-            return code
+        resumable = resumable and _helps_again(error, options.command)
     except BaseException as stop:
         if not _is_termination(stop):
             raise
@@ -299,12 +298,18 @@ def _is_termination(stop: BaseException) -> bool:
     return known is not None and isinstance(stop, known.TerminationSignal)
 
 
-def _is_wrong_command(error: Exception) -> bool:
-    """Whether the command itself has to change, so that giving it again would not help."""
-    from embedding_core.errors import InvalidInput
-    from storage.errors import ConfigError
+def _helps_again(error: Exception, command: str) -> bool:
+    """Whether the same words go on after an error; no where the command itself has to change.
 
-    return isinstance(error, (ConfigError, InvalidInput))
+    Stages go on once their source or store is mended. What another command refuses asks for something else
+    first, unless a store did not answer or the fault is ours.
+    """
+    from embedding_core.errors import InvalidInput
+    from storage.errors import ConfigError, LabelscapeError, StoreUnreachable
+
+    if isinstance(error, (ConfigError, InvalidInput)):
+        return False
+    return command in _STAGED or not isinstance(error, LabelscapeError) or isinstance(error, StoreUnreachable)
 
 
 def _explain(error: Exception, options: argparse.Namespace) -> int:

@@ -57,8 +57,13 @@ class RunConfig(Settings):
 
 
 def find_home(config: RunConfig) -> Path:
-    """Folder that keeps everything: the configuration's, else LABELSCAPE_HOME, else `.labelscape`."""
-    return Path(config.home or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+    """Folder that keeps everything, as configured."""
+    return resolve_home(config.home)
+
+
+def resolve_home(given: str | None) -> Path:
+    """The home folder that was given, else LABELSCAPE_HOME, else `.labelscape`."""
+    return Path(given or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
 
 
 def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:

@@ -12,12 +12,12 @@ from pathlib import Path
 def find_crash_home(options: argparse.Namespace) -> Path:
     """The home folder that a command was to use."""
     from flows.commands.options import read_config, read_default_config
-    from flows.config import find_home
+    from flows.config import find_home, resolve_home
 
     try:
         return find_home(read_config(options) if hasattr(options, "set") else read_default_config(options))
     except Exception:  # reading the configuration may be what went wrong
-        return Path(options.home or os.environ.get("LABELSCAPE_HOME") or ".labelscape")
+        return resolve_home(options.home)
 
 
 def write_crash(error: BaseException, home: Path) -> Path:

@@ -10,7 +10,7 @@ from flows.forecast import Forecast, Work
 from flows.repeating import kind_of
 from flows.stages import Span
 from flows.training import StageRunner, Submit
-from storage.errors import ArtifactDamaged, StoreError
+from storage.errors import StoreError
 from storage.keys import ArtifactRef, canonical_json
 from storage.reference_sets import reference_sets
 from storage.run_log import RunLog
@@ -62,7 +62,7 @@ def remember(forecast: Forecast, store: Store, found: Mapping[str, ArtifactRef])
         if label in forecast.ahead
     }
     for label, ref in {**earlier, **found}.items():
-        with suppress(StoreError, ArtifactDamaged, KeyError):  # a pace less is no reason to stop
+        with suppress(StoreError, KeyError):  # a pace less is no reason to stop
             known = store.details(ref)
             recipe = known["recipe"]
             forecast.learn(work_of(label, recipe["variant"], recipe["params"]), known["seconds"])
@@ -72,7 +72,7 @@ class TimedRunner(StageRunner):
     """Executes stages and says when everything ahead will be done."""
 
     def __init__(self, workspace: Workspace, submit: Submit, forecast: Forecast) -> None:
-        super().__init__(workspace, Span([]), {}, submit)
+        super().__init__(workspace, Span(), submit)
         self._forecast = forecast
 
     def _remark(self, stage: Stage, outcome: Outcome) -> str:

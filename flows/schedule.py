@@ -1,13 +1,12 @@
 """The train flow on a schedule: served from this process, or registered for a worker."""
 
 import contextlib
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.config import RunConfig, find_home
+from flows.config import RunConfig, resolve_home
 from flows.services import NO_SERVER, check_answers, running
 from flows.stores import find_store_uri
 from storage.errors import ConfigError, ServiceError
@@ -105,9 +104,7 @@ def deploy(
 
 
 def _home(config: RunConfig | Mapping[str, Any]) -> Path:
-    if isinstance(config, RunConfig):
-        return find_home(config)
-    return Path(config.get("home") or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+    return resolve_home(config.home if isinstance(config, RunConfig) else config.get("home"))
 
 
 def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from storage.artifacts import SetAside
 from storage.errors import (
     ArtifactDamaged,
     ConfigError,
+    SourceChanged,
     SourceError,
     StoreError,
     StoreUnreachable,
@@ -38,6 +39,8 @@ Walked = TypeVar("Walked")
 
 # A damaged artefact is set aside when it is read; the next walk computes it again.
 _MAX_REPAIRS = 5
+# Where an upload comes in the midst of a run, the next walk lists the source as it is then.
+_MAX_READINGS = 3
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,13 @@ class StageRunner:
     """Executes stages and remembers what became of each."""
 
     def __init__(
-        self, workspace: Workspace, span: Span, before: Mapping[str, ArtifactRef], submit: Submit
+        self, workspace: Workspace, span: Span, submit: Submit, left: LeftStages | None = None
     ) -> None:
         self.records: dict[str, StageRecord] = {}
         self.untracked: str | None = None
         self.workspace = workspace
         self._span = span
-        self._before = LeftStages(workspace.store, before)
+        self._left = left
         self._submit = submit
 
     @property
@@ -113,7 +116,7 @@ class StageRunner:
 
     def _leave(self, stage: Stage) -> ArtifactRef:
         """Take a stage as the last run left it; compute it where nothing whole was left."""
-        left = self._before.take(stage)
+        left = self._left.take(stage) if self._left else None
         try:
             outcome = Outcome(left, True, 0.0) if left else self._submit(stage, self.workspace, False)
         except SourceError as error:
@@ -152,8 +155,8 @@ def run_training(
     started = time.perf_counter()
     workspace = open_workspace(config, current_reporter())
     span.check()
-    before = _last_results(config, workspace) if span.since else {}
-    runner = StageRunner(workspace, span, before, submit)
+    left = LeftStages(workspace.store, config.source) if span.since else None
+    runner = StageRunner(workspace, span, submit, left)
     with workspace.store.in_use(workspace.reporter.say):
         last = load_last_run(workspace.store, config.source).get("ingest")
         products = walk_remembering(
@@ -185,12 +188,6 @@ def _changes(
     if last is None or now is None or last["digest"] == now.digest:
         return None
     return changes_since(workspace.store, last, unpack_manifest(workspace.store.read(now))) or None
-
-
-def _last_results(config: RunConfig, workspace: Workspace) -> dict[str, ArtifactRef]:
-    """What the last run of the source left; it may be gone."""
-    known = load_last_run(workspace.store, config.source)
-    return {label: ArtifactRef.from_json(ref) for label, ref in known.items()}
 
 
 def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
@@ -260,13 +257,21 @@ def walk_remembering(
 
 
 def repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
-    """Go through stages again where they met a damaged artefact, which has been set aside by then."""
-    for _ in range(_MAX_REPAIRS):
+    """Go through stages again where they met a damaged artefact, set aside by then, or a changed source."""
+    repairs, readings = _MAX_REPAIRS, _MAX_READINGS
+    while True:
         try:
             return walk_stages()
         except ArtifactDamaged as damage:
-            workspace.reporter.say(f"{damage} Computing it again.")
-    return walk_stages()
+            if not repairs:
+                raise
+            repairs -= 1
+            workspace.reporter.say(f"{damage.found}. Computing it again.")
+        except SourceChanged as change:
+            if not readings:
+                raise
+            readings -= 1
+            workspace.reporter.say(f"{change.found}. Reading it again.")
 
 
 def _walk_all(config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]) -> Products:

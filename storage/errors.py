@@ -13,6 +13,30 @@ class SourceError(LabelscapeError):
     """Data given by the user that cannot be read as it is."""
 
 
+class Passing(LabelscapeError):
+    """What going through the stages once more may mend.
+
+    Parameters
+    ----------
+    found : str
+        What was found, without a full stop.
+    advice : str, optional
+        What to do where nobody goes through them once more.
+    """
+
+    def __init__(self, found: str, advice: str = "") -> None:
+        super().__init__(found, advice)
+        self.found = found
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.found}; {self.advice}." if self.advice else f"{self.found}."
+
+
+class SourceChanged(SourceError, Passing):
+    """Data that changed between being listed and being read, as an upload does it."""
+
+
 class StageError(LabelscapeError):
     """A stage that cannot do its work with these data and settings."""
 
@@ -21,7 +45,7 @@ class StoreError(LabelscapeError):
     """The artefact store cannot do what was asked (disk full, read-only, foreign files)."""
 
 
-class ArtifactDamaged(StoreError):
+class ArtifactDamaged(StoreError, Passing):
     """An artefact whose bytes do not match its digest; it has been set aside."""
 
 

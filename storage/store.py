@@ -312,11 +312,12 @@ class Store:
         if look.problem:
             raise self._damaged(place, look)
         if look.content is None or look.raw is None:
-            raise ArtifactGone(f"{place.name} is not in the store {self.place}; run again to compute it.")
+            raise ArtifactGone(f"{place.name} is not in the store {self.place}", "run again to compute it")
         if digest and look.content["digest"] != digest:
             raise ArtifactGone(
                 f"{place.name} in {self.place} was computed again and is now {look.content['digest'][:12]}…, "
-                f"not {digest[:12]}…; run again to use the new one."
+                f"not {digest[:12]}…",
+                "run again to use the new one",
             )
         return look.raw, look.content
 
@@ -336,12 +337,15 @@ class Store:
         try:
             moved = self._set_aside(place, look)
         except StoreError as error:
-            return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {error}")
+            reason = str(error).removesuffix(".")
+            return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {reason}")
         if not moved:
-            return ArtifactGone(f"{place.name} was replaced while it was read; run again to use the new one.")
+            return ArtifactGone(
+                f"{place.name} was replaced while it was read", "run again to use the new one"
+            )
         return ArtifactDamaged(
-            f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged; "
-            "run again to compute it anew."
+            f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged",
+            "run again to compute it anew",
         )
 
     def _set_aside(self, place: Place, look: Look) -> bool:

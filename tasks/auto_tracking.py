@@ -104,7 +104,10 @@ def _track(
 
     measured = [one for one in choice.standings if one.rows]
     digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
-    lineage = lineage_tags({label: ref for label, ref in results.items() if ref}, store)
+    made_of = [data.manifest, data.features, data.affinity]
+    made_of += [ref for one in choice.standings for ref in (one.ref, one.trial)]
+    known = {label: ref for label, ref in results.items() if ref}
+    lineage = lineage_tags(known, store, filter(None, made_of))
     record = RunRecord(
         experiment=facts.experiment,
         name=facts.name,

@@ -11,10 +11,8 @@ from embedding_core.registry import get_method, method_modules
 from storage.errors import SourceError
 from storage.keys import ArtifactRef
 from storage.predictions import Predictions, pack_predictions, unpack_predictions
-from storage.schemas import Score
 from storage.store import Artifact
 from tasks.dataset import Dataset, load_dataset, load_graph
-from tasks.decisions import decide, labels_of
 from tasks.embedding import Data, method_settings, takes_graph
 from tasks.fold_pool import FoldJob, FoldRunner
 from tasks.settings import EvaluationSettings
@@ -100,22 +98,6 @@ def mean_stage(candidate: Candidate, contest: Contest, members: Mapping[str, Art
 def load_predictions(contest: Contest, ref: ArtifactRef) -> Predictions:
     """Out-of-fold scores of one candidate."""
     return unpack_predictions(contest.workspace.store.read(ref))
-
-
-def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> list[Score]:
-    """Every metric of out-of-fold scores on each of their folds.
-
-    Labels are decided by thresholds that the other folds teach; metrics of ranks see the scores as they are.
-    """
-    from embedding_core.metrics import multilabel_metrics
-
-    Y, decided = labels_of(found, dataset), decide(found, dataset, tune_for)
-    scores = []
-    for fold in np.unique(found.folds).tolist():
-        chosen = found.folds == fold
-        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen])
-        scores += [Score(name, name, fold, metric, value) for metric, value in values.items()]
-    return scores
 
 
 def _stage(

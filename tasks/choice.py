@@ -11,7 +11,7 @@ from embedding_core.registry import METHODS
 from storage.keys import ArtifactRef
 from storage.schemas import Score, StoredFile, pack_files
 from storage.store import Artifact
-from tasks.decisions import CODE as DECISIONS
+from tasks.decisions import MEASURING
 from tasks.ranking import LOWER_IS_BETTER, metric_title
 from tasks.stage import Stage, digest_of
 
@@ -32,8 +32,8 @@ class Standing:
         Why it was not scored on all folds.
     rows : sequence of Score
         Every metric on the folds it was scored on.
-    ref : ArtifactRef or None
-        Its out-of-fold scores.
+    ref, trial : ArtifactRef or None
+        Its out-of-fold scores, and those of its first folds that they were begun with.
     """
 
     candidate: Candidate
@@ -41,6 +41,7 @@ class Standing:
     reason: str = ""
     rows: Sequence[Score] = ()
     ref: ArtifactRef | None = None
+    trial: ArtifactRef | None = None
 
     @property
     def name(self) -> str:
@@ -196,7 +197,7 @@ def stage(choice: Choice) -> Stage:
     """The record of a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
-        code=("embedding_core.paired", *DECISIONS),
+        code=("embedding_core.paired", *MEASURING),
         params={
             "metric": choice.metric,
             "tune_for": choice.tune_for,

@@ -52,7 +52,9 @@ def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
     parts = unpack_parts(store.read(features))
     refs = [store.ref(PART_STAGE, key) for key in parts.keys]
     if [ref.digest for ref in refs] != parts.digests:
-        raise ArtifactGone("A portion of the features was computed again and came out differently.")
+        raise ArtifactGone(
+            "A portion of the features was computed again and came out differently", "run again"
+        )
     return refs
 
 

@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 
 from storage.keys import ArtifactRef
 from storage.predictions import Predictions, unpack_predictions
+from storage.schemas import Score
 from storage.store import Store
 from tasks.dataset import Dataset
 
-CODE = ("embedding_core.decisions",)
+CODE = ("embedding_core.decisions", "tasks.decisions")
 """What computes them."""
+MEASURING = (*CODE, "embedding_core.metrics")
+"""What measures them."""
 THRESHOLDS = {"micro_f1": "one tuned threshold", "macro_f1": "tuned thresholds"}
 """How labels are decided, in words, by what for; all else at one half, or by the best score."""
 
@@ -44,6 +47,22 @@ def decide(found: Predictions, dataset: Dataset, tune_for: str) -> NDArray[np.in
 
     Y = labels_of(found, dataset)
     return decide_out_of_fold(found.scores, Y, found.folds, tune_for, dataset.single_label)
+
+
+def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> list[Score]:
+    """Every metric of out-of-fold scores on each of their folds.
+
+    Labels are decided by thresholds that the other folds teach; metrics of ranks see the scores as they are.
+    """
+    from embedding_core.metrics import multilabel_metrics
+
+    Y, decided = labels_of(found, dataset), decide(found, dataset, tune_for)
+    scores = []
+    for fold in np.unique(found.folds).tolist():
+        chosen = found.folds == fold
+        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen])
+        scores += [Score(name, name, fold, metric, value) for metric, value in values.items()]
+    return scores
 
 
 def learn_thresholds(tuning: Tuning, dataset: Dataset, store: Store) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage import columns
-from storage.errors import SourceError, StoreError
+from storage.errors import SourceChanged, SourceError, StoreError
 from storage.keys import ArtifactRef, Recipe, canonical_json
 from storage.schemas import (
     SCHEMA_VERSION,
@@ -274,7 +274,7 @@ class _Extraction:
         return Features(ids, digests, X, [made[row][1] for row in rows], self._recipe, names)
 
     def _extract_images(self, rows: Sequence[int], advance: Advance) -> dict[int, _Row]:
-        from embedding_core.features.extraction import extract_many
+        from embedding_core.features.extraction import FileChanged, extract_many
 
         assert self._collection.paths is not None
         if not rows:
@@ -282,7 +282,11 @@ class _Extraction:
         paths = [self._collection.paths[row] for row in rows]
         digests = [self._collection.digests[row] for row in rows]
         found = extract_many(paths, self._moments(), self._workspace.n_threads, advance, digests)
-        return {rows[index]: (vector, error) for index, vector, error in found}
+        try:
+            return {rows[index]: (vector, error) for index, vector, error in found}
+        except FileChanged as error:
+            what, _, advice = str(error).removesuffix(".").rpartition("; ")
+            raise SourceChanged(what, advice) from error
 
     def _moments(self) -> "ColorMoments":
         return make_moments(self._recipe)

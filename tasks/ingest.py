@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from storage.errors import SourceError
+from storage.errors import SourceChanged
 from storage.keys import ArtifactRef
 from storage.schemas import Manifest, pack_manifest
 from storage.sources import Collection, Source, SourceOptions, open_source
@@ -98,9 +98,9 @@ def foresee(ref: ArtifactRef, facts: Mapping[str, str]) -> None:
 _foreseen: dict[ArtifactRef, dict[str, str]] = {}
 
 
-def changed_meanwhile(path: str) -> SourceError:
+def changed_meanwhile(path: str) -> SourceChanged:
     """What stops a stage that read other bytes than its key names: kept, they would be there for good."""
-    return SourceError(f"{path} changed while it was being read; run again.")
+    return SourceChanged(f"{path} changed while it was being read", "run again")
 
 
 def _read(settings: SourceSettings, source: Source, digest: str, workspace: Workspace) -> Artifact:

@@ -1,7 +1,7 @@
 """Lineage: from a result back to the bytes it came from."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,12 +11,15 @@ from storage.keys import ArtifactRef
 from storage.run_log import LEAST_PREFIX, TRACKING, LoggedRun
 from storage.sources.base import combine_digests
 from storage.store import Store
-from tasks.dataset import PART_STAGE
+from tasks.chunks import PART_STAGE
 
 # Inputs that are bytes from outside the store, by the names that stages give them.
 OUTSIDE = frozenset({"source", "edges"})
 # No settings: what the registry says of a method, and the code that features name beside their settings.
 _FACTS = ("method.facts.", "code")
+GONE = "no longer in the store"
+# Manifests by what other stages may know them by.
+_Index = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,12 @@ class Member:
     inputs : tuple of str
         Names of those it was made of.
     code, created : str
-        One digest of its code, and when it was made; empty for bytes from outside.
+        One digest of its code, and when it was made; empty where `seconds` is None.
     settings, versions : mapping of str to str
     seconds : float or None
-        What it took; None for bytes from outside.
+        What it took; None for bytes from outside, and for what is gone.
+    gone : bool
+        An artefact that is no longer in the store.
     """
 
     name: str
@@ -103,6 +108,7 @@ class Member:
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    gone: bool = False
 
 
 def list_family(nodes: Iterable[Node]) -> list[Member]:
@@ -123,7 +129,7 @@ def list_family(nodes: Iterable[Node]) -> list[Member]:
 
 def _member(name: str, node: Node, inputs: tuple[str, ...]) -> Member:
     if node.manifest is None:
-        return Member(name, node.label, node.digest)
+        return Member(name, node.label, node.digest, gone=node.gone)
     return Member(
         name=name,
         label=node.label,
@@ -163,45 +169,40 @@ class Genealogy:
         return sorted(self._store.entries(), key=lambda one: str(one["created"]))
 
     @cached_property
-    def _others(self) -> dict[str, dict[str, Any]]:
+    def _others(self) -> _Index:
         return _index(self._entries)
 
     def of_run(self, run: LoggedRun) -> list[Node]:
         """The results of a run: its evaluations, or what none of its other stages was made of."""
         ends = {label: ref for label, ref in run.stages.items() if ref.stage == "evaluation"}
-        return [self.trace(ref.digest, label) for label, ref in (ends or self._ends(run.stages)).items()]
+        return [self._of_stage(label, ref) for label, ref in (ends or self._ends(run.stages)).items()]
 
     def _ends(self, stages: Mapping[str, ArtifactRef]) -> dict[str, ArtifactRef]:
         """Stages that no other one was made of, the record in the tracker aside."""
         made = {label: ref for label, ref in stages.items() if ref.stage != TRACKING}
-        known = self._own
+        makers = [self._own[ref.key] for ref in made.values() if ref.key in self._own]
         used = {
-            digest
-            for ref in made.values()
-            if ref.key in known
-            for digest in known[ref.key]["recipe"]["inputs"].values()
+            found["key"]
+            for maker in makers
+            for role, digest in maker["recipe"]["inputs"].items()
+            if (found := _pick(self._by_digest, digest, role, maker, {maker["key"]}))
         }
-        return {
-            label: ref
-            for label, ref in made.items()
-            if ref.key not in known or used.isdisjoint(_digests(known[ref.key]))
-        }
+        return {label: ref for label, ref in made.items() if ref.key not in used}
 
     def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
         """All artefacts of a run, with those its report was made of; not its report and its record."""
         nodes: list[Node] = []
         for label, ref in stages.items():
-            node = self.trace(ref.digest, label)
-            if ref.stage == "report":
-                nodes += node.inputs
-            elif ref.stage != TRACKING:
-                nodes.append(node)
+            if ref.stage == TRACKING:
+                continue
+            node = self._of_stage(label, ref)
+            nodes += node.inputs if ref.stage == "report" else [node]
         return nodes
 
     def of_artifact(self, name: str) -> Node:
-        """The artefact whose key or digest begins with `name`."""
+        """The artefact whose key or digest begins with `name`; of several with one content the newest."""
         near = {
-            one["digest"]: one
+            one["key"] if one["key"].startswith(name) else one["digest"]: one
             for one in self._entries
             if len(name) >= LEAST_PREFIX and (one["key"].startswith(name) or one["digest"].startswith(name))
         }
@@ -211,26 +212,73 @@ class Genealogy:
                 f"{found} with {name!r} among the runs and artefacts of the store; "
                 "`labelscape store ls` and `store ls --runs` list them."
             )
-        return self.trace(next(iter(near)))
+        (known,) = near.values()
+        return self._node(known, known["digest"])
 
-    def trace(self, digest: str, role: str = "", outside: bool = False) -> Node:
-        """The artefact of a digest and all that it came from; `outside` where it is not one of the store."""
-        known = None if outside else self._by_digest.get(digest) or self._others.get(digest)
-        if known is None:
-            return Node(role, role, digest, None, gone=not outside)
-        recipe = known["recipe"]
-        label = f"{known['stage']}[{recipe['variant']}]" if recipe["variant"] else str(known["stage"])
+    def _of_stage(self, label: str, ref: ArtifactRef) -> Node:
+        """The artefact of a reference, not another of the same content."""
+        known = self._own.get(ref.key)
+        return self._node(known, ref.digest, label) if known else _gone(label, ref.digest)
+
+    def _node(
+        self, known: dict[str, Any], digest: str, role: str = "", trail: frozenset[str] = frozenset()
+    ) -> Node:
+        """An artefact and all that it came from; `trail` are the keys of what was made of it."""
+        trail |= {known["key"]}
+        label = _label(known)
         inputs = tuple(
             # Portions of the features name the items that they hold, which are no artefact.
-            self.trace(given, name, outside=name in OUTSIDE or known["stage"] == PART_STAGE)
-            for name, given in sorted(recipe["inputs"].items())
+            Node(name, name, given, None)
+            if name in OUTSIDE or known["stage"] == PART_STAGE
+            else self._input(known, name, given, trail)
+            for name, given in sorted(known["recipe"]["inputs"].items())
         )
         return Node(label, role if role != label else "", digest, known, inputs)
 
+    def _input(self, maker: dict[str, Any], role: str, digest: str, trail: frozenset[str]) -> Node:
+        found = _pick(self._by_digest, digest, role, maker, trail)
+        found = found or _pick(self._others, digest, role, maker, trail)
+        return self._node(found, digest, role, trail) if found else _gone(role, digest)
 
-def _index(manifests: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Manifests by what other stages may know them by; the last one wins."""
-    return {digest: one for one in manifests for digest in _digests(one)}
+
+def _gone(role: str, digest: str) -> Node:
+    return Node(role, role, digest, None, gone=True)
+
+
+def _index(manifests: Iterable[dict[str, Any]]) -> _Index:
+    """Manifests by what other stages may know them by."""
+    found: _Index = {}
+    for one in manifests:
+        for digest in _digests(one):
+            found.setdefault(digest, []).append(one)
+    return found
+
+
+def _pick(
+    index: _Index, digest: str, role: str, maker: Mapping[str, Any], trail: Collection[str]
+) -> dict[str, Any] | None:
+    """The artefact that a stage was given in a role, among all of one content.
+
+    Nothing was made of itself (`trail`). Two methods may score alike, and a trial like the candidate that it
+    becomes: then names tell, and of what was there before the stage the newest is meant.
+    """
+    return max(
+        (one for one in index.get(digest, ()) if one["key"] not in trail),
+        key=lambda one: (_likeness(one, role, maker), one["created"] <= maker["created"], one["created"]),
+        default=None,
+    )
+
+
+def _likeness(manifest: Mapping[str, Any], role: str, maker: Mapping[str, Any]) -> int:
+    """How well names say that an artefact plays a role: its stage's, its method's."""
+    variant = manifest["recipe"]["variant"]
+    of_method = bool(variant) and variant in (role, maker["recipe"]["variant"])
+    return (_label(manifest) == role) + (manifest["stage"] == role) + of_method
+
+
+def _label(manifest: Mapping[str, Any]) -> str:
+    variant = manifest["recipe"]["variant"]
+    return f"{manifest['stage']}[{variant}]" if variant else str(manifest["stage"])
 
 
 def _digests(manifest: Mapping[str, Any]) -> Iterator[str]:

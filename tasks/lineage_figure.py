@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tasks.lineage import Member
+from tasks.lineage import GONE, Member
 from tasks.page_parts import esc, folded, word_table
 
 # Five columns fill the page.
@@ -13,7 +13,7 @@ _STYLE = (
     ".lineage rect{fill:var(--card);stroke:var(--line)}"
     ".lineage path{fill:none;stroke:var(--muted);opacity:.55}"
     ".lineage text{font-size:11px;fill:var(--muted)}.lineage .name{font-size:11.5px;font-weight:600;"
-    "fill:var(--ink)}.lineage .outside rect{stroke-dasharray:4 3}"
+    "fill:var(--ink)}.lineage .outside rect{stroke-dasharray:4 3}.lineage .gone rect{stroke-dasharray:1 3}"
 )
 
 
@@ -21,7 +21,7 @@ def lineage_part(family: Sequence[Member]) -> str:
     """The diagram, and every digest, setting and version in a table that a click opens."""
     rows = [
         (
-            one.label,
+            f"{one.label} ({GONE})" if one.gone else one.label,
             one.digest,
             one.code,
             " ".join(f"{name}={value}" for name, value in one.settings.items()),
@@ -32,7 +32,8 @@ def lineage_part(family: Sequence[Member]) -> str:
         for one in family
     ]
     header = ("artefact", "digest", "code", "settings", "took", "made (UTC)", "versions")
-    note = "Each box is made of those that lead to it; dashed are the bytes of the source."
+    note = "Each box is made of those that lead to it; dashed are the bytes of the source"
+    note += f", dotted what is {GONE}." if any(one.gone for one in family) else "."
     drawing = f'<div class="scroll">{draw_lineage(family)}</div>'
     table = folded("Digests, settings, versions", word_table(header, rows))
     return f"<figure>{drawing}<figcaption>{note}</figcaption></figure>{table}"
@@ -87,7 +88,7 @@ def _lines(one: Member) -> list[str]:
     """What a box says below its name."""
     lines = [f"digest {one.digest[:12]}"]
     if one.seconds is None:
-        return lines
+        return [*lines, GONE] if one.gone else lines
     lines += [f"code {one.code[:12]}", f"took {one.seconds:.1f} s"]
     settings = [f"{name}={value}" for name, value in one.settings.items()]
     more = [f"and {len(settings) - _SETTINGS} more settings"] if len(settings) > _SETTINGS else []
@@ -101,7 +102,9 @@ def _box(one: Member, place: tuple[float, float, float]) -> str:
         f"{' class=name' if number == 0 else ''}>{esc(_cut(line))}</text>"
         for number, line in enumerate([one.label, *_lines(one)])
     )
-    kind = ' class="outside"' if one.seconds is None else ""
+    kind = ""
+    if one.seconds is None:
+        kind = f' class="{"gone" if one.gone else "outside"}"'
     return (
         f"<g{kind}><title>{esc(_hint(one.label, one.settings))}</title>"
         f'<rect x="{left}" y="{top}" width="{_BOX}" height="{height}" rx="8"/>{lines}</g>'

@@ -21,6 +21,8 @@ from tasks.reporter import Reporter
 _SHAPING = frozenset(
     f"tasks.{name}" for name in ("chunks", "dataset", "fold_pool", "neighbors", "reproduce.datasets")
 )
+# Those that a stage names among its code, since its task serves stages that they do not shape as well.
+_NAMED = frozenset({"tasks.decisions"})
 _NO_RESULT = frozenset({"embedding_core.registry", "embedding_core.errors", "storage.errors"})
 
 
@@ -160,8 +162,8 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
     Of task modules those that shape the result count, each by itself, without its imports: the rest of what
     a task imports reads and writes.
     """
-    found = fingerprint(modules)
-    pending = [task]
+    found = fingerprint(tuple(module for module in modules if module not in _NAMED))
+    pending = [task, *sorted(_NAMED.intersection(modules))]
     while pending:
         module = pending.pop()
         found[module] = module_fingerprint(module)

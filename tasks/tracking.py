@@ -1,7 +1,7 @@
 """Tracking: one parent run a flow run and one child a method; the record of it is itself an artefact."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -135,10 +135,15 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def lineage_tags(stages: Mapping[str, ArtifactRef], store: Store) -> dict[str, str]:
-    """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it."""
+def lineage_tags(
+    stages: Mapping[str, ArtifactRef], store: Store, made_of: Iterable[ArtifactRef] = ()
+) -> dict[str, str]:
+    """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it.
+
+    What else they may be `made_of` is looked at first, so that not the whole store is.
+    """
     tags: dict[str, str] = {}
-    for one in list_family(Genealogy(store, stages.values()).of_results(stages)):
+    for one in list_family(Genealogy(store, [*stages.values(), *made_of]).of_results(stages)):
         tags[f"labelscape.digest.{one.label}"] = one.digest
         if one.seconds is None:
             continue

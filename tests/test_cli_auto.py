@@ -157,6 +157,19 @@ class TestWithoutTracker:
             below = walk_inputs(root)
             assert {one["label"] for one in below if not one["inputs"]} == {"source"}
 
+    def test_a_candidate_of_two_folds_is_not_taken_for_its_trial(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        table = write_table(tmp_path / "t.csv")
+        given = (*UNTRACKED, "--set", "evaluation.folds=2", "--candidates", "1nn", "--json")
+        made = json.loads(command("auto", table, *given).out)
+        stages = {one["stage"]: one for one in made["stages"]}
+        assert stages["trial[1nn]"]["digest"] == stages["candidate[1nn]"]["digest"]
+        for label, one in stages.items():
+            text = command("lineage", one["key"]).out
+            assert text.startswith(f"{label}  {one['digest'][:12]}")
+        assert "└─ 1nn of candidate[1nn]  " in command("lineage", stages["choice"]["key"]).out
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("inline")

@@ -19,14 +19,19 @@ from flows.training import StageRunner
 from storage.errors import ConfigError, SourceError, StageError
 from storage.models import load_model
 from storage.predictions import Predictions, unpack_predictions
+from storage.store import Store
+from storage.tracking import RunRecord, TrackedRun
+from tasks import auto_tracking
 from tasks.budget import Budget
-from tasks.candidates import Contest, items_a_label, load_predictions, measure
+from tasks.candidates import Contest, items_a_label, load_predictions
 from tasks.choice import Standing
 from tasks.dataset import Dataset, load_dataset
+from tasks.decisions import measure
 from tasks.embedding import Data, load_model_payload
 from tasks.reporter import Reporter
 from tasks.settings import EvaluationSettings
 from tasks.stage import run_stage
+from tasks.tracking import Facts
 from tests.conftest import local_config
 from tests.inline_folds import InlineFolds
 
@@ -51,7 +56,7 @@ class Run:
         self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
         self.listener = Listener()
         self.workspace = open_workspace(self.config, self.listener)
-        self.runner = StageRunner(self.workspace, Span(), {}, run_stage)
+        self.runner = StageRunner(self.workspace, Span(), run_stage)
         self.budget = budget or Budget(600)
         self.folds = InlineFolds(1, self.budget)
 
@@ -100,6 +105,35 @@ def test_every_candidate_is_scored_on_all_folds_as_the_evaluation_does(iris: Run
             expected.append(multilabel_metrics(dataset.Y[test], found.labels, found.scores)["macro_f1"])
         assert one.values("macro_f1") == pytest.approx(expected)
     assert set(iris.states.values()) == {"scored"}
+
+
+class Notebook:
+    """In place of a tracker: keeps what it is told."""
+
+    uri = "sqlite:///nowhere"
+
+    def log(self, record: RunRecord, trusted: object) -> TrackedRun:
+        self.record = record
+        return TrackedRun("parent", {}, "0", self.uri)
+
+
+def test_the_lineage_of_a_choice_is_told_without_listing_the_store(
+    iris: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: Store) -> None:
+        raise AssertionError("every manifest of the store was read")
+
+    notebook = Notebook()
+    monkeypatch.setattr(Store, "looks", refuse)
+    monkeypatch.setattr(auto_tracking, "make_tracker", lambda uri, home: notebook)
+    refs = {label: record.ref for label, record in iris.runner.records.items()}
+    data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")
+    facts = Facts("iris, auto", "iris", {}, {}, "", {})
+    made = iris.found.choice
+    auto_tracking.stage(facts, None, data, made, refs["choice"], iris.found.models, iris.workspace).produce()
+    told = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
+    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # nobody used it
+    assert expected.items() <= told.items()
 
 
 def test_a_second_run_computes_nothing(iris: Run) -> None:

@@ -56,7 +56,7 @@ def test_what_was_left_of_other_settings_is_refused(command: Command, picture_fo
     give(command, picture_folder, *UNTIL, "--set", "affinity.n_neighbors=3")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "affinity was left by another configuration: parameter affinity.n_neighbors 3 → 10" in refused.err
+    assert "affinity does not fit as it was left: parameter affinity.n_neighbors 3 → 10" in refused.err
     assert refused.err.endswith("use --from affinity.\n"), "and no command to resume with"
     done = give(command, picture_folder, "--from", "affinity", *UNTIL)
     assert states(done)["affinity"] == "computed"
@@ -73,7 +73,70 @@ def test_what_was_left_by_other_code_is_refused(
     monkeypatch.setattr("tasks.stage.module_fingerprint", lambda module: "e" * 32)
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "ingest was left by another configuration: code of tasks/ingest.py changed" in refused.err
+    assert "ingest does not fit as it was left: code of tasks/ingest.py changed" in refused.err
+
+
+def write_table(path: Path) -> Path:
+    """Two columns that may both be the classes."""
+    rows = [f"{n},{7 * n % 5},{'ab'[n % 2]},{'xyz'[n % 3]}" for n in range(24)]
+    path.write_text("\n".join(["f0,f1,genre,mood", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def test_labels_of_another_column_are_not_mixed(command: Command, tmp_path: Path) -> None:
+    table = write_table(tmp_path / "things.csv")
+    give(command, table, *UNTIL, "--set", "source.labels=genre")
+    other = ("--set", "source.labels=mood")
+    refused = give(command, table, *other, "--from", "affinity", *UNTIL)
+    assert refused.code == 2
+    assert refused.err.endswith(
+        "ingest does not fit as it was left: parameter source.labels genre → mood; use --from ingest.\n"
+    )
+    assert states(give(command, table, *other, "--from", "ingest", *UNTIL))["ingest"] == "computed"
+    assert states(give(command, table, *other, "--from", "affinity", *UNTIL))["ingest"] == "fresh"
+
+
+@pytest.mark.parametrize("where", ["elsewhere/labels.csv", "others.csv"])
+def test_labels_of_another_file_are_not_mixed(command: Command, picture_folder: Path, where: str) -> None:
+    give(command, picture_folder, *UNTIL)
+    other = picture_folder.parent / where
+    other.parent.mkdir(exist_ok=True)
+    text = (picture_folder / "labels.csv").read_text(encoding="utf-8")
+    other.write_text(text.replace("red", "sky"), encoding="utf-8")
+    refused = give(
+        command, picture_folder, "--set", f"source.labels={other}", "--from", "correlation", *UNTIL
+    )
+    assert refused.code == 2
+    assert f"ingest does not fit as it was left: parameter source.labels None → {other};" in refused.err
+
+
+def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("i,j,w\n0,1,1\n", encoding="utf-8")
+    second.write_text("i,j,w\n0,2,1\n", encoding="utf-8")
+    give(command, picture_folder, *UNTIL, "--set", f"source.edges={first}")
+    other = ("--set", f"source.edges={second}")
+    give(command, picture_folder, *other, "--until", "ingest")  # the graph is still that of the first
+    refused = give(command, picture_folder, *other, "--from", "correlation", *UNTIL)
+    assert refused.code == 2
+    assert f"parameter source.edges {first} → {second}; use --from affinity.\n" in refused.err
+    second.write_bytes(first.read_bytes())
+    again = give(command, picture_folder, *other, "--from", "correlation", *UNTIL)
+    assert states(again)["affinity"] == "fresh", "the same bytes in another place"
+
+
+def test_the_same_files_may_change_and_be_named_otherwise(
+    command: Command, picture_folder: Path, tmp_path: Path
+) -> None:
+    edges = tmp_path / "edges.csv"
+    edges.write_text("i,j,w\n0,1,1\n", encoding="utf-8")
+    named = ("--set", "source.labels=labels.csv", "--set", "source.edges=edges.csv")
+    give(command, picture_folder, *UNTIL, *named)
+    relabel(picture_folder)
+    edges.write_text("i,j,w\n0,1,9\n", encoding="utf-8")
+    in_full = ("--set", f"source.labels={picture_folder / 'labels.csv'}", "--set", f"source.edges={edges}")
+    again = states(give(command, picture_folder, "--from", "correlation", *UNTIL, *in_full))
+    assert (again["ingest"], again["affinity"]) == ("fresh", "fresh"), "as the last run left them"
 
 
 def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder: Path) -> None:

@@ -9,8 +9,12 @@ import pytest
 from flows.config import RunConfig, load_config, repeat_config
 from flows.stages import Span
 from flows.training import RunResult, run_training
+from storage.keys import ArtifactRef, Recipe
 from storage.run_log import LoggedRun, RunLog
+from storage.schemas import SCHEMA_VERSION, StoredFile, pack_files
 from storage.store import Store
+from tasks.lineage import Genealogy, list_family
+from tasks.lineage_figure import draw_lineage, lineage_part
 from tests.conftest import UNTRACKED, Answer, Command, write_pictures
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -86,6 +90,64 @@ def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path
     unknown = command("lineage", "zzzz")
     assert unknown.code == 2
     assert "none begins with 'zzzz'" in unknown.err
+
+
+class TestEqualContent:
+    """Two methods that score alike, each on so few folds that its trial is all of it."""
+
+    @pytest.fixture
+    def stages(self, tmp_path: Path) -> dict[str, ArtifactRef]:
+        store = Store(tmp_path)
+        made: dict[str, ArtifactRef] = {}
+
+        def keep(label: str, text: str, **inputs: str) -> None:
+            stage, _, variant = label.removesuffix("]").partition("[")
+            given = {role: made[name].digest for role, name in inputs.items()}
+            recipe = Recipe(stage, variant, {}, {}, given, SCHEMA_VERSION)
+            file = StoredFile("a.txt", "text/plain", text.encode())
+            made[label] = store.compute(recipe, lambda: pack_files([file])).ref
+
+        for name in ("a", "b"):
+            keep(f"trial[{name}]", "scores")
+        for name in ("b", "a"):  # who is the newest does not tell
+            keep(f"candidate[{name}]", "scores", trial=f"trial[{name}]")
+        keep("choice", "a", a="candidate[a]", b="candidate[b]")
+        for name in ("a", "b"):
+            keep(f"model[{name}]", f"model {name}", scores=f"candidate[{name}]")
+        assert len({made[name].digest for name in made if "choice" not in name and "model" not in name}) == 1
+        return made
+
+    @pytest.mark.parametrize("known", [True, False])
+    def test_each_artefact_leads_to_its_own(
+        self, tmp_path: Path, stages: dict[str, ArtifactRef], known: bool
+    ) -> None:
+        family = Genealogy(Store(tmp_path), stages.values() if known else ())
+        of = {label: family.of_artifact(ref.key) for label, ref in stages.items()}
+        assert [node.label for node in of.values()] == list(of)
+        for name in ("a", "b"):
+            (trial,) = of[f"candidate[{name}]"].inputs
+            assert (trial.label, trial.inputs) == (f"trial[{name}]", ())
+            assert [one.label for one in of[f"model[{name}]"].inputs] == [f"candidate[{name}]"]
+        assert [one.label for one in of["choice"].inputs] == ["candidate[a]", "candidate[b]"]
+        assert {one.label for one in list_family(of.values())} == set(stages)
+
+    def test_the_ends_of_a_run(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+        family = Genealogy(Store(tmp_path), stages.values())
+        ends = family.of_run(LoggedRun("a", "a", "a", {}, stages))
+        assert [one.label for one in ends] == ["choice", "model[a]", "model[b]"]
+
+    def test_what_is_gone_leads_to_an_end(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+        store = Store(tmp_path)
+        for name in ("trial[a]", "trial[b]", "candidate[b]"):
+            assert store.discard(stages[name].stage, stages[name].key)
+        root = Genealogy(store).of_artifact(stages["candidate[a]"].key)
+        assert [one.gone for one in root.inputs] == [True]
+        (member, _) = list_family([root])
+        drawing = draw_lineage([member])
+        assert drawing.count('class="gone"') == 1
+        assert drawing.count('class="outside"') == 0
+        assert "no longer in the store" in drawing
+        assert "dotted what is no longer in the store." in lineage_part([member])
 
 
 @pytest.mark.slow

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from flows.training import repairing
+from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError, StoreError, StoreUnreachable
+from storage.store import Store
+from tasks.reporter import Reporter
+from tasks.stage import Workspace
 from tests.conftest import UNTRACKED, Command, start_command
 
 PLAIN = pytest.mark.usefixtures("without_engine")
@@ -78,6 +83,59 @@ def test_of_other_commands(
     assert done.code == 130
     resume = f"resume with: {shlex.join(['labelscape', *given])}\n" if goes_on else ""
     assert done.err == f"interrupted.\n{resume}", "these have no stages"
+
+
+@pytest.mark.parametrize(
+    ("error", "goes_on"),
+    [
+        (SourceError("there is no such folder"), False),
+        (StoreError("a note is damaged; run `store verify` first"), False),
+        (StoreUnreachable("nobody answers at s3://bucket"), True),
+        (RuntimeError("ours"), True),
+    ],
+)
+@pytest.mark.parametrize("given", [("annotate", "new"), ("sync",), ("store", "gc"), ("run", "demo")])
+def test_what_asks_for_something_else_is_not_to_be_repeated(
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+    error: Exception,
+    goes_on: bool,
+) -> None:
+    def fail(options: object) -> int:
+        raise error
+
+    monkeypatch.setattr(f"flows.commands.{given[0]}.{given[0]}", fail)
+    done = command(*given)
+    assert str(error) in done.err
+    resume = f"resume with: {shlex.join(['labelscape', *given])}"
+    # A run goes on where it was, once the source or the store is mended.
+    assert (done.err.splitlines()[-1] == resume) == (goes_on or given[0] == "run")
+    assert ("resume" in done.err) == (goes_on or given[0] == "run")
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (ArtifactDamaged("a/b is damaged", "run again to compute it"), "a/b is damaged. Computing it again."),
+        (SourceChanged("a.csv changed", "run again"), "a.csv changed. Reading it again."),
+    ],
+)
+def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Passing, says: str) -> None:
+    told: list[str] = []
+    errors = [error]
+
+    class Listener(Reporter):
+        def say(self, text: str) -> None:
+            told.append(text)
+
+    def walk() -> str:
+        if errors:
+            raise errors.pop()
+        return "done"
+
+    assert repairing(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
+    assert told == [says]
 
 
 @pytest.mark.slow

@@ -8,11 +8,17 @@ from PIL import Image
 
 import tasks.stage
 from embedding_core.features import extraction
+from embedding_core.menu import Candidate
 from flows.pipeline import open_workspace, walk
 from flows.stages import Span
 from flows.training import run_training
 from storage.keys import ArtifactRef
+from storage.schemas import Score
 from storage.store import Store
+from tasks.choice import Standing, choose
+from tasks.choice import stage as choice_stage
+from tasks.decisions import Tuning
+from tasks.embedding import Data, model_stage
 from tasks.reporter import Reporter
 from tasks.stage import Stage
 from tests.conftest import local_config
@@ -48,6 +54,24 @@ def test_other_tasks_count_through_the_one_that_calls_them() -> None:
     assert {"tasks.fold_pool", "tasks.dataset"} < set(tasks.stage.task_code((), "tasks.candidates"))
     assert {"tasks.reproduce.datasets", "tasks.dataset"} < set(
         tasks.stage.task_code((), "tasks.reproduce.trials")
+    )
+
+
+def test_what_decides_labels_counts_where_they_are_decided(tmp_path: Path) -> None:
+    workspace = open_workspace(local_config("iris", tmp_path), Reporter())
+    ref = ArtifactRef("candidate", "0" * 64, "1" * 64, "predictions", 1)
+    data = Data(None, None, None, "none")
+    tuned = model_stage("svm", {}, data, workspace, tuning=Tuning("macro_f1", ref)).recipe().code
+    plain = model_stage("svm", {}, data, workspace).recipe().code
+    assert tuned.keys() - plain.keys() >= {"tasks.decisions", "embedding_core.decisions"}
+    standing = Standing(Candidate("svm", "svm"), "scored", "", [Score("svm", "svm", 0, "macro_f1", 0.5)], ref)
+    made = choose([standing], "macro_f1", "macro_f1")
+    assert made
+    measured = choice_stage(made).recipe().code
+    assert measured.keys() >= {"tasks.choice", "tasks.decisions", "tasks.dataset", "embedding_core.metrics"}
+    assert not any(name.startswith("storage.") for name in measured), "what reads and writes does not count"
+    assert "tasks.decisions" not in tasks.stage.task_code((), "tasks.candidates"), (
+        "scores are before decisions"
     )
 
 

@@ -11,7 +11,7 @@ from flows.stores import open_store
 from flows.terminal import show
 from storage.errors import ConfigError, StoreError
 from storage.run_log import LoggedRun, RunLog
-from tasks.lineage import Genealogy, Node
+from tasks.lineage import GONE, Genealogy, Node
 
 _SHORT = 12
 
@@ -64,13 +64,13 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:
-        place = "no longer in the store" if node.gone else "bytes of the source"
+        place = GONE if node.gone else "bytes of the source"
         yield f"{lead}{name}  {digest}  ({place})"
         return
-    if node.digest in seen:
+    if node.manifest["key"] in seen:
         yield f"{lead}{name}  {digest}  (see above)"
         return
-    seen.add(node.digest)
+    seen.add(node.manifest["key"])
     took = f"{node.manifest['seconds']:.1f} s, {node.manifest['created'][:19].replace('T', ' ')}"
     yield f"{lead}{name}  {digest}  {took}, code {node.code[:_SHORT]}"
     bar = "│  " if node.inputs else "   "
