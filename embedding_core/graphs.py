@@ -18,6 +18,7 @@ from embedding_core.components import Components as Components  # re-exported
 from embedding_core.components import graph_components as graph_components
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.nearest import nearest_others, squared_lengths
+from embedding_core.rounding import move_full_columns
 
 DENSE_BUDGET_BYTES = 2e9
 """What the dense graph of all pairs may take."""
@@ -134,7 +135,7 @@ def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: 
 def squared_distances(X: Any) -> NDArray[np.float64]:
     """All squared distances as a dense matrix; the caller sees to its size."""
     X = _check_items(X)
-    centered = X if sp.issparse(X) else X - X.mean(axis=0)
+    centered = move_full_columns(X)[0] if sp.issparse(X) else X - X.mean(axis=0)
     product = centered @ centered.T
     squared = product.toarray() if sp.issparse(product) else np.asarray(product)
     norms = squared.diagonal().copy()

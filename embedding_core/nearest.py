@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from embedding_core.rounding import EPS, move_full_columns
+
 _CHUNK_VALUES = 4_000_000
 _MOST_WORK = 2e10
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
@@ -36,7 +37,7 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
     if found.shape[1] > k:
         norms = squared_norms(moved)
         # what the search makes of a distance may be off by some eps of both lengths
-        doubt = 64 * _EPS * (norms + norms[found[:, k]])
+        doubt = 64 * EPS * (norms + norms[found[:, k]])
         unclear = np.flatnonzero(squared[:, k] - squared[:, k - 1] <= doubt)
         if float(len(unclear)) * X.shape[1] * n <= _MOST_WORK:
             reach = squared[unclear, k] + 2 * doubt[unclear]
@@ -77,7 +78,7 @@ def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray
 
 def _centered(X: Any) -> Any:
     # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
-    return X.astype(np.float64) if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+    return move_full_columns(X)[0] if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
 
 
 def squared_norms(X: Any) -> NDArray[np.float64]:
