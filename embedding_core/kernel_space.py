@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from embedding_core.eigen import pivoted_cholesky
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, check_memory
 from embedding_core.rounding import common_move, subtract_move
 from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
@@ -236,10 +236,10 @@ def kernel_rounding(K: NDArray[Any]) -> float:
 
 
 def _check_memory(n: int, m: int) -> None:
-    needed = 8.0 * _MATRICES * n * m
-    if needed > MEMORY_BUDGET_BYTES:
-        fitting = max(1, int(MEMORY_BUDGET_BYTES / (8 * _MATRICES * n)))
-        raise InvalidInput(
-            f"The kernel form of {n} items with {m} landmarks needs about {needed / 1e9:.1f} GB, the budget "
-            f"is {MEMORY_BUDGET_BYTES / 1e9:.0f} GB; pass landmarks={fitting} or fewer."
-        )
+    fitting = max(1, int(MEMORY_BUDGET_BYTES / (8 * _MATRICES * n)))
+    check_memory(
+        f"The kernel form of {n} items with {m} landmarks",
+        8.0 * _MATRICES * n * m,
+        MEMORY_BUDGET_BYTES,
+        f"pass landmarks={fitting} or fewer",
+    )

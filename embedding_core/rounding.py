@@ -55,6 +55,11 @@ def move_full_columns(X: Any) -> tuple[Any, NDArray[np.float64]]:
     return subtract_move(moved, mean), first + mean
 
 
+def move_items(X: Any) -> Any:
+    """Items, dense or CSR, near 0 in float64; |x|² + |z|² - 2 x.z of items far from it loses the distance."""
+    return move_full_columns(X)[0] if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
+
+
 def common_move(items: Any, others: Any) -> NDArray[np.float64]:
     """What to subtract from two sets of items, dense or CSR: distances between them then keep their digits.
 
