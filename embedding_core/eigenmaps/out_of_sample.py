@@ -55,8 +55,7 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
         return projection, offset - mean_item(X) @ projection
     items = centre_items(X)
     G, B = items.scatter, items.moments(Z - offset)
-    varying = np.flatnonzero(np.diag(G) > 0)  # along other features the sums hold rounding alone
-    G[varying, varying] += alpha * np.trace(G) / X.shape[0]
+    G[np.diag_indices_from(G)] += alpha * np.trace(G) / X.shape[0]
     inverse_root = whitening(G, scale_free=items.are_features)
     projection = items.lift(inverse_root.unwhiten(inverse_root.whiten(B)))
     return projection, offset - mean_item(X) @ projection
