@@ -9,7 +9,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import check_memory
 from embedding_core.rounding import EPS, move_full_columns
 
 BLOCK_ROWS = 1024
@@ -26,14 +26,14 @@ _WELL_CONDITIONED = 1e-9
 
 def check_square_budget(d: int, copies: int = 4) -> None:
     """Raise where `copies` dense d x d matrices, d features or, for fewer items, items, do not fit."""
-    needed = copies * 8 * float(d) ** 2
-    if needed > SQUARE_BUDGET_BYTES:
-        fitting = int(np.sqrt(SQUARE_BUDGET_BYTES / (8 * copies)))
-        raise InvalidInput(
-            f"The fit needs about {copies} matrices of {d} x {d} ({needed / 1e9:.1f} GB), the smaller of the "
-            f"numbers of items and features; the budget is {SQUARE_BUDGET_BYTES / 1e9:.1f} GB. Reduce X to "
-            f"{fitting} features or fewer first (PCA, or the frequent ones alone), or fit on fewer items."
-        )
+    fitting = int(np.sqrt(SQUARE_BUDGET_BYTES / (8 * copies)))
+    check_memory(
+        f"The fit on {copies} matrices of {d} x {d}, the smaller of the numbers of items and features,",
+        copies * 8 * float(d) ** 2,
+        SQUARE_BUDGET_BYTES,
+        f"reduce X to {fitting} features or fewer first (PCA, or the frequent ones alone), or fit on fewer "
+        "items",
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,14 @@ class InvalidInput(ValueError):
     """
 
 
+def check_memory(what: str, needed: float, budget: float, advice: str) -> None:
+    """Raise where `what` takes more bytes than the budget; `advice` is what the caller's user can do."""
+    if needed > budget:
+        raise InvalidInput(
+            f"{what} needs {needed / 1e9:.1f} GB, the budget is {budget / 1e9:.1f} GB; {advice}."
+        )
+
+
 def warn_caller(message: str) -> None:
     """Warn with the line that called this package: neither ours nor scikit-learn's tells a user anything."""
     level, frame = 1, sys._getframe(0)

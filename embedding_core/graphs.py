@@ -16,8 +16,9 @@ from sklearn.utils import check_array
 from embedding_core.checks import check_choice, check_count, is_number
 from embedding_core.components import Components as Components  # re-exported
 from embedding_core.components import graph_components as graph_components
-from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.errors import InvalidInput, check_memory, warn_caller
 from embedding_core.nearest import nearest_others, squared_lengths
+from embedding_core.rounding import move_items
 
 DENSE_BUDGET_BYTES = 2e9
 """What the dense graph of all pairs may take."""
@@ -123,19 +124,14 @@ def build_gaussian_graph(
 
 def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: int = 2) -> None:
     """Raise where so many n x n matrices are beyond the budget; `advice` is what the caller's user can do."""
-    needed = matrices * 8 * float(n) ** 2
-    if needed > memory_budget_bytes:
-        raise InvalidInput(
-            f"A dense graph of {n} items needs {needed / 1e9:.1f} GB, the budget is "
-            f"{memory_budget_bytes / 1e9:.1f} GB; {advice}."
-        )
+    check_memory(f"A dense graph of {n} items", matrices * 8 * float(n) ** 2, memory_budget_bytes, advice)
 
 
 def squared_distances(X: Any) -> NDArray[np.float64]:
     """All squared distances as a dense matrix; the caller sees to its size."""
     X = _check_items(X)
-    centered = X if sp.issparse(X) else X - X.mean(axis=0)
-    product = centered @ centered.T
+    moved = move_items(X)
+    product = moved @ moved.T
     squared = product.toarray() if sp.issparse(product) else np.asarray(product)
     norms = squared.diagonal().copy()
     squared *= -2

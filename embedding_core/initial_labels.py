@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from embedding_core.labels import Indicator
 from embedding_core.neighbors import nearest_rows
-from embedding_core.rounding import move_full_columns
 from embedding_core.row_blocks import RowBlocks, row_blocks
 
 CHUNK_ROWS = 32_768
@@ -26,7 +25,6 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
     if target.labelled.all():
         return Y
     if sp.issparse(X):
-        X, _ = move_full_columns(X)  # distances stay, and keep their digits
         _, nearest = nearest_rows(X[target.labelled], X[~target.labelled], 1)
         Y[~target.labelled] = target.Y[target.labelled][nearest[:, 0]]
         return Y

@@ -18,7 +18,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from embedding_core.eigen import pivoted_cholesky
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, check_memory
+from embedding_core.rounding import common_move, subtract_move
 from embedding_core.row_blocks import BLOCK_VALUES, row_blocks
 
 KERNELS = ("linear", "rbf", "precomputed")
@@ -56,10 +57,9 @@ def rbf_values(X: Any, items: Any, theta: float) -> NDArray[np.float64]:
     Where `items` is X the diagonal is exactly 1.
     """
     X64, items64 = X.astype(np.float64), items.astype(np.float64)
-    if not sp.issparse(X) and not sp.issparse(items):
-        # far from the origin |x|² + |z|² - 2 x.z loses the distance
-        shift = items64.mean(axis=0)
-        X64, items64 = X64 - shift, items64 - shift
+    # far from the origin |x|² + |z|² - 2 x.z loses the distance
+    move = common_move(items64, X64)
+    X64, items64 = subtract_move(X64, move), subtract_move(items64, move)
     return rbf_kernel(X64, None if items is X else items64, gamma=theta)
 
 
@@ -236,10 +236,10 @@ def kernel_rounding(K: NDArray[Any]) -> float:
 
 
 def _check_memory(n: int, m: int) -> None:
-    needed = 8.0 * _MATRICES * n * m
-    if needed > MEMORY_BUDGET_BYTES:
-        fitting = max(1, int(MEMORY_BUDGET_BYTES / (8 * _MATRICES * n)))
-        raise InvalidInput(
-            f"The kernel form of {n} items with {m} landmarks needs about {needed / 1e9:.1f} GB, the budget "
-            f"is {MEMORY_BUDGET_BYTES / 1e9:.0f} GB; pass landmarks={fitting} or fewer."
-        )
+    fitting = max(1, int(MEMORY_BUDGET_BYTES / (8 * _MATRICES * n)))
+    check_memory(
+        f"The kernel form of {n} items with {m} landmarks",
+        8.0 * _MATRICES * n * m,
+        MEMORY_BUDGET_BYTES,
+        f"pass landmarks={fitting} or fewer",
+    )

@@ -105,15 +105,20 @@ class QuadraticForm:
         """An eigenvalue of A at or below this may be rounding alone."""
         return float(rounding_of_forms(self.moment.max(initial=0.0), len(self.moment)))
 
-    def cleaned(self) -> NDArray[np.float64]:
-        """A, with zero for features along which it holds rounding alone: constant ones, above all.
+    def empty(self, coordinates: bool = False) -> NDArray[np.bool_]:
+        """Features (p,) along which A holds rounding alone: constant within components, above all.
 
-        The memory of `matrix` is used.
+        Of `coordinates` in one space, what is rounding in the largest counts as rounding in all.
         """
-        empty = np.diag(self.matrix) <= rounding_of_forms(self.moment, 1)
+        moment = self.moment.max(initial=0.0) if coordinates else self.moment
+        return np.asarray(np.diag(self.matrix) <= rounding_of_forms(moment, 1))
+
+    def cleaned(self) -> "QuadraticForm":
+        """The same with zeros for `empty` features, in the memory of `matrix`."""
+        empty = self.empty()
         self.matrix[empty] = 0.0
         self.matrix[:, empty] = 0.0
-        return self.matrix
+        return QuadraticForm(self.matrix, np.where(empty, 0.0, self.moment))
 
 
 class GraphLaplacian(LinearOperator):

@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from embedding_core.rounding import EPS, move_items
+
 _CHUNK_VALUES = 4_000_000
 _MOST_WORK = 2e10
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
@@ -26,7 +27,7 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
         1 to n - 1.
     """
     n = X.shape[0]
-    moved = _centered(X)
+    moved = move_items(X)
     found = NearestNeighbors(n_neighbors=min(k + 1, n - 1)).fit(moved).kneighbors(return_distance=False)
     found.sort(axis=1)
     starts = np.repeat(np.arange(n), found.shape[1])
@@ -36,7 +37,7 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
     if found.shape[1] > k:
         norms = squared_norms(moved)
         # what the search makes of a distance may be off by some eps of both lengths
-        doubt = 64 * _EPS * (norms + norms[found[:, k]])
+        doubt = 64 * EPS * (norms + norms[found[:, k]])
         unclear = np.flatnonzero(squared[:, k] - squared[:, k - 1] <= doubt)
         if float(len(unclear)) * X.shape[1] * n <= _MOST_WORK:
             reach = squared[unclear, k] + 2 * doubt[unclear]
@@ -73,11 +74,6 @@ def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray
         else:
             squared[chunk] = np.einsum("ij,ij->i", difference, difference)
     return squared
-
-
-def _centered(X: Any) -> Any:
-    # far from the origin |x|² + |z|² - 2 x.z loses the distance; a common shift does not change it
-    return X.astype(np.float64) if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
 
 
 def squared_norms(X: Any) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, as_indicator
+from embedding_core.rounding import common_move, subtract_move
 from embedding_core.scaling import Features, as_features
 
 WEIGHTS = ("uniform", "distance")
@@ -48,13 +49,11 @@ def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp
     return np.sqrt(squares)
 
 
-def _centre(Z: Features) -> NDArray[Any] | None:
-    """Mean row of dense Z. The search loses digits on rows far from 0; distances don't change in a move."""
-    return None if sp.issparse(Z) else Z.mean(axis=0, dtype=np.float64).astype(Z.dtype)
-
-
-def _move(rows: Features, shift: NDArray[Any] | None) -> Features:
-    return rows if shift is None else np.subtract(rows, shift, dtype=shift.dtype, casting="same_kind")
+def _move(rows: Features, shift: NDArray[np.float64], dtype: Any) -> Features:
+    """The search loses digits on rows far from 0; distances don't change in a move. `dtype` of dense rows."""
+    if sp.issparse(rows):
+        return subtract_move(rows, shift)
+    return np.subtract(rows, shift.astype(dtype), dtype=dtype, casting="same_kind")
 
 
 def _block_rows(n_candidates: int, n_features: int) -> int:
@@ -73,15 +72,15 @@ def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.flo
         raise InvalidInput(f"n_neighbors={k} with {n} labelled rows; choose from 1 to {n}.")
     if sp.issparse(Z) != sp.issparse(queries):
         raise InvalidInput("the fitted rows and the queries must both be dense or both be sparse.")
-    shift = _centre(Z)
+    shift = common_move(Z, queries)
     n_candidates = min(k + SPARE_CANDIDATES, n)
-    index = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(_move(Z, shift))
+    index = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(_move(Z, shift, Z.dtype))
     step = _block_rows(n_candidates, Z.nnz // n + 1 if sp.issparse(Z) else Z.shape[1])
     distances, indices = np.empty((m, k)), np.empty((m, k), dtype=np.intp)
     for start in range(0, m, step):
         block = slice(start, start + step)
         rows = queries[block]
-        candidates = np.sort(index.kneighbors(_move(rows, shift), return_distance=False), axis=1)
+        candidates = np.sort(index.kneighbors(_move(rows, shift, Z.dtype), return_distance=False), axis=1)
         exact = _exact_distances(Z, rows, candidates)
         order = np.argsort(exact, axis=1, kind="stable")[:, :k]
         indices[block] = np.take_along_axis(candidates, order, axis=1)

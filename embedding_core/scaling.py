@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from embedding_core.errors import InvalidInput
+from embedding_core.rounding import EPS
 
 Features = Any
 """(n, p) array of float32 or float64, or a CSR matrix of these."""
@@ -69,8 +70,8 @@ def _column_moments(X: Features) -> tuple[NDArray[np.float64], NDArray[np.float6
         mean = X.mean(axis=0, dtype=np.float64)
         variance = X.var(axis=0, dtype=np.float64)
     # Rounding leaves a constant column a variance up to (n eps mean)^2; dividing would blow up that noise.
-    n, eps = X.shape[0], np.finfo(np.float64).eps
-    constant = variance <= n * eps * variance + (n * mean * eps) ** 2
+    n = X.shape[0]
+    constant = variance <= n * EPS * variance + (n * mean * EPS) ** 2
     return mean, np.where(constant, 1.0, np.sqrt(variance))
 
 

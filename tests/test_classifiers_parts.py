@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from embedding_core import row_blocks
-from embedding_core.classifiers.centred import centre_items
+from embedding_core.centred import centre_items
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.classifiers.thresholds import TIE, f1_thresholds, shift_scores
 from embedding_core.neighbors import decide_labels

@@ -188,7 +188,7 @@ def test_matrices_beyond_the_memory_budget_are_refused_before_any_is_made(model,
     d = min(n, p)
     tracemalloc.start()
     with pytest.raises(
-        InvalidInput, match=rf"4 matrices of {d} x {d} .*; the budget is 8.0 GB. Reduce X to 15811 features"
+        InvalidInput, match=rf"4 matrices of {d} x {d}, .* the budget is 8.0 GB; reduce X to 15811 features"
     ):
         model.fit(X, y, W)
     assert tracemalloc.get_traced_memory()[1] < 1e8

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 
 from embedding_core import DLE, MultiLabelDLE
@@ -12,7 +13,7 @@ from embedding_core.graphs import build_gaussian_graph, build_knn_graph
 from embedding_core.initial_labels import nearest_labels
 from embedding_core.inner_choice import micro_f1
 from embedding_core.labels import as_indicator
-from tests.literal_discriminant import half_labelled, literal_dle, literal_label_graph
+from tests.literal_discriminant import connected_graph, half_labelled, literal_dle, literal_label_graph
 from tests.synthetic import (
     literal_laplacian,
     literal_scatter,
@@ -88,6 +89,28 @@ def test_balanced_objective_solves_the_generalised_problem(shape):
     np.testing.assert_allclose(V.T @ B @ V, np.eye(3), atol=1e-8)
     rescaled = DLE(objective="balanced").fit(X, y, 9 * W)
     np.testing.assert_allclose(rescaled.projection_, V, atol=1e-8 * np.abs(V).max())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e7, 1e8, 1e10])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_feature_that_only_tells_the_pieces_of_the_graph_apart_costs_no_other(scale, form):
+    """Every item twice, each time in a piece of its own: the number of the piece varies with nothing else."""
+    X, y = single_label(40, 4)
+    W = np.kron(connected_graph(X), np.eye(2))
+    X, y, piece = np.repeat(X, 2, axis=0), np.repeat(y, 2), np.arange(80) % 2
+    wider = form(np.column_stack([X, scale * (piece + 1)]))
+    for reading in ("u", "f", "g"):
+        plain = DLE(projection=reading).fit(X, y, W)
+        model = DLE(projection=reading).fit(wider, y, W)
+        np.testing.assert_allclose(model.eigenvalues_, plain.eigenvalues_, rtol=1e-8)
+        np.testing.assert_allclose(model.projection_[:4], plain.projection_, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(scale * model.projection_[4], 0, atol=1e-6)
+    S_b, S_w, _ = literal_scatter(X, np.eye(4)[y])
+    A = X.T @ literal_laplacian(W) @ X
+    B = S_w / (np.trace(S_w) + scale**2 * 80 / 4) + A / np.trace(A)
+    expected = scipy.linalg.eigh(S_b, B, eigvals_only=True)[::-1][:3]
+    model = DLE(objective="balanced").fit(wider, y, W)
+    np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-8)
 
 
 def test_a_rescaled_graph_leaves_u():

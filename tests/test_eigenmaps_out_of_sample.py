@@ -39,6 +39,60 @@ def test_linear_map_is_ridge_regression(shape, form, alpha):
     np.testing.assert_allclose(P, literal.coef_.T, atol=1e-6)
 
 
+def singular_items(shape, seed):
+    """Duplicated rows, a constant feature that float64 cannot hold, and one that two others determine."""
+    X = np.random.default_rng(seed).normal(size=shape)
+    X[:, 2], X[:, 3] = 0.1, X[:, 0] + X[:, 1]
+    X[-10:] = X[:10]
+    return X
+
+
+@pytest.mark.parametrize("shape", [(60, 7), (200, 6), (40, 41), (40, 100)])
+@pytest.mark.parametrize(
+    "form", [np.asarray, sp.csr_array, lambda X: X + 5.0], ids=["dense", "sparse", "far"]
+)
+def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
+    for seed in range(5):  # how rounding falls is a matter of chance
+        X = singular_items(shape, seed)
+        Z = np.random.default_rng(seed).normal(size=(shape[0], 2))
+        centred = X - X.mean(axis=0)
+        centred[:, 2] = 0.0
+        expected = np.linalg.pinv(centred, rcond=1e-10) @ (Z - Z.mean(axis=0))
+        P, b = out_of_sample.fit_linear_map(form(X), Z, 0.0)
+        np.testing.assert_allclose(P, expected, atol=1e-9 * np.abs(expected).max())
+        np.testing.assert_allclose((form(X) @ P + b).mean(axis=0), Z.mean(axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-3])
+@pytest.mark.parametrize("value", [0.1, 1e7 / 3])
+def test_a_constant_feature_has_no_part_in_the_linear_map(alpha, value):
+    X, Z = np.random.default_rng(0).normal(size=(300, 5)), np.random.default_rng(1).normal(size=(300, 2))
+    expected, offset = out_of_sample.fit_linear_map(X, Z, alpha)
+    P, b = out_of_sample.fit_linear_map(np.insert(X, 2, value, axis=1), Z, alpha)
+    np.testing.assert_allclose(value * P[2], 0.0, atol=1e-9)
+    np.testing.assert_allclose(np.delete(P, 2, axis=0), expected, rtol=1e-9)
+    np.testing.assert_allclose(b, offset, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", [LaplacianEigenmaps, SLEML])
+@pytest.mark.parametrize("shape", [(60, 7), (40, 100)])
+def test_without_a_ridge_items_that_hardly_differ_are_placed_alike(method, shape):
+    X, y = singular_items(shape, 0), np.arange(shape[0]) % 3
+    y[-10:] = y[:10]
+    model = method(alpha=0.0, n_components=2, n_neighbors=8).fit(X, y)
+    moved = X + 1e-3 * np.random.default_rng(1).normal(size=shape)
+    np.testing.assert_allclose(model.transform(moved), model.transform(X), atol=1e-2)
+
+
+def test_linear_map_of_many_sparse_features_far_from_0(monkeypatch):
+    near, Z = sparse_items(60, 20, density=0.4).toarray(), np.random.default_rng(0).normal(size=(60, 2))
+    far = near + 2.0**20 * (np.arange(20) > 4)
+    expected = out_of_sample.fit_linear_map(far, Z, 1e-3)[0]
+    monkeypatch.setattr(out_of_sample, "GRAM_SIZE", 10)
+    P, _ = out_of_sample.fit_linear_map(sp.csr_array(far), Z, 1e-3)
+    np.testing.assert_allclose(P, expected, atol=1e-6 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shape", [(60, 20), (40, 90)])
 @pytest.mark.parametrize("alpha", [0.0, 1e-3, 0.1])
@@ -51,7 +105,7 @@ def test_linear_map_of_many_sparse_features_is_the_same_without_a_square_matrix(
     Z[:, 2] = 1.0
     expected = out_of_sample.fit_linear_map(X, Z, alpha)
     monkeypatch.setattr(out_of_sample, "GRAM_SIZE", 10)
-    for name in ("row_space", "whitening"):
+    for name in ("centre_items", "whitening"):
         monkeypatch.delattr(out_of_sample, name)
     P, b = out_of_sample.fit_linear_map(X, Z, alpha)
     np.testing.assert_allclose(X @ P + b, X @ expected[0] + expected[1], atol=1e-6)

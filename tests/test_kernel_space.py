@@ -33,9 +33,15 @@ def test_an_item_and_itself_have_the_value_one(form):
     np.testing.assert_array_equal(K.diagonal(), 1.0)
 
 
-def test_rbf_values_far_from_the_origin():
-    X, far = items(), items() + 2.0**26
-    np.testing.assert_allclose(rbf_values(far, far[:9], 0.3), rbf_values(X, X[:9], 0.3), atol=1e-6)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("form_of_items", [np.asarray, sp.csr_array])
+def test_rbf_values_far_from_the_origin(form, form_of_items):
+    far = items() + 2.0**26
+    far[:, 1] *= np.arange(len(far)) != 3  # one zero: as sparse items this column stays where it is
+    far[:, 1] /= 2.0**26
+    near = far - 2.0**26 * (np.arange(far.shape[1]) != 1)
+    found = rbf_values(form(far), form_of_items(far[:9]), 0.3)
+    np.testing.assert_allclose(found, rbf_values(near, near[:9], 0.3), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from embedding_core import nearest
 from embedding_core.nearest import nearest_others
 
 
@@ -34,6 +35,13 @@ def test_of_equal_distances_the_first_are_taken(form, k):
 def test_distances_that_differ_are_ordered():
     X = np.random.default_rng(0).normal(size=(200, 30)) + 1e4
     np.testing.assert_array_equal(nearest_others(X, 7), literal(X, 7))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_the_search_itself_finds_neighbours_far_from_0(form, monkeypatch):
+    monkeypatch.setattr(nearest, "_MOST_WORK", 0.0)  # nothing is sorted out after it
+    X = np.random.default_rng(0).normal(size=(200, 30)) + 2.0**26
+    np.testing.assert_array_equal(nearest_others(form(X), 7), literal(X, 7))
 
 
 def test_items_that_all_coincide():

@@ -69,6 +69,16 @@ def test_rows_far_from_zero_keep_their_neighbours():
     np.testing.assert_array_equal(NeighborLabels().fit(Z + 1e8, Y).predict(queries + 1e8), near)
 
 
+@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 2.0**26), (np.float32, 2.0**16)])
+def test_sparse_rows_far_from_zero_keep_their_neighbours(dtype, offset):
+    rng = np.random.default_rng(0)
+    Z, queries = (rng.integers(-64, 64, size=(n, 30)) / 8.0 for n in (200, 50))
+    far = [sp.csr_array((rows + offset).astype(dtype)) for rows in (Z, queries)]
+    expected, found = nearest_rows(Z, queries, 5), nearest_rows(*far, 5)
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-12)
+
+
 def test_equal_distances_fall_to_the_first_row():
     Z = np.array([[1.0], [-1.0], [1.0], [-1.0]])
     distances, indices = nearest_rows(Z, np.zeros((1, 1)), 2)

@@ -168,7 +168,7 @@ def test_sigma_is_chosen_with_landmarks():
 def test_beyond_the_budget_landmarks_are_named_and_do(monkeypatch):
     X, y, W = problem()
     monkeypatch.setattr(projection_kernel, "MEMORY_BUDGET_BYTES", 1e5)
-    with pytest.raises(InvalidInput, match=r"60 items needs .* 8 matrices .* pass landmarks \(500, say\)"):
+    with pytest.raises(InvalidInput, match=r"60 items needs .* GB; pass landmarks \(500, say\)"):
         DP(kernel="rbf").fit(X, y, W)
     assert DP(kernel="rbf", landmarks=20).fit(X, y, W).embedding_.shape == (60, 3)
 

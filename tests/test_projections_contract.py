@@ -197,7 +197,7 @@ def test_bad_data_are_named(monkeypatch):
     with pytest.raises(InvalidInput, match="not positive semidefinite"):
         DP(kernel="precomputed").fit(-X @ X.T, Y)
     monkeypatch.setattr(projection_kernel, "MEMORY_BUDGET_BYTES", 1e5)
-    with pytest.raises(InvalidInput, match=r"60 items needs 0.0 GB for 8 matrices"):
+    with pytest.raises(InvalidInput, match=r"60 items needs 0.0 GB, the budget is 0.0 GB; pass landmarks"):
         DP(kernel="rbf").fit(X, Y)
 
 

@@ -157,7 +157,7 @@ def test_too_many_label_sets_are_refused(monkeypatch):
     monkeypatch.setattr("embedding_core.eigenmaps.combined_graph.BUDGET_BYTES", 100.0)
     with pytest.raises(InvalidInput, match="distinct label sets that share labels"):
         find_label_sets(multi_label()[1])
-    with pytest.raises(InvalidInput, match="12 neighbours of 60 items each are"):
+    with pytest.raises(InvalidInput, match="12 neighbours of each of 60 items needs"):
         build_half_knn_graph(multi_label()[0], 12)
 
 

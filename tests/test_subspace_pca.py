@@ -7,6 +7,7 @@ from sklearn import decomposition
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
 
+from embedding_core import eigen
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
 from embedding_core.labels import as_indicator
@@ -94,6 +95,26 @@ def test_pca_far_from_the_origin_keeps_its_digits():
     X, _ = multi_label()
     near, far = PCA(n_components=7).fit(X), PCA(n_components=7).fit(X + 1e6)
     np.testing.assert_allclose(far.eigenvalues_, near.eigenvalues_, rtol=1e-7)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("r", [2, 30])  # sparse items: by Lanczos, by a decomposition
+def test_pca_of_wide_items_far_from_the_origin_keeps_its_digits(form, r):
+    far = np.random.default_rng(0).normal(size=(40, 90)) + 2.0**24
+    near, found = PCA(n_components=r).fit(far - 2.0**24), PCA(n_components=r).fit(form(far))
+    np.testing.assert_allclose(found.projection_, near.projection_, atol=1e-9)
+    np.testing.assert_allclose(found.eigenvalues_, near.eigenvalues_, rtol=1e-10)
+    np.testing.assert_allclose(found.explained_variance_ratio_, near.explained_variance_ratio_, rtol=1e-10)
+    np.testing.assert_allclose(found.mean_ - 2.0**24, near.mean_, atol=1e-7)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_pca_of_many_wide_items_is_refused_beyond_the_budget(form, monkeypatch):
+    monkeypatch.setattr(eigen, "SQUARE_BUDGET_BYTES", 4 * 8 * 30**2)
+    X = np.random.default_rng(0).normal(size=(31, 60))
+    PCA(n_components=4).fit(form(X[:30]))
+    with pytest.raises(InvalidInput, match=r"4 matrices of 31 x 31, .* reduce X to 30 features or fewer"):
+        PCA(n_components=4).fit(form(X))
 
 
 def test_pca_of_float32_is_summed_in_float64():

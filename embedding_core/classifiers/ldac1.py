@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.centred import centre_items
 from embedding_core.checks import check_choice
 from embedding_core.classifiers.base import LabelClassifier, check_neighbors
-from embedding_core.classifiers.centred import centre_items
 from embedding_core.eigen import whitening
 from embedding_core.errors import warn_caller
 from embedding_core.neighbors import nearest_rows, vote

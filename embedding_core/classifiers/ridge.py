@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.classifiers.centred import centre_items
+from embedding_core.centred import centre_items
 from embedding_core.eigen import positive_part
 from embedding_core.scaling import Features
 

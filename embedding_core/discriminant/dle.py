@@ -104,7 +104,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
 
         def graph_term() -> QuadraticForm:
             A = L.quadratic_form(T)
-            if not np.trace(A.matrix) > A.rounding:
+            if A.empty(coordinates=not space.are_features).all():
                 raise NoLinks(
                     "The graph links no two different items, so X^T L X is zero; give an affinity with edges "
                     "between different items, or a larger sigma or n_neighbors."

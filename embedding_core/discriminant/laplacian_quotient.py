@@ -34,10 +34,12 @@ def solve_paper_quotient(
     if projection != "g":
         del within
     form = graph_term()
-    A = form.cleaned()
-    length = np.where(np.diag(A) > 0, np.sqrt(form.moment), 0.0) if scale_free else None
-    graph = positive_part(A, overwrite=True, least=form.rounding, unit=length)
-    del form, A
+    least, length = form.rounding, None
+    form = form.cleaned()
+    if scale_free:  # a feature left out, however large, says nothing of the rounding in the others
+        least, length = form.rounding, np.sqrt(form.moment)
+    graph = positive_part(form.matrix, overwrite=True, least=least, unit=length)
+    del form
     U, eigenvalues = thin_svd(graph.inverse_root(whitened))
     if projection == "u":
         return Solution(U, eigenvalues)
@@ -53,7 +55,7 @@ def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, sc
     scatter = scatter_term()
     H, B = compress_factor(scatter.factor, scatter.within), scatter.within
     del scatter
-    A = graph_term().cleaned()
+    A = graph_term().cleaned().matrix
     A /= np.trace(A)
     if np.trace(B) > 0:
         B /= np.trace(B)

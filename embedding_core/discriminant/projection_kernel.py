@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.eigen import RowSpace, positive_part
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, check_memory
 from embedding_core.kernel_space import Kernel, choose_landmarks, kernel_coordinates, kernel_rounding
 
 MEMORY_BUDGET_BYTES = 4e9
@@ -22,12 +22,8 @@ _DENSE_MATRICES = 8
 def check_size(n: int) -> None:
     """Raise where the kernel form of n items would not fit into the memory budget."""
     needed = _DENSE_MATRICES * 8 * float(n) ** 2
-    if needed > MEMORY_BUDGET_BYTES:
-        raise InvalidInput(
-            f"The kernel form of {n} items needs {needed / 1e9:.1f} GB for {_DENSE_MATRICES} matrices of "
-            f"{n} x {n}, the budget is {MEMORY_BUDGET_BYTES / 1e9:.1f} GB; pass landmarks (500, say), or "
-            "use the linear form."
-        )
+    advice = "pass landmarks (500, say), or use the linear form"
+    check_memory(f"The kernel form of {n} items", needed, MEMORY_BUDGET_BYTES, advice)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.components import Components, graph_components, join_components
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import check_memory
 from embedding_core.graphs import check_affinity
 from embedding_core.nearest import nearest_others
 from embedding_core.spectral import Eigenmap, smallest_eigenpairs
@@ -83,11 +83,9 @@ def jaccard_similarity(sets: NDArray[np.float64]) -> Any:
         common = sets @ sets.T
         return common / (size[:, None] + size - common)
     links = float((sets.sum(axis=0) ** 2).sum())
-    if _LINK_BYTES * links > BUDGET_BYTES:
-        raise InvalidInput(
-            f"y has {S} distinct label sets that share labels in up to {links:.2g} pairs, about "
-            f"{_LINK_BYTES * links / 1e9:.1f} GB; keep the frequent labels, or use balance=1."
-        )
+    what = f"A graph of {S} distinct label sets that share labels in up to {links:.2g} pairs"
+    advice = "keep the frequent labels, or use balance=1"
+    check_memory(what, _LINK_BYTES * links, BUDGET_BYTES, advice)
     held = sp.csr_array(sets)
     common = sp.csr_array(held @ held.T)
     pairs = common.tocoo()
@@ -181,12 +179,9 @@ def solve_label_sets(sets: LabelSets, r: int) -> Eigenmap:
 
 def check_link_budget(n: int, n_neighbors: int) -> None:
     """Refuse graphs of nearest neighbours that are too large to be put together."""
-    needed = _LINK_BYTES * float(n) * n_neighbors
-    if needed > BUDGET_BYTES:
-        raise InvalidInput(
-            f"{n_neighbors} neighbours of {n} items each are {needed / 1e9:.1f} GB of links, the budget is "
-            f"{BUDGET_BYTES / 1e9:.1f} GB; give a smaller n_neighbors (15, say), or an affinity."
-        )
+    what = f"A graph of {n_neighbors} neighbours of each of {n} items"
+    advice = "give a smaller n_neighbors (15, say), or an affinity"
+    check_memory(what, _LINK_BYTES * float(n) * n_neighbors, BUDGET_BYTES, advice)
 
 
 def given_graph(affinity: Any, n: int) -> Any:

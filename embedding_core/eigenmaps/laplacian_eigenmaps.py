@@ -13,9 +13,9 @@ from embedding_core.eigenmaps.combined_graph import (
     given_graph,
     with_short_indices,
 )
-from embedding_core.eigenmaps.out_of_sample import squared_spread
 from embedding_core.graphs import Edges, find_knn_edges
 from embedding_core.labels import Indicator
+from embedding_core.subspace.principal import squared_spread
 
 
 def mean_squared_distance(X: Any) -> float:

@@ -11,11 +11,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.eigen import row_space, whitening
+from embedding_core.centred import centre_items
+from embedding_core.eigen import whitening
 from embedding_core.errors import warn_caller
 from embedding_core.kernel_space import rbf_values
 from embedding_core.neighbors import nearest_rows
+from embedding_core.rounding import move_full_columns
 from embedding_core.row_blocks import row_blocks
+from embedding_core.subspace.principal import mean_item, squared_spread
 
 LANDMARKS = 2000
 """Items that carry the kernel map; with more items than that, every (n / LANDMARKS)-th."""
@@ -49,20 +52,13 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     offset = Z.mean(axis=0)
     if sp.issparse(X) and min(X.shape) > GRAM_SIZE:
         projection = _solve_by_conjugate_gradients(X, Z - offset, alpha)
-        return projection, offset - _mean_row(X) @ projection
-    space = row_space(X)
-    T = space.coordinates
-    n, d = T.shape
-    centre = _mean_row(T)
-    G, B = np.zeros((d, d)), np.zeros((d, Z.shape[1]))
-    for rows, block in _dense_blocks(T):
-        block = block - centre
-        G += block.T @ block
-        B += block.T @ (Z[rows] - offset)
-    G[np.diag_indices(d)] += alpha * np.trace(G) / n
-    inverse_root = whitening(G)
-    projection = space.lift(inverse_root.unwhiten(inverse_root.whiten(B)))
-    return projection, offset - _mean_row(X) @ projection
+        return projection, offset - mean_item(X) @ projection
+    items = centre_items(X)
+    G, B = items.scatter, items.moments(Z - offset)
+    G[np.diag_indices_from(G)] += alpha * np.trace(G) / X.shape[0]
+    inverse_root = whitening(G, scale_free=items.are_features)
+    projection = items.lift(inverse_root.unwhiten(inverse_root.whiten(B)))
+    return projection, offset - mean_item(X) @ projection
 
 
 def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
@@ -71,7 +67,8 @@ def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) 
     Features of very different lengths make many steps, so these are scaled by the diagonal of the matrix;
     without a ridge they are not, and the solution is the shortest one.
     """
-    n, centre = X.shape[0], _mean_row(X)
+    X, _ = move_full_columns(X)  # changes no difference of items, which is all that counts
+    n, centre = X.shape[0], mean_item(X)
     spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * centre**2, 0.0)
     ridge = alpha * spread.sum() / n
     scale = (spread + ridge)[:, None] if ridge > 0 else np.ones((X.shape[1], 1))
@@ -140,15 +137,6 @@ def default_gamma(X: Any) -> float:
     return X.shape[0] / (2 * total) if total > 0 else 1.0
 
 
-def squared_spread(X: Any) -> float:
-    """Sum of the squared distances of the items from their mean."""
-    centre = _mean_row(X)
-    if not sp.issparse(X):
-        return sum(float(((block - centre) ** 2).sum()) for _, block in _dense_blocks(X))
-    squares = np.square(X.data, dtype=np.float64).sum()
-    return max(float(squares) - X.shape[0] * float(centre @ centre), 0.0)
-
-
 def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float, alpha: float) -> Map:
     """Ridge regression in the space of the kernel exp(-gamma |x - x'|²) around the landmarks.
 
@@ -172,13 +160,3 @@ def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float,
         B += K_b.T @ (Z[rows] - offset)
     inverse_root = whitening(A, scale_free=False)
     return inverse_root.unwhiten(inverse_root.whiten(B)), offset
-
-
-def _mean_row(X: Any) -> NDArray[np.float64]:
-    return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-
-
-def _dense_blocks(X: Any) -> Any:
-    block: Any
-    for rows, block in row_blocks(X, _BLOCK_ROWS):
-        yield rows, (block.toarray() if sp.issparse(block) else block).astype(np.float64)

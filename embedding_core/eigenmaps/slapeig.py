@@ -17,6 +17,7 @@ from embedding_core.eigenmaps.combined_graph import (
     with_short_indices,
 )
 from embedding_core.labels import UNLABELLED, Indicator
+from embedding_core.rounding import move_items
 
 _BLOCK_ROWS = 1024
 _POOLS = 3  # neighbours are sought in the own class, in all others, and among the unlabelled
@@ -37,7 +38,7 @@ def supervised_distances(
 
 def mean_distance(X: Any) -> float:
     """Mean Euclidean distance over all pairs of distinct items, block by block; 1 where all coincide."""
-    n = X.shape[0]
+    n, X = X.shape[0], move_items(X)
     total = sum(
         float(euclidean_distances(X[start : start + _BLOCK_ROWS], X).sum())
         for start in range(0, n, _BLOCK_ROWS)
@@ -53,7 +54,7 @@ def find_supervised_neighbors(
     d² grows with the Euclidean distance within each of the own class, the other classes and the unlabelled,
     so the k nearest of all are among the k nearest of each.
     """
-    n = X.shape[0]
+    n, X = X.shape[0], move_items(X)
     nearest, squared = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
     for code in np.unique(codes):
         own, unlabelled = codes == code, codes == UNLABELLED

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from embedding_core.checks import check_positive, check_share
 from embedding_core.eigenmaps.base import EigenmapEmbedding, class_codes
 from embedding_core.eigenmaps.combined_graph import BUDGET_BYTES
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import check_memory
 from embedding_core.graphs import mean_squared_distance, squared_distances
 from embedding_core.labels import UNLABELLED, Indicator
 from embedding_core.spectral import Eigenmap
@@ -149,12 +149,8 @@ class SLE(EigenmapEmbedding):
 
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> ClassGraphs:
         n = X.shape[0]
-        needed = 8.0 * _MATRICES * n**2
-        if needed > BUDGET_BYTES:
-            raise InvalidInput(
-                f"SLE needs the similarities of all pairs, {needed / 1e9:.1f} GB for {n} items; the budget "
-                f"is {BUDGET_BYTES / 1e9:.1f} GB. Fit it on a part of the items, or use SLEML or SLapEig."
-            )
+        advice = "fit it on a part of the items, or use SLEML or SLapEig"
+        check_memory(f"SLE of all pairs of {n} items", 8.0 * _MATRICES * n**2, BUDGET_BYTES, advice)
         squared = squared_distances(X)
         self.sigma_ = mean_squared_distance(squared) if self.sigma == "auto" else float(self.sigma)
         return build_class_graphs(squared, class_codes(target), self.sigma_)

@@ -20,7 +20,7 @@ from embedding_core.checks import (
     check_positive,
     validate_items,
 )
-from embedding_core.eigen import EPS, fix_signs
+from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
@@ -36,6 +36,7 @@ from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Pr
 from embedding_core.kernel_space import Kernel, KernelMap, check_precomputed
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
 from embedding_core.neighbors import as_labelled_features
+from embedding_core.rounding import EPS
 
 FEW_LABELS = ("auto",)
 

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-EPS = float(np.finfo(np.float64).eps)
+from embedding_core.rounding import EPS
 
 Rotation = tuple[int, int, float, float]
 

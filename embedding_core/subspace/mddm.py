@@ -12,7 +12,7 @@ from embedding_core.kernel_space import KERNELS
 from embedding_core.labels import Indicator
 from embedding_core.subspace.embedding import labelled_part
 from embedding_core.subspace.kernel_embedding import KernelEmbedding
-from embedding_core.subspace.principal import label_sums, mean_item, squared_spread
+from embedding_core.subspace.principal import label_sums, squared_spread
 
 
 class MDDM(KernelEmbedding):
@@ -128,7 +128,7 @@ class MDDM(KernelEmbedding):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Orthonormal directions and their parts of the trace."""
         labels = Y - Y.mean(axis=0)
-        rounding = 1e-11 * np.sqrt(squared_spread(items, mean_item(items))) * np.linalg.norm(labels)
+        rounding = 1e-11 * np.sqrt(squared_spread(items)) * np.linalg.norm(labels)
         G, values = thin_svd(label_sums(items, labels), floor=rounding)
         r = self._n_columns(target, len(values))
         return G[:, :r], values[:r]

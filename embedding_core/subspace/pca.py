@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from sklearn import decomposition
 
 from embedding_core.base import Solution
-from embedding_core.eigen import EPS
+from embedding_core.rounding import EPS, move_full_columns
 from embedding_core.subspace.embedding import SubspaceEmbedding
 from embedding_core.subspace.principal import PrincipalSpace, label_sums, principal_space, squared_spread
 
@@ -23,17 +23,17 @@ def leading_space(X: Any, r: int) -> PrincipalSpace | None:
     Lanczos may leave out copies of a repeated singular value. What is left of the items without the axes
     found must not vary more along any direction than along the last of them.
     """
-    X64 = X.astype(np.float64)
+    X64, move = move_full_columns(X)
     found = decomposition.PCA(r, svd_solver="arpack", random_state=0).fit(X64)
     V, mean, s = found.components_.T, found.mean_, found.singular_values_
-    total = squared_spread(X64, mean)
+    total = squared_spread(X64)
     if s[-1] <= max(X.shape) * EPS * s[0]:
         return None
     # no singular value that is left can be larger than the root of all their squares
     if total - (s**2).sum() > s[-1] ** 2 and _largest_left(X64, mean, V) > s[-1] * (1 + 1e-7):
         return None
     return PrincipalSpace(
-        mean,
+        move + mean,
         s**2,
         total,
         lift=lambda g: V @ g,

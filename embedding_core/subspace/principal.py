@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.eigen import gram_matrix, positive_part
+from embedding_core.eigen import check_square_budget, gram_matrix, positive_part
+from embedding_core.rounding import move_full_columns
 from embedding_core.row_blocks import row_blocks
 from embedding_core.scatter import class_scatter
 
@@ -61,20 +62,34 @@ def principal_space(X: Any, center: bool = True) -> PrincipalSpace:
 
 
 def _space_of_items(X: Any, center: bool) -> PrincipalSpace:
+    move = np.zeros(X.shape[1])
+    if sp.issparse(X) and center:
+        X, move = move_full_columns(X)
     part = positive_part(inner_products(X, center))
     U, root = part.vectors, np.sqrt(part.values)[:, None]
     mean = mean_item(X) if center else np.zeros(X.shape[1])
     return PrincipalSpace(
-        mean,
+        move + mean,
         part.values,
         float(part.values.sum()),
-        lift=lambda g: np.asarray(X.T @ (U @ (g / root))),
+        lift=lambda g: _combine(X, mean, U @ (g / root)),
         sums=lambda Y: root * (U.T @ Y),
     )
 
 
+def _combine(X: Any, mean: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(X - 1 mean^T)^T W (p, k). Columns of W sum to 0 up to rounding, which the mean would multiply."""
+    if sp.issparse(X):  # moved
+        return np.asarray(X.T @ W)
+    total = np.zeros((X.shape[1], W.shape[1]))
+    for rows, block in row_blocks(X):
+        total += (block - mean).T @ W[rows]
+    return total
+
+
 def inner_products(X: Any, center: bool) -> NDArray[np.float64]:
     """X X^T (n, n) of items around their mean or the origin, in float64."""
+    check_square_budget(X.shape[0])
     if not sp.issparse(X):
         # far from the origin inner products lose the differences
         moved = X - mean_item(X) if center else np.asarray(X, dtype=np.float64)
@@ -96,11 +111,14 @@ def label_sums(X: Any, Y: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def squared_spread(X: Any, mean: NDArray[np.float64]) -> float:
-    """Sum of the squared distances of all items from `mean`, their mean; X is dense, CSR or RowBlocks."""
-    if sp.issparse(X):
-        return float(np.square(X.data, dtype=np.float64).sum() - X.shape[0] * (mean @ mean))
-    return sum(float(((block - mean) ** 2).sum()) for _, block in row_blocks(X))
+def squared_spread(X: Any) -> float:
+    """Sum of the squared distances of all items from their mean; X is dense, CSR or RowBlocks."""
+    if not sp.issparse(X):
+        mean = mean_item(X)
+        return sum(float(((block - mean) ** 2).sum()) for _, block in row_blocks(X))
+    moved, _ = move_full_columns(X)
+    mean = mean_item(moved)
+    return max(float(np.square(moved.data).sum() - X.shape[0] * (mean @ mean)), 0.0)
 
 
 def mean_item(X: Any) -> NDArray[np.float64]:
