@@ -94,7 +94,7 @@ class TestWithoutTracker:
 
     def test_the_best_of_several_is_said_to_be_flattered(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
-        names = "mlls,kernel_dle,svm,mlda_knn"
+        names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
         assert "winner     Kernel DLE" in said
         assert "           and the best of 3 picked on these same folds, which flatters it a little\n" in said
