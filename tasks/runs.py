@@ -9,22 +9,37 @@ from storage.keys import ArtifactRef
 from storage.store import Store
 from tasks.settings import SourceSettings
 
+_NOTE = "run-"
+
+
+def _place(source: SourceSettings) -> str:
+    path = Path(source.path)
+    return str(path.resolve()) if path.exists() else source.path
+
 
 def source_id(source: SourceSettings) -> str:
     """A short name for the place a source is read from."""
-    path = Path(source.path)
-    place = str(path.resolve()) if path.exists() else source.path
-    return hashlib.blake2b(place.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return hashlib.blake2b(_place(source).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def remember_run(store: Store, source: SourceSettings, stages: Mapping[str, ArtifactRef]) -> None:
     """Keep the artefacts of a finished run; stages that it left out keep those they had."""
-    known = load_last_run(store, source)
-    store.remember(
-        f"run-{source_id(source)}", {**known, **{name: ref.to_json() for name, ref in stages.items()}}
-    )
+    known = {**load_last_run(store, source), **{name: ref.to_json() for name, ref in stages.items()}}
+    # The source itself is for messages about a damaged note, whose name is a digest.
+    store.remember(f"{_NOTE}{source_id(source)}", {"source": _place(source), "stages": known})
 
 
 def load_last_run(store: Store, source: SourceSettings) -> dict[str, Any]:
     """References by stage label, empty before the first run."""
-    return store.last(f"run-{source_id(source)}") or {}
+    return _stages(store.last(f"{_NOTE}{source_id(source)}") or {})
+
+
+def load_last_runs(store: Store) -> list[ArtifactRef]:
+    """What the last run of each source had, finished or not."""
+    notes = [note for name, note in store.notes().items() if name.startswith(_NOTE)]
+    return [ArtifactRef.from_json(ref) for note in notes for ref in _stages(note).values()]
+
+
+def _stages(note: dict[str, Any]) -> dict[str, Any]:
+    # At first a note held the references alone.
+    return note.get("stages", note)
