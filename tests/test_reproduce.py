@@ -38,7 +38,7 @@ from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.provenance import Provenance
 from tasks.reproduce.verdicts import verdict_line
 from tasks.settings import SourceSettings
-from tasks.upkeep import Waste, find_waste
+from tasks.waste import Waste, find_waste
 from tests.test_lineage import walk_inputs
 
 TINY = Experiment(

@@ -5,6 +5,7 @@ import os
 import select
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -178,7 +179,7 @@ class TestCommand:
         assert verified.code == 1
         assert "computes damaged artefacts anew" not in verified.out
         assert "no run needs it" not in verified.out
-        assert "`store gc --forget-damaged` gives up what is lost" in verified.out
+        assert "`labelscape store gc --forget-damaged` gives up what is lost" in verified.out
         for _ in range(2):
             done = command(*gc)
             assert f"lost      the record of run {run} of {picture_folder} that was" in done.out
@@ -202,6 +203,24 @@ class TestCommand:
         assert "1 artefacts" in command(*gc, "--forget-damaged").out
         assert json.loads(command("store", "ls", "--json").out) == []
         assert list((store / "damaged").rglob("*.json")) == []
+
+    def test_gc_says_what_it_keeps_though_it_may_not_be_needed(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        store = Store(tmp_path / ".labelscape" / "store")
+        log, gone = RunLog.of(store), f"sqlite:///{tmp_path}/gone/mlflow.db"
+        run = run_of(store, log, 1)
+        log.add(replace(run, tracked={"uri": gone, "run_id": "f" * 32}))
+        store.discard("features", run.stages["features"].key)
+        gc = ("store", "gc", "--keep", "0")
+        said = command(*gc).out
+        assert f"kept      runs tracked at {gone}, which may have registered models: its file is gone" in said
+        assert f"`labelscape store gc --forget-tracker {gone}`" in said
+        assert "kept      1 portions of features that no artefact links to: features that a kept run" in said
+        assert said.endswith("0 artefacts (0 B) and 0 runs were removed.\n")
+        given_up = json.loads(command(*gc, "--forget-tracker", gone, "--json").out)
+        assert (given_up["runs"], given_up["silent"], given_up["loose_parts"]) == ([run.id], {}, [])
+        assert names(store) == set()
 
     def test_refusals(self, command: Command, picture_folder: Path) -> None:
         missing = command("store", "ls")

@@ -179,6 +179,18 @@ class TestLost:
         store.shelf("runs").write(run.id, b"{")
         assert log.add(run).pinned
 
+    @pytest.mark.parametrize("any_store", ["shared"], indirect=True)
+    def test_a_damaged_copy_of_a_note_is_no_loss(self, any_store: Store) -> None:
+        log, copies = RunLog.of(any_store), any_store.root / "damaged" / "pointers"
+        any_store.remember("run-abc", {"source": "/photos", "stages": {}})
+        flip(any_store.root / "pointers" / "run-abc.json")
+        assert any_store.last("run-abc") == {"source": "/photos", "stages": {}}
+        assert len(list(copies.iterdir())) == 1
+        found = find_waste(any_store, log, keep=5)
+        assert found.missed == ()
+        remove_waste(any_store, log, found)
+        assert list(copies.iterdir()) == []
+
     def test_it_stays_while_another_is_set_aside(self, store: Store) -> None:
         """Who moves a second damaged note there holds the note, and forgetting the first one waits for it."""
         self.spoil_note(store, run_of(store, RunLog.of(store), 1))

@@ -19,7 +19,7 @@ from tasks.registered import Registered, find_registered
 from tasks.tables import Table, render_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-_GIVE_UP = "`store gc --forget-damaged` gives up what is lost"
+_GIVE_UP = "`labelscape store gc --forget-damaged` gives up what is lost"
 
 
 def store(options: argparse.Namespace) -> int:
@@ -174,9 +174,10 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
 def _tell_kept(found: waste.Waste, registered: Registered) -> None:
     """Say what stays though it may not be needed, why, and what to do about it."""
     for uri, problem in registered.silent.items():
+        given_up = f"`labelscape store gc --forget-tracker {shlex.quote(uri)}`"
         show(
-            f"kept      runs tracked at {uri}, which may have registered models: {problem}. If it has moved, "
-            f"set tracking.uri; if it is gone for good, `store gc --forget-tracker {shlex.quote(uri)}`."
+            f"kept      runs tracked at {uri}, which may have registered models: {problem.rstrip('.')}. "
+            f"If it has moved, set tracking.uri; if it is gone for good, {given_up}."
         )
     if found.parts:
         show(
