@@ -71,8 +71,9 @@ def find_lost(store: Store) -> list[Lost]:
 
 
 def forget(store: Store, given_up: Iterable[Lost]) -> None:
-    """Remove what was set aside."""
+    """Remove what was set aside, unless another one was since."""
     for one in given_up:
         shelf = store.shelf(one.folder)
-        with shelf.hold(one.name):  # who sets another one aside holds this too
-            shelf.aside().remove(one.name)
+        with shelf.hold(one.name):  # as who sets one aside does
+            if shelf.aside().read(one.name) == one.raw:
+                shelf.aside().remove(one.name)

@@ -191,8 +191,7 @@ class TestLost:
         remove_waste(any_store, log, found)
         assert list(copies.iterdir()) == []
 
-    def test_it_stays_while_another_is_set_aside(self, store: Store) -> None:
-        """Who moves a second damaged note there holds the note, and forgetting the first one waits for it."""
+    def test_another_one_that_is_set_aside_meanwhile_stays(self, store: Store) -> None:
         self.spoil_note(store, run_of(store, RunLog.of(store), 1))
         verify_store(store, RunLog.of(store))
         waits = threading.Thread(target=forget, args=(store, find_lost(store)))
@@ -200,7 +199,10 @@ class TestLost:
             waits.start()
             waits.join(0.2)
             assert list(store.damaged()) == ["damaged/pointers/run-abc.json"]
+            store.shelf("pointers").aside().write("run-abc", b"another")
         waits.join(30)
+        assert store.shelf("pointers").aside().read("run-abc") == b"another"
+        forget(store, find_lost(store))
         assert store.damaged() == {}
 
 
