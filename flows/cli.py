@@ -193,6 +193,16 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
     made["gc"].add_argument(
         "--keep", type=int, default=5, metavar="N", help="newest runs of each experiment to keep (default: 5)"
     )
+    made["gc"].add_argument(
+        "--forget-damaged", action="store_true", help="give up runs whose records were damaged, pinned or not"
+    )
+    made["gc"].add_argument(
+        "--forget-tracker",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="an MLflow that is gone for good, with its registered models; may be repeated",
+    )
     for name in ("pin", "unpin"):
         made[name].add_argument("run", metavar="RUN", help="id of a run, or its beginning")
 

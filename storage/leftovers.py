@@ -1,4 +1,7 @@
-"""What nobody needs in the folder of a store: what killed processes left, and what was set aside."""
+"""What nobody needs in the folder of a store: what killed processes left, and artefacts set aside.
+
+Records of runs and notes that were set aside are no leftovers, see `storage.lost`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.disk import TEMPORARY, store_errors
-from storage.keys import DAMAGED
+from storage.keys import DAMAGED, RESERVED_FOLDERS
 from storage.layout import Layout
 from storage.locks import is_free, try_lock
 
@@ -17,7 +20,7 @@ def list_leftovers(layout: Layout) -> list[Path]:
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Remove temporary files, data without manifest, damaged files and free lock files; gives them.
+    """Remove temporary files, data without manifest, damaged artefacts and free lock files; gives them.
 
     What a running process works on stays.
     """
@@ -47,7 +50,8 @@ def _leftovers(layout: Layout) -> Iterator[tuple[Path, Path]]:
         if orphan or path.suffix == TEMPORARY:
             yield path, locks / f"{path.name.partition('.')[0]}.lock"
     for path in _damaged(layout):
-        yield path, locks / f"{path.stem}.lock"
+        if path.parent.name not in RESERVED_FOLDERS:
+            yield path, locks / f"{path.stem}.lock"
     for path in sorted(locks.glob("*.lock")):
         yield path, path
 

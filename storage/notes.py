@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from storage import disk
 from storage.artifacts import SetAside
 from storage.errors import StoreError, StoreUnreachable
-from storage.shelves import Shelf
+from storage.shelves import Shelf, put_aside
 
 FOLDER = "pointers"
 
@@ -48,24 +48,34 @@ class Notes:
 
     def verify(self) -> Iterator[tuple[str, str]]:
         """Notes that are damaged, and why; each is set aside."""
-        known = len(self._set_aside)
-        self.all()
-        yield from ((one.name, one.reason) for one in self._set_aside[known:])
+        for file, raw in self._shelf.read_all().items():
+            if (problem := _problem(raw)) and put_aside(self._shelf, file, raw):
+                yield f"{FOLDER}/{file}", problem
+
+    def unreadable(self) -> list[str]:
+        """Names of notes that are damaged; they stay where they are."""
+        return [f"{FOLDER}/{file}" for file, raw in self._shelf.read_all().items() if _problem(raw)]
 
     def _payload(self, file: str, raw: bytes | None) -> dict[str, Any] | None:
         if raw is None:
             return None
-        try:
-            return dict(disk.unseal(raw)["payload"])
-        except (ValueError, KeyError, TypeError) as error:
-            # Where nothing may be written, it counts as none all the same.
-            with suppress(StoreError, StoreUnreachable):
-                self._move_aside(file, raw)
-            self._set_aside.append(SetAside(f"{FOLDER}/{file}", f"its note cannot be trusted: {error}"))
-            return None
+        if (problem := _problem(raw)) is None:
+            return _open(raw)
+        # Where nothing may be written, it counts as none all the same.
+        with suppress(StoreError, StoreUnreachable):
+            if not put_aside(self._shelf, file, raw):
+                return self._payload(file, self._shelf.read(file))
+            self._set_aside.append(SetAside(f"{FOLDER}/{file}", problem))
+        return None
 
-    def _move_aside(self, file: str, raw: bytes) -> None:
-        with self._shelf.hold(file):
-            # Somebody else may have put a good one in its place since.
-            if self._shelf.read(file) == raw:
-                self._shelf.set_aside(file)
+
+def _open(raw: bytes) -> dict[str, Any]:
+    return dict(disk.unseal(raw)["payload"])
+
+
+def _problem(raw: bytes) -> str | None:
+    try:
+        _open(raw)
+    except (ValueError, KeyError, TypeError) as error:
+        return f"its note cannot be trusted: {error}"
+    return None

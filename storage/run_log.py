@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from storage import disk
 from storage.errors import StoreError
 from storage.keys import ArtifactRef, canonical_json
-from storage.shelves import FolderShelf, Shelf
+from storage.shelves import FolderShelf, Shelf, put_aside
 
 if TYPE_CHECKING:
     from storage.store import Store
@@ -27,6 +27,7 @@ _ID_LENGTH = 12
 LEAST_PREFIX = 4
 # What reading a damaged record raises.
 _UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
+_UNPINNED = b'"pinned": false'
 # The stage whose artefact is the record of a run in the tracker, and no result.
 TRACKING = "tracking"
 
@@ -117,12 +118,17 @@ class RunLog:
         return cls(store.shelf(FOLDER))
 
     def add(self, run: LoggedRun) -> LoggedRun:
-        """Keep a run; one that was seen before keeps its first date, its pin and what happened in it."""
+        """Keep a run; one that was seen before keeps its first date, its pin and what happened in it.
+
+        Of one whose record was damaged the pin alone can be kept, see `may_be_pinned`.
+        """
         with self._shelf.hold(run.id):
             known = self._read(run.id)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
-            if known:
+            if known is None:
+                kept = replace(kept, pinned=run.pinned or self._was_pinned(run.id))
+            else:
                 kept = replace(
                     kept,
                     pinned=known.pinned,
@@ -165,9 +171,8 @@ class RunLog:
             try:
                 LoggedRun.from_json(disk.unseal(raw))
             except _UNREADABLE as error:
-                with self._shelf.hold(name):
-                    self._shelf.set_aside(name)
-                yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
+                if put_aside(self._shelf, name, raw):
+                    yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
 
     def unreadable(self) -> list[str]:
         """Names of records that are damaged."""
@@ -197,8 +202,17 @@ class RunLog:
     def _read(self, run_id: str) -> LoggedRun | None:
         return _parse(self._shelf.read(run_id))
 
+    def _was_pinned(self, run_id: str) -> bool:
+        damaged = self._shelf.read(run_id) or self._shelf.aside().read(run_id)
+        return damaged is not None and may_be_pinned(damaged)
+
     def _write(self, run: LoggedRun) -> None:
         self._shelf.write(run.id, disk.seal(run.to_json()))
+
+
+def may_be_pinned(raw: bytes) -> bool:
+    """Whether a damaged record may be that of a pinned run; when in doubt it is."""
+    return _UNPINNED not in raw
 
 
 def _parse(raw: bytes | None) -> LoggedRun | None:

@@ -23,7 +23,7 @@ from datetime import timedelta
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
-from storage import disk, leases
+from storage import disk, leases, lost
 from storage.artifacts import Artifact, Outcome, SetAside
 from storage.disk import TEMPORARY
 from storage.errors import ArtifactDamaged, StoreError
@@ -174,7 +174,7 @@ class SharedStore(Store):
     def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left, and local copies of what is gone at the address.
 
-        That is data which no manifest names, objects that were being put and what was set aside as damaged,
+        That is data which no manifest names, objects that were being put and artefacts that were set aside,
         all older than the grace period, and leases that lapsed.
         """
         left, manifests = self._left()
@@ -209,10 +209,11 @@ class SharedStore(Store):
         }
 
     def _tidy_cache(self, manifests: Mapping[str, bytes]) -> list[PurePath]:
-        """Drop local copies of artefacts that are gone at the address."""
+        """Drop local copies of artefacts that are gone at the address, and of notes that were damaged."""
         for place in self._layout.artifacts():
             if self._name(place.manifest) not in manifests:
                 self._cache.discard(*place.name.split("/"))
+        lost.forget(self._cache, lost.find_lost(self._cache))  # the notes that count are at the address
         return list(self._cache.sweep())
 
     def _young(self, stored: Mapping[str, Stored]) -> set[str]:
@@ -324,7 +325,9 @@ class SharedStore(Store):
 
 
 def _is_leftover(name: str, named: Container[str]) -> bool:
-    """Whether an object was being put or set aside, or is data no manifest names; never a foreign one."""
+    """Whether an object was being put, is data no manifest names, or an artefact that was set aside."""
     found = _OBJECT.fullmatch(name)
     orphan = found and found["stage"] not in RESERVED_FOLDERS and name not in named
-    return bool(orphan or _BEING_PUT.fullmatch(name) or name.startswith(f"{DAMAGED}/"))
+    folder, _, rest = name.partition("/")
+    aside = folder == DAMAGED and rest.partition("/")[0] not in RESERVED_FOLDERS
+    return bool(orphan or _BEING_PUT.fullmatch(name) or aside)

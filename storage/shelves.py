@@ -41,6 +41,9 @@ class Shelf(Protocol):
     def set_aside(self, name: str) -> None:
         """Put a file that cannot be trusted under `damaged/`; the caller holds it."""
 
+    def aside(self) -> Shelf:
+        """The shelf of what was set aside."""
+
     def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left half-written; gives what was removed."""
 
@@ -91,6 +94,9 @@ class FolderShelf:
         with disk.store_errors(aside):
             disk.make_folder(aside)
             self._file(name).replace(aside / self._file(name).name)
+
+    def aside(self) -> Shelf:
+        return FolderShelf(self.root, f"{DAMAGED}/{self.folder}")
 
     def sweep(self) -> Sequence[PurePath]:
         removed = []
@@ -146,6 +152,9 @@ class RemoteShelf:
         self.remote.copy(self._object(name), f"{DAMAGED}/{self._object(name)}")
         self.remote.remove(self._object(name))
 
+    def aside(self) -> Shelf:
+        return RemoteShelf(self.remote, f"{DAMAGED}/{self.folder}")
+
     def sweep(self) -> Sequence[PurePath]:
         return []  # what is put appears whole or not at all
 
@@ -157,3 +166,12 @@ class RemoteShelf:
 
     def _object(self, name: str) -> str:
         return f"{self.folder}/{name}{_ENDING}"
+
+
+def put_aside(shelf: Shelf, name: str, raw: bytes) -> bool:
+    """Set a file aside that was read as `raw`; False where somebody has replaced or removed it since."""
+    with shelf.hold(name):
+        unchanged = shelf.read(name) == raw
+        if unchanged:
+            shelf.set_aside(name)
+    return unchanged

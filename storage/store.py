@@ -273,7 +273,7 @@ class Store:
             yield
 
     def sweep(self) -> Sequence[PurePath]:
-        """Remove what killed processes left and what was set aside as damaged; gives what was removed.
+        """Remove what killed processes left and artefacts that were set aside; gives what was removed.
 
         What a running process works on stays.
         """

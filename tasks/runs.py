@@ -9,12 +9,17 @@ from storage.keys import ArtifactRef
 from storage.store import Store
 from tasks.settings import SourceSettings
 
+_NOTE = "run-"
+
+
+def _place(source: SourceSettings) -> str:
+    path = Path(source.path)
+    return str(path.resolve()) if path.exists() else source.path
+
 
 def source_id(source: SourceSettings) -> str:
     """A short name for the place a source is read from."""
-    path = Path(source.path)
-    place = str(path.resolve()) if path.exists() else source.path
-    return hashlib.blake2b(place.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return hashlib.blake2b(_place(source).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def chosen_places(source: SourceSettings) -> dict[str, str | None]:
@@ -35,24 +40,41 @@ def _find(given: str | None, beside: Path) -> str | None:
 
 def remember_run(store: Store, source: SourceSettings, stages: Mapping[str, ArtifactRef]) -> None:
     """Keep the artefacts of a finished run; stages that it left out keep those they had."""
-    places = chosen_places(source)
+    known, places = _load(store, source), chosen_places(source)
     chosen = {name: {"key": stages[name].key, "place": places[name]} for name in places if name in stages}
-    # By key and first: whatever comes between the two notes, no choice is taken for that of another artefact.
-    store.remember(_note("chosen", source), {**(store.last(_note("chosen", source)) or {}), **chosen})
-    known = load_last_run(store, source)
-    store.remember(_note("run", source), {**known, **{name: ref.to_json() for name, ref in stages.items()}})
+    note = {
+        # The source itself is for messages about a damaged note, whose name is a digest.
+        "source": _place(source),
+        "stages": {**_stages(known), **{name: ref.to_json() for name, ref in stages.items()}},
+        "chosen": {**known.get("chosen", {}), **chosen},
+    }
+    store.remember(_note(source), note)
 
 
 def load_last_places(store: Store, source: SourceSettings) -> dict[str, str | None]:
     """What `chosen_places` said when the artefact of a key was the last of its stage."""
-    known = store.last(_note("chosen", source)) or {}
-    return {one["key"]: one["place"] for one in known.values()}
-
-
-def _note(kind: str, source: SourceSettings) -> str:
-    return f"{kind}-{source_id(source)}"
+    return {one["key"]: one["place"] for one in _load(store, source).get("chosen", {}).values()}
 
 
 def load_last_run(store: Store, source: SourceSettings) -> dict[str, Any]:
     """References by stage label, empty before the first run."""
-    return store.last(_note("run", source)) or {}
+    return _stages(_load(store, source))
+
+
+def load_last_runs(store: Store) -> list[ArtifactRef]:
+    """What the last run of each source had, finished or not."""
+    notes = [note for name, note in store.notes().items() if name.startswith(_NOTE)]
+    return [ArtifactRef.from_json(ref) for note in notes for ref in _stages(note).values()]
+
+
+def _stages(note: dict[str, Any]) -> dict[str, Any]:
+    # At first a note held the references alone.
+    return note.get("stages", note)
+
+
+def _load(store: Store, source: SourceSettings) -> dict[str, Any]:
+    return store.last(_note(source)) or {}
+
+
+def _note(source: SourceSettings) -> str:
+    return f"{_NOTE}{source_id(source)}"

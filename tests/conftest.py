@@ -9,8 +9,11 @@ for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +23,7 @@ from PIL import Image
 from flows.config import RunConfig, load_config
 from flows.pipeline import Products, open_workspace, walk
 from storage.keys import ArtifactRef
-from storage.store import Outcome
+from storage.store import Outcome, Store
 from tasks.reporter import Reporter
 from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
@@ -43,6 +46,23 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"real data sets are not at {folder}; set LABELSCAPE_DATA to their folder")
     return folder
+
+
+@pytest.fixture(params=["local", "shared"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store, in a folder of this machine or at an address."""
+    if request.param == "local":
+        yield Store(tmp_path / "store")
+        return
+    import fsspec
+
+    from storage.remote import Remote
+    from storage.shared_store import SharedStore
+
+    place = f"memory://{uuid.uuid4().hex}"
+    yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
+    with suppress(FileNotFoundError):
+        fsspec.filesystem("memory").rm(place, recursive=True)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the tests of the store share: a small artefact and its recipe."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage.keys import Recipe
+from storage.run_log import LoggedRun, RunLog
 from storage.store import Artifact, Store
 
 
@@ -41,3 +43,25 @@ def files(store: Store, pattern: str = "*") -> list[str]:
 
 def data_path(store: Store, made: Recipe) -> Path:
     return store.root / made.stage / made.key[:2] / f"{made.key}.parquet"
+
+
+def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> LoggedRun:
+    """A run whose features link to a part of their own; both stages share one ingest."""
+    ingest = store.compute(recipe(0, stage="ingest"), lambda: artifact(0)).ref
+    part = store.compute(recipe(seed, stage="features_part"), lambda: artifact(seed)).ref
+    linked = replace(artifact(seed + 100), links=(part,))
+    features = store.compute(recipe(seed), lambda: linked).ref
+    stages = {"ingest": ingest, "features": features}
+    return log.add(LoggedRun("photos", experiment, "/photos", {"seed": seed}, stages))
+
+
+def names(store: Store) -> set[str]:
+    """Every artefact by stage and key."""
+    return {f"{one['stage']}/{one['key']}" for one in store.entries()}
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)

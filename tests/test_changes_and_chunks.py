@@ -13,7 +13,7 @@ from tasks.changes import compare_items
 from tasks.chunks import split_items
 from tasks.neighbors import limit_neighbors
 from tasks.reporter import Reporter
-from tasks.runs import load_last_run, remember_run, source_id
+from tasks.runs import load_last_run, load_last_runs, remember_run, source_id
 from tasks.settings import SourceSettings
 from tests.store_helpers import artifact, recipe
 
@@ -111,6 +111,17 @@ class TestRuns:
         remember_run(store, source, {"features": second})
         known = {name: ArtifactRef.from_json(ref) for name, ref in load_last_run(store, source).items()}
         assert known == {"features": second, "affinity": first}
+
+    def test_a_note_says_whose_it_is_and_one_of_an_earlier_version_is_read(self, tmp_path: Path) -> None:
+        store, source = Store(tmp_path / "store"), SourceSettings(path=str(tmp_path))
+        first = self.make(store, 0)
+        name = f"run-{source_id(source)}"
+        store.remember(name, {"features": first.to_json()})
+        assert load_last_run(store, source) == {"features": first.to_json()}
+        assert load_last_runs(store) == [first]
+        remember_run(store, source, {"affinity": first})
+        assert load_last_runs(store) == [first, first]
+        assert (store.last(name) or {})["source"] == str(tmp_path)
 
     def test_sources_are_told_apart_by_their_place(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

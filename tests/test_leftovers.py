@@ -4,10 +4,7 @@ import fcntl
 import json
 import os
 import threading
-import uuid
-from collections.abc import Iterator
-from contextlib import suppress
-from datetime import timedelta
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,9 +12,9 @@ import pytest
 from storage import leases, locks
 from storage.errors import StoreError
 from storage.locks import hold_lock, try_lock
-from storage.remote import Remote
-from storage.run_log import RunLog
+from storage.run_log import LoggedRun, RunLog
 from storage.shared_store import SharedStore
+from storage.shelves import Shelf
 from storage.store import Store
 from tasks.upkeep import measure_usage, verify_store
 from tests.conftest import Command
@@ -27,19 +24,6 @@ from tests.store_helpers import artifact, data_path, files, recipe
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
-
-
-@pytest.fixture(params=["local", "shared"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path, store: Store) -> Iterator[Store]:
-    if request.param == "local":
-        yield store
-        return
-    import fsspec
-
-    place = f"memory://{uuid.uuid4().hex}"
-    yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
-    with suppress(FileNotFoundError):
-        fsspec.filesystem("memory").rm(place, recursive=True)
 
 
 def another(store: Store) -> Store:
@@ -95,6 +79,17 @@ class TestDamaged:
         assert files(store) == []
 
 
+def repair_before_it_is_held(shelf: Shelf, name: str, good: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have another process put a good file where a damaged one was read."""
+    hold = type(shelf).hold
+
+    def repaired_first(held: Shelf, asked: str) -> AbstractContextManager[None]:
+        shelf.write(name, good)
+        return hold(held, asked)
+
+    monkeypatch.setattr(type(shelf), "hold", repaired_first)
+
+
 class TestVerify:
     def test_a_damaged_note_is_found_and_set_aside(self, any_store: Store) -> None:
         any_store.remember("run-a", {"id": 1})
@@ -111,18 +106,43 @@ class TestVerify:
     def test_a_damaged_note_that_cannot_be_moved_is_none_too(
         self, any_store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        any_store.remember("run", {"id": 1})
         shelf = any_store.shelf("pointers")
         shelf.write("run", b"{")
-        if isinstance(any_store, SharedStore):
-            any_store._cache.shelf("pointers").remove("run")
 
         def refuse(self: object, name: str) -> None:
             raise StoreError("No permission")
 
         monkeypatch.setattr(type(shelf), "set_aside", refuse)
         assert any_store.last("run") is None
-        assert [one.name for one in any_store.set_aside] == ["pointers/run"]
+        assert any_store.set_aside == [], "it is where it was"
+        with pytest.raises(StoreError, match="No permission"):
+            verify_store(any_store, RunLog.of(any_store))
+
+    def test_a_good_note_that_has_taken_the_place_of_a_damaged_one_counts(
+        self, any_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shelf = any_store.shelf("pointers")
+        any_store.remember("run", {"id": 2})
+        good = shelf.read("run") or b""
+        shelf.write("run", b"{")
+        if isinstance(any_store, SharedStore):
+            any_store._cache.shelf("pointers").remove("run")
+        repair_before_it_is_held(shelf, "run", good, monkeypatch)
+        assert any_store.last("run") == {"id": 2}
+        assert (any_store.set_aside, any_store.damaged()) == ([], {})
+        shelf.write("run", b"{")
+        assert verify_store(any_store, RunLog.of(any_store)) == []
+
+    def test_a_good_record_of_a_run_that_has_taken_the_place_of_a_damaged_one_stays(
+        self, any_store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shelf, log = any_store.shelf("runs"), RunLog.of(any_store)
+        run = log.add(LoggedRun("photos", "photos", "/photos", {}, {}))
+        good = shelf.read(run.id) or b""
+        shelf.write(run.id, b"{")
+        repair_before_it_is_held(shelf, run.id, good, monkeypatch)
+        assert verify_store(any_store, log) == []
+        assert log.entries() == [run]
 
     def test_artefacts_whose_manifest_is_damaged_count(self, command: Command, tmp_path: Path) -> None:
         store = Store(tmp_path / ".labelscape" / "store")

@@ -18,7 +18,7 @@ from flows.cli import main
 from flows.recall import find_memo, recall
 from storage.disk import TEMPORARY
 from storage.errors import SourceError
-from tasks.upkeep import sweep_home
+from tasks.waste import sweep_home
 from tests.conftest import REPOSITORY, UNTRACKED, Command, run_locally, write_pictures
 
 SETTINGS = ("evaluation.folds=3", "embedding.methods=['mlda']", "evaluation.baselines=['1nn']")

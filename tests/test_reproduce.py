@@ -24,7 +24,7 @@ from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.mlda import FIG5
 from tasks.settings import SourceSettings
-from tasks.upkeep import Waste, find_waste
+from tasks.waste import Waste, find_waste
 from tests.test_lineage import walk_inputs
 
 TINY = Experiment(

@@ -19,7 +19,8 @@ from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable
 from storage.remote import Remote
 from storage.run_log import LoggedRun, RunLog
 from storage.shared_store import SharedStore
-from tasks.upkeep import find_waste, measure_usage, remove_waste, verify_store
+from tasks.upkeep import measure_usage, verify_store
+from tasks.waste import find_waste, remove_waste
 from tests.store_helpers import artifact, data_path, files, recipe
 
 NO_GRACE = timedelta(0)

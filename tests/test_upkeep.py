@@ -1,4 +1,4 @@
-"""Looking after the store: damage is found and named, and only what no kept run needs goes."""
+"""Looking after the store: what it holds is counted, damage is found and named."""
 
 import json
 import os
@@ -10,39 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import StoreError, TrackingError
-from storage.run_log import LoggedRun, RunLog
+from storage.errors import StoreError
+from storage.run_log import RunLog
 from storage.store import Store
-from tasks.upkeep import (
-    find_leftovers,
-    find_registered,
-    find_waste,
-    measure_usage,
-    reach,
-    remove_waste,
-    verify_store,
-)
+from tasks.runs import remember_run
+from tasks.settings import SourceSettings
+from tasks.upkeep import measure_usage, reach, verify_store
 from tests.conftest import UNTRACKED, Command, start_command
-from tests.store_helpers import artifact, data_path, files, recipe
+from tests.store_helpers import data_path, flip, names, recipe, run_of
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
-
-
-def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> LoggedRun:
-    """A run whose features link to a part of their own; both stages share one ingest."""
-    ingest = store.compute(recipe(0, stage="ingest"), lambda: artifact(0)).ref
-    part = store.compute(recipe(seed, stage="features_part"), lambda: artifact(seed)).ref
-    linked = replace(artifact(seed + 100), links=(part,))
-    features = store.compute(recipe(seed), lambda: linked).ref
-    stages = {"ingest": ingest, "features": features}
-    return log.add(LoggedRun("photos", experiment, "/photos", {"seed": seed}, stages))
-
-
-def names(store: Store) -> set[str]:
-    return {f"{one['stage']}/{one['key']}" for one in store.entries()}
 
 
 def test_links_are_followed(store):
@@ -53,119 +33,12 @@ def test_links_are_followed(store):
     assert len(names(store)) == 3
 
 
-def test_only_what_no_kept_run_needs_goes(store):
-    log = RunLog(store.root)
-    runs = [run_of(store, log, seed) for seed in (1, 2)]
-    other = run_of(store, log, 3, experiment="other")
-    newest = log.entries()[0]
-    kept = next(run for run in log.entries() if run.experiment == "photos")
-    (old,) = (run for run in runs if run.id != kept.id)
-    waste = find_waste(store, log, keep=1)
-    assert [run.id for run in waste.runs] == [old.id]
-    expected = {f"features/{old.stages['features'].key}"} | {
-        f"features_part/{recipe(old.config['seed'], stage='features_part').key}"
-    }
-    assert {f"{one['stage']}/{one['key']}" for one in waste.artifacts} == expected
-    before = names(store)
-    freed, _ = remove_waste(store, log, waste)
-    assert freed == waste.bytes > 0
-    assert names(store) == before - expected
-    assert {run.id for run in log.entries()} == {kept.id, other.id}
-    assert newest.id in {kept.id, other.id}
-    assert not files(store, "*.lock")
-
-
-def test_pinned_runs_registered_models_and_the_last_run_of_a_source_stay(store):
-    log = RunLog(store.root)
-    pinned, registered, last = (run_of(store, log, seed) for seed in (1, 2, 3))
-    log.pin(pinned)
-    log.add(replace(registered, tracked={"uri": "u", "run_id": "f" * 32}))
-    store.remember("run-abc", {label: ref.to_json() for label, ref in last.stages.items()})
-    assert find_waste(store, log, keep=0, keep_tracked={"f" * 32}).artifacts == ()
-    loose = find_waste(store, log, keep=0)
-    assert {run.id for run in loose.runs} == {registered.id, last.id}
-    assert {one["key"] for one in loose.artifacts} == {
-        recipe(2).key,
-        recipe(2, stage="features_part").key,
-    }
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def test_nothing_goes_while_a_manifest_cannot_be_read(store):
-    log = RunLog(store.root)
-    run_of(store, log, 1)
-    features = data_path(store, recipe(1)).with_suffix(".json")
-    flip(features)
-    with pytest.raises(StoreError, match=rf"features/{features.stem}.*`labelscape store verify` first"):
-        find_waste(store, log, keep=5)
-    verify_store(store, log)
-    assert not features.exists(), "set aside"
-    assert find_waste(store, log, keep=5).artifacts == (), "the portions may belong to what is missing"
-    unneeded = {one["key"] for one in find_waste(store, log, keep=0).artifacts}
-    assert recipe(1, stage="features_part").key in unneeded, "nobody asks for what is missing any more"
-
-
-def test_nothing_goes_while_a_record_of_a_run_cannot_be_read(store):
-    log = RunLog(store.root)
-    run = run_of(store, log, 1)
-    log.pin(run)
-    flip(store.root / "runs" / f"{run.id}.json")
-    with pytest.raises(StoreError, match=rf"runs/{run.id}.*`labelscape store verify` first"):
-        find_waste(store, log, keep=5)
-
-
-def test_nothing_goes_when_it_is_not_known_what_a_source_had_last(store):
-    log = RunLog(store.root)
-    run = run_of(store, log, 1)
-    log.remove(run)
-    store.remember("run-abc", {label: ref.to_json() for label, ref in run.stages.items()})
-    flip(store.root / "pointers" / "run-abc.json")
-    with pytest.raises(StoreError, match="pointers/run-abc"):
-        find_waste(store, log, keep=5)
-
-
-class Answering:
-    """A tracker that knows of one registered run."""
-
-    def __init__(self, uri: str) -> None:
-        self.uri = uri
-
-    def is_empty(self) -> bool:
-        return "gone" in self.uri
-
-    def registered_runs(self) -> set[str]:
-        if "silent" in self.uri:
-            raise TrackingError("no server answers")
-        return {f"{self.uri} champion"}
-
-
-def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
-    runs = [
-        LoggedRun("photos", "photos", "/photos", {}, {}, tracked={"uri": uri, "run_id": f"{uri} {which}"})
-        for uri in ("here", "there", "silent", "gone")
-        for which in ("champion", "other")
-    ]
-    found = find_registered([*runs, LoggedRun("photos", "photos", "/photos", {}, {})], Answering)
-    assert found.run_ids == {"here champion", "there champion"} | {
-        f"{uri} {which}" for uri in ("silent", "gone") for which in ("champion", "other")
-    }
-    assert set(found.silent) == {"silent", "gone"}
-    assert found.silent["silent"] == "no server answers"
-
-
 def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
     log = RunLog(store.root)
     first, second = run_of(store, log, 1), run_of(store, log, 2)
     assert verify_store(store, log) == []
     damaged = data_path(store, recipe(1, stage="features_part"))
-    content = bytearray(damaged.read_bytes())
-    content[len(content) // 2] ^= 1
-    damaged.write_bytes(content)
+    flip(damaged)
     (found,) = verify_store(store, log)
     assert found.name == f"features_part/{damaged.stem}"
     assert found.runs == (first.id,)
@@ -175,48 +48,40 @@ def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
     assert verify_store(store, log) == []
 
 
-def test_verify_sets_a_damaged_record_of_a_run_aside(store):
+def test_verify_says_what_each_kind_of_damage_costs(store, tmp_path):
     log = RunLog(store.root)
-    first, second = run_of(store, log, 1), run_of(store, log, 2)
-    record = store.root / "runs" / f"{first.id}.json"
-    record.write_bytes(record.read_bytes().replace(b"photos", b"photon", 1))
-    (found,) = verify_store(store, log)
-    assert (found.name, found.runs) == (f"runs/{first.id}", (first.id,))
-    assert (store.root / "damaged" / "runs" / record.name).exists()
-    assert [run.id for run in log.entries()] == [second.id]
+    first, second, third = (run_of(store, log, seed) for seed in (1, 2, 3))
+    log.pin(first)
+    for run in (first, second):
+        record = store.root / "runs" / f"{run.id}.json"
+        record.write_bytes(record.read_bytes().replace(b'"name": "photos"', b'"name": "photon"'))
+    remember_run(store, SourceSettings(path=str(tmp_path)), third.stages)
+    (note,) = (store.root / "pointers").iterdir()
+    note.write_bytes(note.read_bytes().replace(b"features", b"featurez"))
+    flip(data_path(store, recipe(3)))
+    found = {one.name: one for one in verify_store(store, log)}
+    assert set(found) == {
+        f"runs/{first.id}",
+        f"runs/{second.id}",
+        f"pointers/{note.stem}",
+        f"features/{recipe(3).key}",
+    }
+    artefact, pinned, record, of_source = (
+        found[f"features/{recipe(3).key}"],
+        found[f"runs/{first.id}"],
+        found[f"runs/{second.id}"],
+        found[f"pointers/{note.stem}"],
+    )
+    assert (artefact.runs, artefact.remade) == ((third.id,), True)
+    assert artefact.loss == f"runs that rest on it: {third.id}"
+    assert (pinned.runs, pinned.remade) == ((first.id,), False)
+    assert f"the record of run {first.id} of /photos that was, or may have been, pinned" in pinned.loss
+    assert f"the record of run {second.id} of /photos; `labelscape run /photos`" in record.loss
+    assert of_source.loss.startswith(
+        f"lost: what the last run of {tmp_path} had; `labelscape run {tmp_path}`"
+    )
+    assert [run.id for run in log.entries()] == [third.id]
     assert verify_store(store, log) == []
-
-
-def test_what_killed_processes_left_beside_the_store_goes_too(store):
-    home, log = store.root.parent, RunLog(store.root)
-    run = run_of(store, log, 1)
-    left = [
-        store.root / "runs" / f"{run.id}.json.tmp",
-        store.root / "features" / "ab" / f"{'ab' * 32}.parquet",
-        store.root / "locks" / f"{'cd' * 32}.lock",
-        home / "cache" / "listing" / ".index-abc",
-        home / "cache" / "code.json.7.tmp",
-        home / "cache" / ".demo-xyz" / "a.jpg",
-        home / "reports" / "0123.tmp" / "index.html",
-        home / "reports" / ".0123.lock",
-        home / "reports" / "reproduce" / "dle-fig2-0123.tmp" / "table.md",
-        home / "reports" / "reproduce" / ".dle-fig2-0123.lock",
-    ]
-    kept = [
-        home / "cache" / "listing" / "a.json",
-        home / "reports" / "0123" / "index.html",
-        home / "reports" / "reproduce" / "dle-fig2-0123" / "table.md",
-    ]
-    for path in (*left, *kept):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    found = find_leftovers(store, log, home)
-    assert all(path.exists() for path in left), "only listed"
-    _, gone = remove_waste(store, log, find_waste(store, log, keep=5), home)
-    assert sorted(gone) == sorted(found)
-    assert [path for path in left if path.exists()] == []
-    assert all(path.exists() for path in kept)
-    assert log.find(run.id) == run
 
 
 def test_usage_counts_by_stage_the_largest_first(store):
@@ -241,6 +106,11 @@ def test_nothing_is_removed_while_a_run_of_another_process_is_under_way(store):
         process.kill()
     with store.alone():
         pass
+
+
+def contents(store: Path) -> dict[Path, bytes]:
+    """Every file of a store but its locks, which come and go."""
+    return {path: path.read_bytes() for ending in ("json", "parquet") for path in store.rglob(f"*.{ending}")}
 
 
 @pytest.mark.usefixtures("without_engine")
@@ -289,6 +159,68 @@ class TestCommand:
         assert f"runs that rest on it: {run['run']}" in done.out
         command("run", picture_folder, *UNTRACKED, "--until", "affinity")
         assert data.read_bytes() == whole
+
+    def test_a_lost_record_stops_gc_until_it_is_made_again_or_given_up(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        given = ("run", picture_folder, *UNTRACKED, "--until", "ingest")
+        run = json.loads(command(*given, "--json").out)["run"]
+        store = tmp_path / ".labelscape" / "store"
+        (note,) = (store / "pointers").iterdir()
+        gc = ("store", "gc", "--keep", "0")
+        assert command("store", "pin", run).code == 0
+        for file in (note, store / "runs" / f"{run}.json"):
+            file.write_bytes(file.read_bytes().replace(b'"ingest"', b'"inquest"'))
+        before = contents(store)
+        for options in (("--dry-run",), (), ("--dry-run",)):
+            assert "`labelscape store verify` first" in command(*gc, *options).err
+            assert contents(store) == before
+        verified = command("store", "verify")
+        assert verified.code == 1
+        assert "computes damaged artefacts anew" not in verified.out
+        assert "no run needs it" not in verified.out
+        assert "`labelscape store gc --forget-damaged` gives up what is lost" in verified.out
+        for _ in range(2):
+            done = command(*gc)
+            assert f"lost      the record of run {run} of {picture_folder} that was" in done.out
+            assert f"lost      what the last run of {picture_folder} had" in done.out
+            assert "kept      every run and artefact" in done.out
+            assert "0 artefacts (0 B) and 0 runs were removed.\n" in done.out
+        assert json.loads(command(*gc, "--json").out)["lost"] == [f"runs/{run}", f"pointers/{note.stem}"]
+
+        assert json.loads(command(*given, "--json").out)["run"] == run
+        made_again = json.loads(command(*gc, "--json").out)
+        assert (made_again["lost"], len(made_again["forgotten"])) == ([], 2)
+        assert made_again["runs"] == made_again["artifacts"] == []
+        assert json.loads(command("store", "ls", "--runs", "--json").out)[0]["pinned"]
+
+        flip(store / "runs" / f"{run}.json")
+        flip(note)
+        command("store", "verify")
+        dry = json.loads(command(*gc, "--forget-damaged", "--dry-run", "--json").out)
+        assert len(dry["artifacts"]) == 1
+        assert len(list((store / "damaged").rglob("*.json"))) == 2
+        assert "1 artefacts" in command(*gc, "--forget-damaged").out
+        assert json.loads(command("store", "ls", "--json").out) == []
+        assert list((store / "damaged").rglob("*.json")) == []
+
+    def test_gc_says_what_it_keeps_though_it_may_not_be_needed(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        store = Store(tmp_path / ".labelscape" / "store")
+        log, gone = RunLog.of(store), f"sqlite:///{tmp_path}/gone/mlflow.db"
+        run = run_of(store, log, 1)
+        log.add(replace(run, tracked={"uri": gone, "run_id": "f" * 32}))
+        store.discard("features", run.stages["features"].key)
+        gc = ("store", "gc", "--keep", "0")
+        said = command(*gc).out
+        assert f"kept      runs tracked at {gone}, which may have registered models: its file is gone" in said
+        assert f"`labelscape store gc --forget-tracker {gone}`" in said
+        assert "kept      1 portions of features that no artefact links to: features that a kept run" in said
+        assert said.endswith("0 artefacts (0 B) and 0 runs were removed.\n")
+        given_up = json.loads(command(*gc, "--forget-tracker", gone, "--json").out)
+        assert (given_up["runs"], given_up["silent"], given_up["loose_parts"]) == ([run.id], {}, [])
+        assert names(store) == set()
 
     def test_refusals(self, command: Command, picture_folder: Path) -> None:
         missing = command("store", "ls")

@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,10 +14,12 @@ from flows.terminal import TerminalReporter, show
 from storage.errors import ConfigError
 from storage.run_log import LoggedRun, RunLog
 from storage.store import Store
-from tasks import upkeep
+from tasks import upkeep, waste
+from tasks.registered import Registered, find_registered
 from tasks.tables import Table, render_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+_GIVE_UP = "`labelscape store gc --forget-damaged` gives up what is lost"
 
 
 def store(options: argparse.Namespace) -> int:
@@ -111,13 +114,20 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         _show_json({"artifacts": total, "damaged": [asdict(one) for one in damages]})
         return 1 if damages else 0
     for one in damages:
-        affected = f"; runs that rest on it: {', '.join(one.runs)}" if one.runs else "; no run needs it"
-        show(f"damaged  {one.name}: {one.reason}{affected}")
+        show(f"damaged  {one.name}: {one.reason}; {one.loss}")
     if damages:
-        show(f"{len(damages)} set aside under {held.place}/damaged; `labelscape run` computes them anew.")
+        _explain_damage(damages, f"{held.place}/damaged")
         return 1
     show(f"{total} artefacts read, all whole.")
     return 0
+
+
+def _explain_damage(damages: Sequence[upkeep.Damage], place: str) -> None:
+    show(f"{len(damages)} set aside under {place}.")
+    if any(one.remade for one in damages):
+        show("`labelscape run` computes damaged artefacts anew.")
+    if not all(one.remade for one in damages):
+        show(f"While a record or a note is lost, `store gc` removes no run and no artefact; {_GIVE_UP}.")
 
 
 def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
@@ -125,40 +135,62 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
     config = read_default_config(options)
     home = find_home(config)
-    registered = _registered(log, config)  # asked first: nobody should wait for a tracker
+    # Asked first: nobody should wait for a tracker. What is recorded meanwhile is kept.
+    registered = _registered(log, config, options.forget_tracker)
     with held.alone():
-        waste = upkeep.find_waste(held, log, options.keep, registered.run_ids)
+        found = waste.find_waste(held, log, options.keep, registered.keeps, options.forget_damaged)
         freed, leftovers = (
-            (waste.bytes, upkeep.find_leftovers(held, log, home))
+            (found.bytes, waste.find_leftovers(held, log, home))
             if options.dry_run
-            else upkeep.remove_waste(held, log, waste, home)
+            else waste.remove_waste(held, log, found, home)
         )
     if options.json:
         return _show_json(
             {
                 "dry_run": options.dry_run,
-                "runs": [run.id for run in waste.runs],
-                "artifacts": [f"{one['stage']}/{one['key']}" for one in waste.artifacts],
+                "runs": [run.id for run in found.runs],
+                "artifacts": [f"{one['stage']}/{one['key']}" for one in found.artifacts],
                 "bytes": freed,
                 "leftovers": [str(path) for path in leftovers],
                 "silent": dict(registered.silent),
+                "lost": [f"{one.folder}/{one.name}" for one in found.missed],
+                "forgotten": [f"{one.folder}/{one.name}" for one in found.records],
+                "loose_parts": list(found.parts),
             }
         )
-    for run in waste.runs:
+    for run in found.runs:
         show(f"run       {_describe(run)}")
-    for one in waste.artifacts:
+    for one in found.artifacts:
         show(f"artefact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
-    for uri, problem in registered.silent.items():
-        show(f"kept      every run tracked at {uri}, which does not answer: {problem}")
-    verb = "would be" if options.dry_run else "were"
+    _tell_kept(found, registered)
+    verb, files = "would be" if options.dry_run else "were", len(leftovers) + len(found.records)
     show(
-        f"{len(waste.artifacts)} artefacts ({format_bytes(freed)}) and {len(waste.runs)} runs {verb} removed"
-        + (f", and {len(leftovers)} files, damaged or left by killed processes." if leftovers else ".")
+        f"{len(found.artifacts)} artefacts ({format_bytes(freed)}) and {len(found.runs)} runs {verb} removed"
+        + (f", and {files} files, damaged or left by killed processes." if files else ".")
     )
     return 0
 
 
-def _registered(log: RunLog, config: RunConfig) -> upkeep.Registered:
+def _tell_kept(found: waste.Waste, registered: Registered) -> None:
+    """Say what stays though it may not be needed, why, and what to do about it."""
+    for uri, problem in registered.silent.items():
+        given_up = f"`labelscape store gc --forget-tracker {shlex.quote(uri)}`"
+        show(
+            f"kept      runs tracked at {uri}, which may have registered models: {problem.rstrip('.')}. "
+            f"If it has moved, set tracking.uri; if it is gone for good, {given_up}."
+        )
+    if found.parts:
+        show(
+            f"kept      {len(found.parts)} portions of features that no artefact links to: features that a "
+            "kept run needs are missing, and `labelscape run` may make them from these."
+        )
+    for one in found.missed:
+        show(f"lost      {upkeep.describe_lost(one)}.")
+    if found.missed:
+        show(f"kept      every run and artefact, since what these need cannot be told; {_GIVE_UP}.")
+
+
+def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
     from flows.engine import prepare_libraries
     from storage.tracking import Tracker
     from storage.tracking_engine import redact
@@ -167,8 +199,8 @@ def _registered(log: RunLog, config: RunConfig) -> upkeep.Registered:
     here = make_tracker(config.tracking.uri, find_home(config))
     prepare_libraries()
     # Addresses of runs are kept without their passwords.
-    return upkeep.find_registered(
-        log.entries(), lambda uri: here if uri == redact(here.uri) else Tracker(uri)
+    return find_registered(
+        log.entries(), here, lambda uri: here if uri == redact(here.uri) else Tracker(uri), given_up
     )
 
 
