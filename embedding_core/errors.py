@@ -14,6 +14,14 @@ class InvalidInput(ValueError):
     """
 
 
+class TooManyComponents(InvalidInput):
+    """More dimensions are asked for than there are; `most` is how many there are."""
+
+    def __init__(self, message: str, most: int = 0) -> None:  # a copy from another process sets `most` later
+        super().__init__(message)
+        self.most = most
+
+
 def warn_caller(message: str) -> None:
     """Warn with the line that called this package: neither ours nor scikit-learn's tells a user anything."""
     level, frame = 1, sys._getframe(0)

@@ -21,7 +21,7 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.eigen import EPS, fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
 from embedding_core.kernel_dle.kernels import (
@@ -257,9 +257,10 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         rank = int((values > 64 * len(values) * EPS * values[0]).sum())
         r = rank if self.n_components is None else self.n_components
         if r > rank:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={r} exceeds the {rank} directions in which the labels differ; lower it or "
-                "leave it at None."
+                "leave it at None.",
+                rank,
             )
         self.rotation_, self.eigenvalues_ = fix_signs(R[:, :r]), values[:r].copy()
 
