@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.labels import one_label_each
 from tasks.figure_style import (
     FAINT,
     MARKERS,
@@ -65,6 +64,8 @@ def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequen
     own, since an item with three labels has no one colour; the most frequent labels are shown. A
     one-dimensional embedding is drawn as one strip a label.
     """
+    from embedding_core.labels import one_label_each  # brings SciPy and scikit-learn with it
+
     chosen, remark = _choose_labels(Y, label_names)
     points = _prepare(view.coordinates, Y, remark)
     with drawing():
