@@ -109,7 +109,7 @@ def smallest_training_part(n: int, n_splits: int) -> int:
 
     One row cannot be split and trains by itself.
     """
-    return n - -(-n // max(2, min(n_splits, n))) if n > 1 else n
+    return n - -(-n // max(2, n_splits)) if n > 1 else n
 
 
 def check_folds(
