@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from embedding_core.classifiers.thresholds import shift_scores
 from embedding_core.errors import InvalidInput
+from embedding_core.labels import rows_without_one_label
 from embedding_core.neighbors import NeighborLabels, as_labelled_features, decide_labels
 from embedding_core.registry import METHODS, Method, get_method
 from embedding_core.scaling import Features, Scaler, as_features
@@ -38,7 +39,7 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
 
 def _check_labels(method: Method, Y: NDArray[np.int8], labelled: NDArray[np.bool_]) -> None:
     """Refuse labels that the method cannot take."""
-    odd = int((Y[labelled].sum(axis=1) != 1).sum())
+    odd = len(rows_without_one_label(Y))
     if odd and not method.multi_label:
         others = ", ".join(other.name for other in METHODS.values() if other.multi_label)
         raise InvalidInput(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice, check_count, check_sample_weight, validate_items
 from embedding_core.eigen import fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
 
@@ -83,8 +83,9 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._check_two_classes(target)
         r, K = self.n_components, target.n_classes
         if r is not None and r > K - 1:
-            raise InvalidInput(
-                f"n_components={r} exceeds K-1={K - 1} for {type(self).__name__}; lower it or add labels."
+            raise TooManyComponents(
+                f"n_components={r} exceeds K-1={K - 1} for {type(self).__name__}; lower it or add labels.",
+                K - 1,
             )
 
     def _check_two_classes(self, target: Indicator) -> None:
@@ -126,9 +127,10 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             )
         r = self.n_components
         if r is not None and r > rank:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={r} exceeds the {rank} directions in which the classes differ "
-                f"({X.shape[1]} features, {target.n_classes} classes); lower it or leave it at None."
+                f"({X.shape[1]} features, {target.n_classes} classes); lower it or leave it at None.",
+                rank,
             )
         if not np.isfinite(solution.projection[:, :r]).all():
             raise InvalidInput(

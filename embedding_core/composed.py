@@ -11,7 +11,9 @@ from embedding_core.annotator import Annotator
 from embedding_core.checks import check_count
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
+from embedding_core.folds import smallest_training_part
 from embedding_core.inner_choice import choose_option
+from embedding_core.labels import one_label_each
 from embedding_core.neighbors import as_labelled_features, decide_labels
 
 
@@ -60,7 +62,7 @@ class ProjectedNeighbors(BaseEstimator):
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
         """Choose and fit on X (n, p), Y (n, K), rows of -1 unlabelled; affinity where there is a graph."""
         X, indicator = as_labelled_features(X, Y)
-        labels, single = indicator.Y, _is_single(indicator.Y)
+        labels, single = indicator.Y, one_label_each(indicator.Y)
         possible = self._possible(int(indicator.labelled.sum()))
 
         def score(train: NDArray[np.intp], test: NDArray[np.intp]) -> list[NDArray[np.float64]]:
@@ -80,7 +82,7 @@ class ProjectedNeighbors(BaseEstimator):
         """Candidates that the smallest training part of the inner folds can give."""
         for one in self.candidates:
             check_count("candidates", one)
-        smallest = max(1, n_labelled - -(-n_labelled // max(2, min(self.inner_folds, n_labelled))))
+        smallest = smallest_training_part(n_labelled, self.inner_folds)
         possible = [int(one) for one in self.candidates if one <= smallest]
         if not possible:
             raise InvalidInput(
@@ -126,7 +128,7 @@ class ScoreMean(BaseEstimator):
         if not len(self.members):
             raise InvalidInput("members is empty; name one or more classifiers.")
         X, indicator = as_labelled_features(X, Y)
-        single, params = _is_single(indicator.Y), self.params or {}
+        single, params = one_label_each(indicator.Y), self.params or {}
         self.annotators_ = [
             Annotator(name, params.get(name), single_label=single).fit(X, indicator.Y, affinity)
             for name in self.members
@@ -146,8 +148,3 @@ class ScoreMean(BaseEstimator):
 def mean_of_scores(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Mean (m, K) of equally large arrays of scores."""
     return np.mean(np.stack(scores), axis=0)
-
-
-def _is_single(Y: NDArray[np.int8]) -> bool:
-    """Whether every labelled row carries exactly one label."""
-    return bool((Y[(Y >= 0).all(axis=1)].sum(axis=1) == 1).all())

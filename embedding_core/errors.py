@@ -14,6 +14,14 @@ class InvalidInput(ValueError):
     """
 
 
+class TooManyComponents(InvalidInput):
+    """More dimensions are asked for than there are; `most` is how many there are."""
+
+    def __init__(self, message: str, most: int = 0) -> None:  # a copy from another process sets `most` later
+        super().__init__(message)
+        self.most = most
+
+
 def check_memory(what: str, needed: float, budget: float, advice: str) -> None:
     """Raise where `what` takes more bytes than the budget; `advice` is what the caller's user can do."""
     if needed > budget:

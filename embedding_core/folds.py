@@ -104,6 +104,14 @@ def stratified_folds(
     return [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_splits)]
 
 
+def smallest_training_part(n: int, n_splits: int) -> int:
+    """Rows that every training part has where n rows are split into folds, at most as many as rows.
+
+    One row cannot be split and trains by itself.
+    """
+    return n - -(-n // max(2, n_splits)) if n > 1 else n
+
+
 def check_folds(
     folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]], Y: NDArray[np.int8], names: Sequence[str]
 ) -> None:

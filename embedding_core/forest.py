@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from embedding_core.checks import SCALE_ITEMS, check_count
 from embedding_core.errors import InvalidInput
+from embedding_core.labels import one_label_each
 from embedding_core.neighbors import as_labelled_features, decide_labels
 from embedding_core.scaling import Features, as_features
 
@@ -71,7 +72,7 @@ class RandomForest(BaseEstimator):
         check_count("min_samples_leaf", self.min_samples_leaf)
         X, indicator = as_labelled_features(X, Y)
         rows, labels = X[indicator.labelled], indicator.Y[indicator.labelled]
-        single = bool((labels.sum(axis=1) == 1).all())
+        single = one_label_each(labels)
         self._keep(self._grow(rows, _targets(labels, single)), labels, single)
         self.n_features_in_ = X.shape[1]
         return self

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
 from embedding_core.folds import stratified_folds
-from embedding_core.labels import Indicator
+from embedding_core.labels import Indicator, one_label_each
 from embedding_core.metrics import row_precisions
 from embedding_core.neighbors import decide_labels, nearest_rows
 
@@ -17,29 +17,35 @@ ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[n
 CV_FOLDS = 5
 """Folds of the labelled items in every choice named "cv"."""
 
+_WITHOUT_CV = {"sigma": 'sigma="auto"', "n_components": "a number of components"}
+
 
 def labelled_folds(Y: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Folds of the labelled rows of Y (n, K) for a choice "cv"; fewer where fewer rows are labelled."""
     return stratified_folds(Y, min(CV_FOLDS, int((Y >= 0).all(axis=1).sum())), seed=0)
 
 
-def check_cv_labels(name: str, n_labelled: int) -> None:
+def check_cv_labels(name: str, target: Indicator) -> None:
     """Raise where fewer than two items are labelled, so that `name`="cv" has none to hide."""
+    n_labelled = int(target.labelled.sum())
     if n_labelled < 2:
         raise InvalidInput(
-            f'{name}="cv" chooses by labels, and {n_labelled} items are labelled; label two or more, or give '
-            f"{name} a value."
+            f'{name}="cv" chooses by labels, and {n_labelled} {"item is" if n_labelled else "items are"} '
+            f"labelled; label two or more, or take {_WITHOUT_CV[name]}."
         )
 
 
-def micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
-    """Micro-averaged F1; for one label an item it is the accuracy."""
+def micro_f1_empty1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
+    """Micro-averaged F1; for one label an item it is the accuracy.
+
+    It is 1 where neither has any label, as may be in a fold: all is right there. In `metrics` 0/0 is 0.
+    """
     positives = int(Y.sum()) + int(predicted.sum())
     return 2 * int((Y & predicted).sum()) / positives if positives else 1.0
 
 
 def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float64]]) -> float:
-    """Mean micro-F1 of 1NN in the embedding, each fold of the labelled items hidden in turn.
+    """Mean micro-F1 of 1NN in the embedding, each fold of the labelled items hidden in turn, to choose sigma.
 
     Parameters
     ----------
@@ -50,11 +56,9 @@ def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float6
     Returns
     -------
     float
-        A fold without which the classes cannot be told apart scores 0; so does a single labelled item,
-        which cannot be hidden: all settings then are alike.
+        A fold without which the classes cannot be told apart scores 0.
     """
-    if target.labelled.sum() < 2:
-        return 0.0
+    check_cv_labels("sigma", target)
     scores = []
     for train, test in labelled_folds(target.Y):
         two_classes = (target.Y[train] == 1).any(axis=0).sum() > 1
@@ -69,7 +73,7 @@ def _neighbor_score(
     if Q.shape[1] == 0:
         return 0.0
     _, nearest = nearest_rows(Q[train], Q[test], 1)
-    return micro_f1(Y[test], Y[train][nearest[:, 0]])
+    return micro_f1_empty1(Y[test], Y[train][nearest[:, 0]])
 
 
 def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float, float]:
@@ -79,7 +83,7 @@ def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float
     error, negated.
     """
     # These two alone: a search asks hundreds of times, and all metrics take ten times as long.
-    if (Y.sum(axis=1) == 1).all():
+    if one_label_each(Y):
         rating = (decide_labels(scores, single_label=True) == Y).all(axis=1)
     else:
         rating = row_precisions(Y, scores)

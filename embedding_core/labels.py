@@ -52,22 +52,36 @@ class Indicator:
         return Indicator(Y, labelled, self.classes)
 
 
+def rows_without_one_label(Y: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Labelled rows of Y (n, K) that carry no or several labels; rows of -1 do not count."""
+    counts = Y.sum(axis=1)
+    return np.flatnonzero((counts >= 0) & (counts != 1))
+
+
+def one_label_each(Y: NDArray[np.int8]) -> bool:
+    """Whether every labelled row of Y (n, K) carries exactly one label; rows of -1 do not count.
+
+    True where no row is labelled.
+    """
+    return not rows_without_one_label(Y).size
+
+
 def check_one_row_each(X: Any, target: Indicator) -> None:
     """Raise unless items and labels have the same number of rows."""
     if X.shape[0] != len(target.Y):
         raise InvalidInput(
-            f"Found input variables with inconsistent numbers of samples: {X.shape[0]} in X and "
-            f"{len(target.Y)} in y; X and y must have one row for each item."
+            f"Found input variables with inconsistent numbers of samples: X has {X.shape[0]} rows and Y has "
+            f"{len(target.Y)}; give one row of labels (or of -1, unlabelled) an item."
         )
 
 
 def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> None:
     """Raise where a labelled item has no or several labels; `otherwise` are the methods that take those."""
-    count = target.Y.sum(axis=1)
-    odd = np.flatnonzero(target.labelled & (count != 1))
+    odd = rows_without_one_label(target.Y)
     if odd.size:
+        count = target.Y[odd[0]].sum()
         raise InvalidInput(
-            f"Row {odd[0]} of y carries {count[odd[0]]} labels ({odd.size} such rows); {name} takes exactly "
+            f"Row {odd[0]} of y carries {count} labels ({odd.size} such rows); {name} takes exactly "
             f"one class an item. Use {otherwise} for several labels, -1 for unlabelled items."
         )
 
@@ -76,10 +90,11 @@ def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None
     """Raise where the labelled items agree on all labels; `multi_label`: these were given as columns."""
     Y = target.Y[target.labelled]
     if (Y.min(axis=0) == Y.max(axis=0)).all():
-        found = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
+        agreed = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
+        found = f"The {len(Y)} labelled items have {agreed}" if len(Y) > 1 else "Only one item is labelled"
         raise InvalidInput(
-            f"The {len(Y)} labelled {'items have' if len(Y) > 1 else 'item has'} {found}; {name} separates "
-            "classes and needs items on both sides of at least one. Label items of another class."
+            f"{found}; {name} separates classes and needs items on both sides of at least one. Label items "
+            "of another class."
         )
 
 
@@ -186,7 +201,7 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     unknown = given.classes[~np.isin(given.classes, classes)]
     if unknown.size:
         raise InvalidInput(
-            f"y holds {unknown[0]!r}, which fit has not seen; choose among {classes.tolist()}."
+            f"y holds {unknown.tolist()[0]!r}, which fit has not seen; choose among {classes.tolist()}."
         )
     shares = np.zeros((len(given.Y), len(classes)))
     order = np.argsort(classes)  # names of columns come in any order

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.errors import InvalidInput
-from embedding_core.labels import Indicator, as_indicator
+from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.rounding import common_move, subtract_move
 from embedding_core.scaling import Features, as_features
 
@@ -28,11 +28,7 @@ SPARE_CANDIDATES = 4
 def as_labelled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
     """Features and labels of the same rows, checked."""
     features, indicator = as_features(X), as_indicator(Y)
-    if features.shape[0] != len(indicator.Y):
-        raise InvalidInput(
-            f"X has {features.shape[0]} rows and Y has {len(indicator.Y)}; "
-            "give one row of labels (or of -1, unlabelled) an item."
-        )
+    check_one_row_each(features, indicator)
     return features, indicator
 
 

@@ -64,22 +64,19 @@ def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequen
     own, since an item with three labels has no one colour; the most frequent labels are shown. A
     one-dimensional embedding is drawn as one strip a label.
     """
+    from embedding_core.labels import one_label_each  # brings SciPy and scikit-learn with it
+
     chosen, remark = _choose_labels(Y, label_names)
     points = _prepare(view.coordinates, Y, remark)
     with drawing():
         if points.xy.shape[1] < 2:
             figure, how = _draw_strips(points, chosen, label_names)
-        elif _is_single_label(Y) and len(chosen) <= len(PALETTE) and not remark:
+        elif one_label_each(Y) and len(chosen) <= len(PALETTE) and not remark:
             figure, how = _draw_together(points, chosen, label_names, view.eigenvalues)
         else:
             figure, how = _draw_multiples(points, chosen, label_names)
         footnote(figure, "  ".join(points.remarks))
         return Drawing(to_png(figure), " ".join((how, *points.remarks)))
-
-
-def _is_single_label(Y: NDArray[np.int8]) -> bool:
-    labelled = Y[(Y >= 0).all(axis=1)]
-    return bool((labelled.sum(axis=1) == 1).all())
 
 
 def _choose_labels(Y: NDArray[np.int8], label_names: Sequence[str]) -> tuple[list[int], str]:

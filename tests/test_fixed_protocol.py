@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from embedding_core import InvalidInput
 from embedding_core.protocols import fixed_protocol
 from embedding_core.protocols.fixed_protocol import TUNED_THRESHOLDS, split_rows
 from embedding_core.protocols.trial import Arm
@@ -45,6 +46,34 @@ def test_labels_give_ranking_and_tuned_decisions_by_the_form_for_several_labels(
         ("", "lrap"),
     ]
     assert cells[-1].value > 0.8
+
+
+def test_the_form_for_several_labels_has_parameters_of_its_own(monkeypatch):
+    asked, fit = [], fixed_protocol.fit_tuned
+
+    def remember(method, params, *others):
+        asked.append((method, params))
+        return fit(method, params, *others)
+
+    monkeypatch.setattr(fixed_protocol, "fit_tuned", remember)
+    settings = {**SETTINGS, "methods": {"DLE": ["multilabel_dle", {"n_neighbors": 7, "beta": 0.5}]}}
+    for data in (several_labels(), blobs()):
+        fixed_protocol.trial(data, DLE, settings, "zscore", 0)
+    assert asked == [("multilabel_dle", {**DLE.params, "n_neighbors": 7, "beta": 0.5}), ("dle", DLE.params)]
+
+
+@pytest.mark.parametrize("method", ["mlda", "1nn"])
+def test_thresholds_ask_for_scores_that_training_rows_get_without_their_labels(method):
+    arm = Arm("plain", method)
+    [accuracy] = fixed_protocol.trial(blobs(), arm, SETTINGS, "zscore", 0)
+    assert accuracy.metric == "accuracy"
+    with pytest.raises(
+        InvalidInput, match=rf"Arm 'plain': .* and {method} .* has none; leave something open"
+    ):
+        fixed_protocol.trial(several_labels(), arm, SETTINGS, "zscore", 0)
+    assert fixed_protocol.trial(
+        several_labels(), replace(arm, params={"neighbors": [1, 3]}), SETTINGS, "raw", 0
+    )
 
 
 def test_scaling_is_learnt_on_training_rows(monkeypatch):

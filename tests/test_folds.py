@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedding_core.errors import InvalidInput
-from embedding_core.folds import check_folds, stratified_folds
+from embedding_core.folds import check_folds, smallest_training_part, stratified_folds
 
 
 def draw_labels(n=203, shares=(0.5, 0.3, 0.1, 0.04), unlabelled=40, seed=0):
@@ -94,3 +94,10 @@ def test_folds_that_leave_one_label_to_train_on_are_refused():
         check_folds(stratified_folds(Y, 3), Y, ["sky", "sea"])
     Y[0] = [0, 1]
     check_folds(stratified_folds(Y, 3), Y, ["sky", "sea"])
+
+
+@pytest.mark.parametrize(("n", "n_splits"), [(2, 3), (3, 3), (7, 3), (10, 5), (11, 5), (4, 9)])
+def test_the_smallest_training_part_is_that_of_the_folds(n, n_splits):
+    folds = stratified_folds(np.ones((n, 1), dtype=int), min(n_splits, n))
+    assert smallest_training_part(n, n_splits) == min(len(train) for train, _ in folds)
+    assert smallest_training_part(1, n_splits) == 1

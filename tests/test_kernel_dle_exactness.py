@@ -239,6 +239,16 @@ def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
     assert np.mean(shares) < 0.6
 
 
+def test_learnt_metrics_take_the_penalties_that_plain_z_scores_choose():
+    """Their own answers for a row have seen its label: on this noise they would choose otherwise."""
+    X, y = np.random.default_rng(0).normal(size=(60, 20)), np.arange(60) % 3
+    model = KernelDLE(few_labels=True).fit(X, np.where(np.arange(60) < 15, y, -1))
+    plain, whitened, weighted = np.reshape(model.regularisation_, (3, 4))
+    assert len(set(plain)) > 1
+    np.testing.assert_array_equal(whitened, plain)
+    np.testing.assert_array_equal(weighted, plain)
+
+
 def test_few_labels_leave_one_out_is_exact_on_plain_z_scores():
     X, y = single_label(30, 4)
     hidden = np.where(np.arange(30) < 12, y, -1)

@@ -146,7 +146,7 @@ def test_gradients_are_those_of_the_scores():
     X, Y = multi_label(40, 5)
     kernel = fit_kernel("mixture", X, 0)
     everything = np.ones(40, dtype=bool)
-    (fit,) = solve(Problem(X, kernel, everything, Y, None, None, 0), [0.0], [0.1])
+    (fit,) = solve(Problem(X, kernel, everything, Y, None, None, 0), {0.0: [0.1]})
     at, step = X[:8] + 0.01, 1e-6
     slopes = np.zeros(5)
     for j in range(5):
@@ -192,7 +192,7 @@ def test_calibration_is_a_logistic_regression_on_unit_spread():
 def test_votes_leave_the_row_itself_out():
     Z = RNG.normal(size=(40, 2))
     Y = (RNG.random((40, 3)) < 0.4).astype(np.int8)
-    model, left_out = fit_votes(Z, Y, False, 0)
+    model, left_out = fit_votes(Z, Y, 0)
     for row in (0, 17, 39):
         others = np.delete(np.arange(40), row)
         distances = np.linalg.norm(Z[others] - Z[row], axis=1)
@@ -207,7 +207,7 @@ def test_of_many_rows_a_sample_votes(monkeypatch):
     monkeypatch.setattr(neighbor_votes, "MOST_ROWS", 25)
     Z = RNG.normal(size=(60, 2))
     Y = (Z > 0).astype(np.int8)
-    model, left_out = fit_votes(Z, Y, False, 0)
+    model, left_out = fit_votes(Z, Y, 0)
     assert len(model.Z) == 25
     assert left_out.shape == Y.shape
     asked = [int(np.flatnonzero((row == Z).all(axis=1))[0]) for row in model.Z]

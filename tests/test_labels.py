@@ -12,6 +12,8 @@ from embedding_core.labels import (
     label_correlation,
     label_shares,
     label_weights,
+    one_label_each,
+    rows_without_one_label,
 )
 from tests.synthetic import multi_label, single_label
 
@@ -176,3 +178,22 @@ def test_rows_without_labels_weigh_nothing(kind):
 def test_unknown_weights_are_named():
     with pytest.raises(InvalidInput, match="weights='cosine' is not legal; choose one of binary"):
         label_weights(np.eye(2), "cosine")
+
+
+@pytest.mark.parametrize(
+    ("rows", "single"),
+    [
+        ([[1, 0], [0, 1]], True),
+        ([[1, 0], [-1, -1]], True),
+        ([[1, 0], [0, 0]], False),
+        ([[1, 0], [1, 1], [-1, -1]], False),
+        ([[-1, -1]], True),
+    ],
+)
+def test_one_label_each_is_asked_of_labelled_rows(rows, single):
+    assert one_label_each(np.array(rows, dtype=np.int8)) is single
+
+
+def test_rows_without_one_label_are_those_with_none_or_several():
+    Y = np.array([[1, 0], [0, 0], [-1, -1], [1, 1]], dtype=np.int8)
+    assert rows_without_one_label(Y).tolist() == [1, 3]

@@ -204,9 +204,7 @@ def test_bad_data_are_named(monkeypatch):
 def test_bad_labels_are_named():
     X, y, W = partly_labelled()
     model = DP().fit(X, y, W)
-    with pytest.raises(
-        InvalidInput, match=r"y holds .*7.*, which fit has not seen; choose among \[0, 1, 2, 3\]"
-    ):
+    with pytest.raises(InvalidInput, match=r"y holds 7, which fit has not seen; choose among \[0, 1, 2, 3\]"):
         model.transform_labels([0, 7])
     with pytest.raises(InvalidInput, match="y has 2 columns; expected the 4 labels"):
         model.transform_labels([[0, 1]])
@@ -219,13 +217,12 @@ def test_bad_labels_are_named():
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_labels_on_which_all_labelled_items_agree_say_nothing(kernel):
     X, Y, W = partly_labelled(multi_label)
-    agreed = (
-        "labelled (items have|item has) no label on which they differ; DiscriminativeProjections separates"
-    )
+    agreed = "items have no label on which they differ; DiscriminativeProjections separates"
+    alone = "^Only one item is labelled; DiscriminativeProjections separates"
     for rows, labels in [(slice(None, 9), [1, 1, 0, 0]), (slice(5, 6), [1, 1, 0, 1]), (slice(None), [1] * 4)]:
         same = np.full_like(Y, -1)
         same[rows] = labels
-        with pytest.raises(InvalidInput, match=agreed):
+        with pytest.raises(InvalidInput, match=alone if rows == slice(5, 6) else agreed):
             DP(kernel=kernel).fit(X, same, W)
     weight = (Y[0] == Y).all(axis=1).astype(float)
     with pytest.raises(InvalidInput, match=agreed):

@@ -19,6 +19,8 @@ from embedding_core.protocols import (
 from embedding_core.protocols.draws import corrupt, draw_a_class, draw_labelled, draw_rows, trial_rng
 from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
+from embedding_core.subspace import principal
+from embedding_core.subspace.pca import PCA
 from tests.trial_sets import shuffle_rows
 
 SEMI = {"labelled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
@@ -157,6 +159,18 @@ def test_preprocessing_is_learnt_on_seen_rows(preprocessing):
     moved[30:] *= 100
     before, after = (prepare(X, preprocessing, seen) for X in (data.X, moved))
     np.testing.assert_allclose(before[:30], after[:30])
+
+
+def test_principal_components_are_those_of_pca_by_one_decomposition(monkeypatch):
+    X, seen = iris().X, np.arange(0, 60, 2)
+    expected = PCA(n_components=4).fit(X[seen]).transform(X)
+    decomposed, decompose = [], principal.positive_part
+    monkeypatch.setattr(principal, "positive_part", lambda S: decomposed.append(S) or decompose(S))
+    places = prepare(X, "pca", seen)
+    assert len(decomposed) == 1
+    np.testing.assert_allclose(places, expected[:, : places.shape[1]], atol=1e-12)
+    with pytest.raises(InvalidInput, match="The 30 rows of the fit are alike"):
+        prepare(np.ones_like(X), "pca", seen)
 
 
 def test_principal_components_of_columns_that_depend_on_each_other():

@@ -1,13 +1,15 @@
 """Methods tuned inside the training labels: what is hidden, what is chosen, and what a choice means."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from embedding_core import InvalidInput
+from embedding_core import DiscriminativeProjections, InvalidInput
 from embedding_core.annotator import Annotator
 from embedding_core.composed import ProjectedNeighbors
+from embedding_core.errors import TooManyComponents
 from embedding_core.evaluation import hide_labels
 from embedding_core.folds import stratified_folds
 from embedding_core.neighbors import NeighborLabels
@@ -175,7 +177,19 @@ def test_too_few_rows_for_any_number_of_neighbors_are_told():
         fit_tuned("1nn", {"neighbors": [5]}, data.X, data.Y, np.arange(3), np.arange(3, 12))
 
 
-def test_the_widest_embedding_is_as_wide_as_labelled_and_linked_rows_allow():
+def remember_widths(monkeypatch):
+    """The n_components of every fit of discriminative projections from now on."""
+    widths, fit = [], DiscriminativeProjections.fit
+
+    def remember(self, *arguments, **others):
+        widths.append(self.n_components)
+        return fit(self, *arguments, **others)
+
+    monkeypatch.setattr(DiscriminativeProjections, "fit", remember)
+    return widths
+
+
+def test_the_widest_embedding_is_as_wide_as_labelled_and_linked_rows_allow(monkeypatch):
     """A far cloud without labels adds a direction to the rows, and none to the method."""
     data = blobs()
     far = np.zeros((len(data.X), 1))
@@ -185,9 +199,46 @@ def test_the_widest_embedding_is_as_wide_as_labelled_and_linked_rows_allow():
     train = np.setdiff1d(np.arange(0, len(X), 2), cloud)
     test = np.setdiff1d(np.arange(len(X)), train)
     params = {"n_components": "widest", "dimensions": [X.shape[1]], "neighbors": [1]}
+    widths = remember_widths(monkeypatch)
     found = fit_tuned("discriminative_projections", params, X, data.Y, train, test)
     assert np.isfinite(found.scores).all()
+    assert widths == [X.shape[1], X.shape[1] - 1]
     with pytest.raises(InvalidInput, match="exceeds the"):
         fit_tuned(
             "discriminative_projections", {**params, "n_components": X.shape[1]}, X, data.Y, train, test
         )
+
+
+def test_a_refusal_of_anything_but_the_width_is_told_at_once(monkeypatch):
+    data, widths = blobs(p=7), remember_widths(monkeypatch)
+    params = {"n_components": "widest", "dimensions": [7], "mu": -1.0}
+    with pytest.raises(InvalidInput, match="mu=-1"):
+        fit_tuned("discriminative_projections", params, data.X, data.Y, *split(data))
+    assert widths == [7]
+
+
+def test_too_many_components_are_told_across_processes():
+    told = pickle.loads(pickle.dumps(TooManyComponents("n_components=7 exceeds 3.", 3)))
+    assert (str(told), told.most) == ("n_components=7 exceeds 3.", 3)
+
+
+@pytest.mark.parametrize("dimensions", [{}, {"dimensions": [None, 2]}], ids=["default", "all-among-them"])
+def test_the_widest_embedding_has_the_rank_of_the_rows_where_all_dimensions_count(dimensions, monkeypatch):
+    data, widths = blobs(p=5), remember_widths(monkeypatch)
+    data = replace(data, X=np.column_stack([data.X, data.X[:, 0]]))
+    fit_tuned(
+        "discriminative_projections", {"n_components": "widest", **dimensions}, data.X, data.Y, *split(data)
+    )
+    assert set(widths) == {5}
+
+
+def test_landmarks_are_at_most_the_rows_that_the_method_sees():
+    data = blobs(n=60)
+    train, test = split(data)
+    scores = [
+        fit_tuned(
+            "kernel_mddm", {"landmarks": count, "neighbors": [1, 3]}, data.X, data.Y, train, test
+        ).scores
+        for count in (len(train) + 1, 300)
+    ]
+    np.testing.assert_array_equal(*scores)

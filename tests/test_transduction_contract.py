@@ -227,3 +227,18 @@ def test_a_fold_of_real_data(entry, name, least, listed, shared_data):
     )
     values = {score.metric: score.value for score in scores}
     assert values["accuracy" if single else "micro_f1"] > least
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (MCGF(), "^Only one item is labelled, and MCGF draws"),
+        (MCGF(sigma="cv"), '1 item is labelled; label two or more, or take sigma="auto"'),
+    ],
+)
+def test_one_labelled_item_is_told_as_such(model, told):
+    X, Y = multi_label()
+    Y[1:] = -1
+    Y[0] = [1, 1, *Y[0, 2:] * 0]
+    with pytest.raises(InvalidInput, match=told):
+        model.fit(X, Y)

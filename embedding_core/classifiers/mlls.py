@@ -9,7 +9,7 @@ from embedding_core.classifiers.base import LabelClassifier
 from embedding_core.classifiers.ridge import Ridge, RidgePath
 from embedding_core.classifiers.thresholds import f1_thresholds, shift_scores
 from embedding_core.eigen import thin_svd
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.row_blocks import project_rows
 from embedding_core.scaling import Features
 
@@ -158,9 +158,10 @@ class MLLS(LabelClassifier):
         if self.n_components is None:
             return K - 1
         if self.n_components > K:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={self.n_components} exceeds the {K} labels that can share the subspace; "
-                "lower it or leave it at None."
+                "lower it or leave it at None.",
+                K,
             )
         return self.n_components
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from embedding_core.eigen import whitening
 from embedding_core.errors import InvalidInput
 from embedding_core.label_blocks import LabelWeights
+from embedding_core.labels import one_label_each
 from embedding_core.laplacian import GraphLaplacian
 from embedding_core.rounding import move_full_columns, rounding_of_differences, rounding_of_sums
 from embedding_core.row_blocks import row_blocks
@@ -151,7 +152,7 @@ def _scatter_blocks(
     scatter = class_scatter(T, LabelWeights(Y, "binary", np.eye(len(counts)), weight))
     H = scatter.factor * np.sqrt(counts)
     total = scatter.total
-    if (Y[weight > 0].sum(axis=1) == 1).all():
+    if one_label_each(Y[weight > 0]):
         return total, total, H
     plain = class_scatter(T, weight[:, None])
     shift = scatter.mean - plain.mean  # the factor is taken around the mean weighted by numbers of labels

@@ -21,7 +21,7 @@ from embedding_core.discriminant.joint_quotient import (
 )
 from embedding_core.discriminant.projection_kernel import kernel_span
 from embedding_core.eigen import RowSpace, fix_signs, row_space
-from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.errors import InvalidInput, TooManyComponents, warn_caller
 from embedding_core.inner_choice import fold_score
 from embedding_core.kernel_space import (
     KERNELS,
@@ -289,9 +289,10 @@ class DiscriminativeProjections(GraphEmbedding):
         r = self.n_components
         if r is not None and r > solution.rank:
             size = f"{X.shape[0]} items" + (f", {X.shape[1]} features" if self.kernel == "linear" else "")
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={r} exceeds the {solution.rank} directions in which labelled or linked items "
-                f"differ ({size}); lower it or add features or labels."
+                f"differ ({size}); lower it or add features or labels.",
+                solution.rank,
             )
 
     def _coordinates(self, X: Any) -> RowSpace:

@@ -18,7 +18,7 @@ from embedding_core.eigenmaps.out_of_sample import (
     place_by_neighbors,
     spread_landmarks,
 )
-from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.errors import InvalidInput, TooManyComponents, warn_caller
 from embedding_core.graphs import check_neighbors
 from embedding_core.kernel_space import Kernel, place_by_kernel
 from embedding_core.labels import UNLABELLED, Indicator, check_one_class_an_item
@@ -179,7 +179,9 @@ class EigenmapEmbedding(LinearEmbedding):
         if self._supervised:
             self._check_two_classes(target)
         if r is not None and r > n - 1:
-            raise InvalidInput(f"n_components={r} exceeds n-1={n - 1} for {name}; lower it or add items.")
+            raise TooManyComponents(
+                f"n_components={r} exceeds n-1={n - 1} for {name}; lower it or add items.", n - 1
+            )
 
     def _resolve_neighbors(self, target: Indicator) -> int:
         if self.n_neighbors == "auto":
@@ -196,8 +198,9 @@ class EigenmapEmbedding(LinearEmbedding):
         if r is None:
             return max(1, min(target.n_classes, points) - 1)
         if r > points - 1:
-            raise InvalidInput(
-                f"n_components={r} exceeds the {points - 1} dimensions that {points} {found} span; lower it."
+            raise TooManyComponents(
+                f"n_components={r} exceeds the {points - 1} dimensions that {points} {found} span; lower it.",
+                points - 1,
             )
         return int(r)
 

@@ -16,7 +16,7 @@ from embedding_core.decisions import TARGETS, tune_thresholds
 from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
-from embedding_core.labels import as_indicator
+from embedding_core.labels import as_indicator, in_given_form
 from embedding_core.neighbors import decide_labels
 
 HALF = np.array(0.5)
@@ -36,7 +36,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         labels the averaged label scores are the answer, without logistic functions and neighbours.
     tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
         What label columns are decided for: a threshold of one half; one threshold, or one for each label, of
-        the best F1 on leave-one-out scores. Classes are decided by the best score.
+        the best F1 on `loo_scores_`. Classes are decided by the best score.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     thresholds_ : ndarray of shape (K,)
         What a score has to pass; infinite where nobody has the label, minus infinite where everybody has it.
     loo_scores_ : ndarray of shape (l, K)
-        Scores in [0, 1] of the labelled items, each as if its labels had not been known.
+        Scores in [0, 1] of the labelled items, each as if its labels had not been known; see Notes.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
         `fit` was given label columns.
@@ -58,8 +58,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     Label scores f enter the mean cut to [0, 1]; with few labels, where they stand alone, they become
     1 / (1 + exp(-4 (f - 1/2))). The logistic functions have two parameters a label, fitted to
     leave-one-out scores; their own leave-one-out answers are taken to be their answers. Neighbours are
-    weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out. Of more than
-    10,000 rows a sample of so many is asked.
+    looked for among leave-one-out rows, each placed without its own labels but with those of the others. So
+    `loo_scores_`, on which thresholds are tuned, is exact in the label scores f alone. With few labels it is
+    exact, but of the fits on plain z-scores alone, whose thresholds then serve the mean of all fits.
+    Neighbours are weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out.
+    Of more than 10,000 rows a sample of so many is asked.
 
     `predict_scores` gives scores in [0, 1] that pass one half for yes: the scores themselves for "hamming",
     else moved by their thresholds. `predict_proba` gives the scores; for classes divided by their sum.
@@ -128,9 +131,8 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         if self.embedding_model_.few_labels_:
             self.loo_scores_ = shift_scores(scores, HALF)
         else:
-            single_label = bool((Y.sum(axis=1) == 1).all())
             self.calibration_ = fit_calibration(scores, Y)
-            self.votes_, votes = fit_votes(Z, Y, single_label, self.random_state)
+            self.votes_, votes = fit_votes(Z, Y, self.random_state)
             self.loo_scores_ = (np.clip(scores, 0.0, 1.0) + self.calibration_.apply(scores) + votes) / 3
         self.thresholds_ = tune_thresholds(self.loo_scores_, Y, self.tune_for)
 
@@ -160,9 +162,10 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
         check_is_fitted(self)
-        if not self.multi_label_:
-            return self.classes_[self._scores(X).argmax(axis=1)]
-        return decide_labels(self.predict_scores(X)).astype(np.int64)
+        # the thresholds of `predict_scores` are for label columns alone
+        scores = self.predict_scores(X) if self.multi_label_ else self._scores(X)
+        labels = decide_labels(scores, single_label=not self.multi_label_)
+        return in_given_form(labels, self.classes_, self.multi_label_)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Scores (m, K) in [0, 1] before thresholds."""

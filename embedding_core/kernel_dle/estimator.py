@@ -21,7 +21,7 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.eigen import fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
 from embedding_core.kernel_dle.kernels import (
@@ -62,7 +62,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         leave-one-out answers. With few labels all four are averaged, see `few_labels`.
     regularisation : float or "loo", default="loo"
         lambda > 0 in units of the mean squared length of the items. "loo" chooses among 10^-4, 10^-3.5, ...,
-        10^1.5 by the leave-one-out answers: LRAP, or accuracy where each item has one label.
+        10^1.5 by the exact leave-one-out answers: LRAP, or accuracy where each item has one label.
     landmarks : int, "auto" or None, default="auto"
         Items that span the feature space (Nyström). None takes all, "auto" all up to 4,000 and 2,000 beyond.
     n_components : int or None, default=None
@@ -123,7 +123,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     With few labels the metrics are those of "mixture" kernels on dense X; other kernels have their own alone.
     Two of the three metrics are learnt from all labels, so that an item left out of the ridge alone would be
     seen through them (on noise such answers are all right): the leave-one-out scores and rows are then those
-    of the four fits on plain z-scores, which are exact.
+    of the four fits on plain z-scores, which are exact. These choose lambda too, one for each graph weight,
+    that the fits of the learnt metrics take over.
 
     References
     ----------
@@ -259,9 +260,10 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         rank = int((values > 64 * len(values) * EPS * values[0]).sum())
         r = rank if self.n_components is None else self.n_components
         if r > rank:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={r} exceeds the {rank} directions in which the labels differ; lower it or "
-                "leave it at None."
+                "leave it at None.",
+                rank,
             )
         self.rotation_, self.eigenvalues_ = fix_signs(R[:, :r]), values[:r].copy()
 

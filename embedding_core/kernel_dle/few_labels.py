@@ -36,8 +36,12 @@ def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[flo
     The first are those of the kernel given; the others have metrics that were learnt from the labels and are
     marked so. Each metric has a graph of its own, unless one was given. A kernel that is not a mixture of
     distances between z-scored dense rows has the one metric it brings.
+
+    A learnt metric has seen the label of the row that is left out, so it takes the penalty that the kernel
+    given chose with the same graph weight.
     """
-    found = solve(problem, GRAPH_WEIGHTS, regularisations)
+    found = solve(problem, dict.fromkeys(GRAPH_WEIGHTS, regularisations))
+    chosen = {fit.graph_weight: (fit.regularisation,) for fit in found}
     for metric in _other_metrics(problem, found[0]):
         kernel = fit_kernel(
             "mixture",
@@ -47,7 +51,7 @@ def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[flo
             problem.kernel.scaler,  # type: ignore[attr-defined]
         )
         W = problem.W if graph_given else local_graph(kernel.views(problem.X)["z"])
-        fits = solve(replace(problem, kernel=kernel, W=W), GRAPH_WEIGHTS, regularisations)
+        fits = solve(replace(problem, kernel=kernel, W=W), chosen)
         found += [replace(fit, learnt=True) for fit in fits]
     return found
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from embedding_core.classifiers.ml_knn import other_neighbors
-from embedding_core.kernel_dle.solution import leave_one_out_quality
+from embedding_core.inner_choice import rate_scores
 from embedding_core.neighbors import nearest_rows, vote
 
 CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
@@ -32,7 +32,7 @@ class NeighborVotes:
 
 
 def fit_votes(
-    Z: NDArray[np.float64], Y: NDArray[np.int8], single_label: bool, random_state: Any
+    Z: NDArray[np.float64], Y: NDArray[np.int8], random_state: Any
 ) -> tuple[NeighborVotes, NDArray[np.float64]]:
     """Choose k by the votes (l, K) for each row of all others, which are returned too.
 
@@ -41,8 +41,6 @@ def fit_votes(
     Z : ndarray of shape (l, r)
         Rows that their own labels did not place.
     Y : ndarray of shape (l, K)
-    single_label : bool
-        Choose by accuracy rather than LRAP.
     random_state : int, RandomState or None
         Draws `MOST_ROWS` rows to ask where there are more.
     """
@@ -53,7 +51,7 @@ def fit_votes(
     best: tuple[tuple[float, float], int, NDArray[np.float64]] | None = None
     for k in [k for k in CANDIDATES if k <= distances.shape[1]]:
         votes = vote(Y[asked], distances[:, :k], indices[:, :k], "distance")
-        quality = leave_one_out_quality(Y, votes, single_label)
+        quality = rate_scores(Y, votes)
         if best is None or quality > best[0]:
             best = quality, k, votes
     assert best is not None  # two rows at least: one neighbour can be asked

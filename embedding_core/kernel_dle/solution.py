@@ -5,7 +5,7 @@ regression on the labelled ones: `RidgePath` gives all penalties and all leave-o
 eigendecomposition.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.errors import InvalidInput
+from embedding_core.inner_choice import rate_scores
 from embedding_core.kernel_dle.graph import smoothness
 from embedding_core.kernel_dle.kernels import MixedKernel
 from embedding_core.kernel_space import KernelMap, choose_landmarks, kernel_coordinates, place_by_kernel
 from embedding_core.margin.assembly import Span
 from embedding_core.margin.deformation import Deformation, deform_rows
-from embedding_core.metrics import row_precisions
 from embedding_core.row_blocks import project_rows
 
 REGULARISATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
@@ -83,21 +83,6 @@ class Problem:
     landmarks: int | str | None
     random_state: Any
 
-    @property
-    def single_label(self) -> bool:
-        """Every labelled row has exactly one label."""
-        return bool((self.Y.sum(axis=1) == 1).all())
-
-
-def leave_one_out_quality(
-    Y: NDArray[np.int8], left_out: NDArray[np.float64], single_label: bool
-) -> tuple[float, float]:
-    """Accuracy for classes, LRAP for labels; and minus the mean squared error, for ties."""
-    error = -float(((Y - left_out) ** 2).mean())
-    if single_label:
-        return float((Y.argmax(axis=1) == left_out.argmax(axis=1)).mean()), error
-    return float(row_precisions(Y, left_out).mean()), error
-
 
 def span_problem(problem: Problem) -> Span:
     """Coordinates of all rows: features for a linear kernel of fewer features than rows, else landmarks."""
@@ -114,20 +99,19 @@ def span_problem(problem: Problem) -> Span:
     return Span(coordinates.rows, kernel, coordinates)
 
 
-def solve(problem: Problem, graph_weights: Iterable[float], regularisations: Iterable[float]) -> list[Fit]:
-    """For each graph weight the fit of the best penalty; the coordinates are found once."""
+def solve(problem: Problem, penalties: Mapping[float, Sequence[float]]) -> list[Fit]:
+    """For each graph weight the fit of the best among its penalties; the coordinates are found once."""
     span = span_problem(problem)
-    candidates = tuple(regularisations)
     return [
-        _best_fit(problem, span, deformation, weight, candidates)
-        for weight, deformation in _deformations(problem, span, graph_weights)
+        _best_fit(problem, span, deformation, weight, penalties[weight])
+        for weight, deformation in _deformations(problem, span, penalties)
     ]
 
 
-def choose_fit(problem: Problem, graph_weight: float | str, regularisations: Iterable[float]) -> Fit:
+def choose_fit(problem: Problem, graph_weight: float | str, regularisations: Sequence[float]) -> Fit:
     """The fit with the graph weight given, or for "loo" with that of the best leave-one-out answers."""
     weights = GRAPH_WEIGHTS if isinstance(graph_weight, str) else (float(graph_weight),)
-    return max(solve(problem, weights, regularisations), key=lambda fit: fit.quality)
+    return max(solve(problem, dict.fromkeys(weights, regularisations)), key=lambda fit: fit.quality)
 
 
 def _deformations(
@@ -144,7 +128,7 @@ def _deformations(
 
 
 def _best_fit(
-    problem: Problem, span: Span, deformed: Deformation, weight: float, regularisations: tuple[float, ...]
+    problem: Problem, span: Span, deformed: Deformation, weight: float, regularisations: Sequence[float]
 ) -> Fit:
     Y = problem.Y
     path = RidgePath(deformed.rows, Y)
@@ -156,7 +140,7 @@ def _best_fit(
         )
     fits = path.fit([value * unit for value in regularisations])
     answers = [_about_one_mean(ridge.left_out, Y) for ridge in fits.values()]
-    rated = [leave_one_out_quality(Y, left_out, problem.single_label) for left_out in answers]
+    rated = [rate_scores(Y, left_out) for left_out in answers]
     best = max(range(len(rated)), key=rated.__getitem__)
     ridge = list(fits.values())[best]
     A = path.lift(ridge.coef)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from embedding_core.affinity import check_links
 from embedding_core.checks import check_count, check_not_negative, check_positive, check_share
 from embedding_core.eigen import fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import TooManyComponents
 from embedding_core.labels import Indicator
 from embedding_core.margin.alternation import (
     Machine,
@@ -297,9 +297,10 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         if isinstance(self.n_components, str):
             return [None]
         if self.n_components > rank:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={self.n_components} exceeds the {rank} dimensions that the linked items span; "
-                "lower it, or add items, features or landmarks."
+                "lower it, or add items, features or landmarks.",
+                rank,
             )
         return [int(self.n_components)]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.errors import InvalidInput
 from embedding_core.neighbors import decide_labels
 from embedding_core.protocols.few_labels import draw_labelled_rows
 from embedding_core.protocols.multilabel_folds import fold_rows, sample_rows
@@ -35,17 +36,23 @@ def trial(
     rows : int
         Most rows to use, drawn at random; 0: all.
     methods : mapping of str to (str, mapping)
-        By title of an arm: the method that takes its place where rows carry several labels.
+        By title of an arm: the method that takes its place where rows carry several labels, and what its
+        parameters have beside, or in place of, the arm's.
     """
     part = sample_rows(data, settings["rows"], settings["seed"])
     train, test = split_rows(part, settings, number)
     X = prepare(part.X, preprocessing, train)
-    method = arm.method if part.single_label else settings["methods"].get(arm.title, (arm.method,))[0]
-    found = fit_tuned(method, arm.params, X, part.Y, train, test, settings["seed"])
+    instead = {} if part.single_label else settings["methods"]
+    method, own = instead.get(arm.title, (arm.method, {}))
+    found = fit_tuned(method, {**arm.params, **own}, X, part.Y, train, test, settings["seed"])
     if part.single_label:
         right = (decide_labels(found.scores, single_label=True) == part.Y[test]).all(axis=1)
         return [Cell("", "accuracy", float(right.mean()))]
-    assert found.left_out is not None
+    if found.left_out is None:
+        raise InvalidInput(
+            f"Arm {arm.title!r}: thresholds are tuned on scores that training rows get without their labels, "
+            f"and {method} with {found.params} has none; leave something open, such as neighbors=[1, 3]."
+        )
     figures = split_figures(SplitScores(found.left_out, found.scores), part.Y[train], part.Y[test])
     return [Cell("" if name == "lrap" else TUNED_THRESHOLDS, name, value) for name, value in figures.items()]
 

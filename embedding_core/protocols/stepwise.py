@@ -12,9 +12,9 @@ neighbors
 dimensions
     How many of the first dimensions count there; None: all.
 n_components "widest"
-    As many as the largest of `dimensions`, or the rank of the rows where that is less.
+    As many as the largest of `dimensions`, or the rank of the rows where that is less or None is among them.
 landmarks
-    So many, or all rows where there are fewer.
+    So many, or all rows that the method sees where these are fewer.
 pca
     False or True: principal components in front, 98 % of the variance.
 sigma_times, with n_neighbors
@@ -32,8 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.affinity import GraphFamily, graph_family
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.evaluation import hide_labels
+from embedding_core.folds import smallest_training_part
 from embedding_core.inner_choice import choose_scored
 from embedding_core.method import Method
 from embedding_core.neighbors import nearest_rows, vote
@@ -58,9 +59,9 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Widest:
-    """So many dimensions, or as many as the rows have where that is less."""
+    """So many dimensions, or as many as the rows have where that is less, or `most` is None."""
 
-    most: int
+    most: int | None
 
 
 @dataclass(frozen=True)
@@ -120,30 +121,30 @@ def fit_tuned(
 def _fit_widest(
     method: Method, settings: Params, narrowing: bool, X: Any, Y: NDArray[np.int8], graph: Params
 ) -> Any:
-    """Fit; `narrowing` takes a dimension away as long as the method has fewer.
+    """Fit; `narrowing` goes down to the dimensions that the method has, where these are fewer.
 
     The rank of the rows, from which it begins, counts rows too that are neither labelled nor linked.
     """
     while True:
         try:
             return method.build(**settings).fit(X, Y, **graph)
-        except InvalidInput:
-            if not narrowing or settings["n_components"] <= 1:
+        except TooManyComponents as error:
+            if not narrowing or error.most < 1:
                 raise
-            settings = {**settings, "n_components": settings["n_components"] - 1}
+            settings = {**settings, "n_components": error.most}
 
 
 def _readings(method: str, grid: dict[str, list[Any]], n_labelled: int) -> list[Params]:
     """Take the ways of reading an embedding out of the grid; one empty one for a classifier."""
     if not reads_neighbors(method):
         return [{}]
-    smallest = n_labelled - -(-n_labelled // min(FOLDS, n_labelled))
+    smallest = smallest_training_part(n_labelled, FOLDS)
     neighbors = [k for k in grid.pop("neighbors", [1]) if k <= smallest]
     if not neighbors:
         raise InvalidInput(f"neighbors: {smallest} rows of an inner fold are there to choose from.")
     dimensions = grid.pop("dimensions", [None])
     if WIDEST in grid.get("n_components", ()):
-        grid["n_components"] = [Widest(max(d for d in dimensions if d))]
+        grid["n_components"] = [Widest(None if None in dimensions else max(dimensions))]
     return [{"dimensions": d, "neighbors": k} for d in dimensions for k in neighbors]
 
 
@@ -206,13 +207,14 @@ class _Bench:
         if self.method == INPUT_NEIGHBORS:
             return self._read(X[known], X[asked], known, readings), None
         method = get_method(self.method)
-        settings, affinity = self._settings(params, X)
         Y = np.full_like(self.Y, -1)
         Y[known] = self.Y[known]
         seen = np.arange(len(Y)) if method.sees_all_rows else known
+        rows = X[seen]
+        settings, affinity = self._settings(params, rows)
         graph = {"affinity": affinity} if affinity is not None else {}
         narrowing = isinstance(params.get("n_components"), Widest)
-        model = _fit_widest(method, settings, narrowing, X[seen], Y[seen], graph)
+        model = _fit_widest(method, settings, narrowing, rows, Y[seen], graph)
         if method.role == "classifier":
             return [np.asarray(model.predict_scores(X[asked]))], model
         # An eigenmap has exact places for the rows of its fit alone.
@@ -228,7 +230,7 @@ class _Bench:
         return self._inputs[pca]
 
     def _settings(self, params: Params, X: Any) -> tuple[Params, Any]:
-        """Parameters of the estimator, and the graph where it is made here."""
+        """Parameters of the estimator that sees the rows X, and the graph where it is made here."""
         settings, affinity = dict(params), None
         pca = bool(settings.pop("pca", False))
         if "theta_times" in settings:
@@ -239,7 +241,8 @@ class _Bench:
         if "landmarks" in settings:
             settings["landmarks"] = min(settings["landmarks"], X.shape[0])
         if isinstance(settings.get("n_components"), Widest):
-            settings["n_components"] = min(settings["n_components"].most, self._rank(pca))
+            rank, most = self._rank(pca), settings["n_components"].most
+            settings["n_components"] = rank if most is None else min(most, rank)
         return settings, affinity
 
     def _graph(self, pca: bool, n_neighbors: int) -> GraphFamily:

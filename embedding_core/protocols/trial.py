@@ -90,19 +90,30 @@ def seen_rows(arm: Arm, n: int, train: NDArray[np.intp]) -> NDArray[np.intp]:
 def prepare(X: Any, preprocessing: str, seen: NDArray[np.intp]) -> Any:
     """Transform X (n, p) by what the `seen` rows alone teach."""
     from embedding_core.scaling import Scaler
-    from embedding_core.subspace.pca import PCA
-    from embedding_core.subspace.principal import principal_space
 
     if preprocessing not in PREPROCESSING:
         raise InvalidInput(f"preprocessing={preprocessing!r}; choose from {', '.join(PREPROCESSING)}.")
     if preprocessing == "raw":
         return X
     if preprocessing == "pca":
-        # Constant columns, or ones that others add up to, leave fewer components than columns.
-        known = PCA(n_components=principal_space(X[seen]).rank).fit(X[seen])
-        share = np.cumsum(known.eigenvalues_) / known.eigenvalues_.sum()
-        return known.transform(X)[:, : int(np.searchsorted(share, PCA_VARIANCE)) + 1]
+        return _principal_components(X, seen)
     return Scaler(preprocessing).fit(X[seen]).transform(X)
+
+
+def _principal_components(X: Any, seen: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Rows along the first axes of the `seen` rows, which hold `PCA_VARIANCE` of their variance."""
+    from embedding_core.eigen import fix_signs
+    from embedding_core.row_blocks import project_rows
+    from embedding_core.subspace.principal import principal_space
+
+    space = principal_space(X[seen])
+    if not space.rank:
+        raise InvalidInput(
+            f"The {len(seen)} rows of the fit are alike and have no principal component; give features that "
+            'vary, or take preprocessing="raw".'
+        )
+    share = np.cumsum(space.values) / space.total
+    return project_rows(X, fix_signs(space.axes(int(np.searchsorted(share, PCA_VARIANCE)) + 1)))
 
 
 def predict(

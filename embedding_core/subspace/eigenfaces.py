@@ -96,7 +96,7 @@ class Eigenfaces(SubspaceEmbedding):
 
     def _score(self, X: Any, target: Indicator, space: PrincipalSpace) -> NDArray[np.float64]:
         labelled = np.flatnonzero(target.labelled)
-        check_cv_labels("n_components", len(labelled))
+        check_cv_labels("n_components", target)
         if len(labelled) > SCORED_ITEMS:
             labelled = labelled[np.linspace(0, len(labelled) - 1, SCORED_ITEMS).round().astype(np.intp)]
         Q = project_rows(X, space.axes(space.rank))[labelled]

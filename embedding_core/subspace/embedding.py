@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.eigen import fix_signs
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.labels import UNLABELLED, Indicator, as_indicator, check_one_row_each
 from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
 
@@ -83,9 +83,10 @@ class SubspaceEmbedding(LinearEmbedding):
         if r is None:
             return min(max(target.n_classes - 1, 1) if target.n_classes else COLUMNS_WITHOUT_LABELS, rank)
         if r > rank:
-            raise InvalidInput(
+            raise TooManyComponents(
                 f"n_components={r} exceeds the {rank} directions {self._directions}; lower it, or leave it "
-                "at None."
+                "at None.",
+                rank,
             )
         return r
 

@@ -204,7 +204,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
         if X.shape[0] < 2:
             raise InvalidInput(f"A graph needs two or more items, found n_samples={X.shape[0]}; add items.")
         if affinity is None and self.sigma == "cv":
-            check_cv_labels("sigma", int(target.labelled.sum()))
+            check_cv_labels("sigma", target)
         return self._affinity(X, affinity, lambda W: self._score(space, target, W))
 
     def _solve(

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.inner_choice import labelled_folds, micro_f1
+from embedding_core.inner_choice import labelled_folds, micro_f1_empty1
 
 _BLOCK_DISTANCES = 2_000_000
 
@@ -29,4 +29,4 @@ def _fold_scores(
         for column, found in enumerate(nearest):
             squared += (asked[rows, column, None] - known[:, column]) ** 2
             found[rows] = squared.argmin(axis=1)
-    return [micro_f1(truth, labels[found]) for found in nearest]
+    return [micro_f1_empty1(truth, labels[found]) for found in nearest]

@@ -13,16 +13,16 @@ from embedding_core.affinity import GRAPHS, check_sigma_choice, graph_family, re
 from embedding_core.checks import check_choice, check_count, validate_items
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graphs import graph_components
-from embedding_core.inner_choice import check_cv_labels, labelled_folds, micro_f1
+from embedding_core.inner_choice import check_cv_labels, labelled_folds, micro_f1_empty1
 from embedding_core.labels import (
     Indicator,
     as_indicator,
     check_one_row_each,
     given_as_columns,
     in_given_form,
+    one_label_each,
 )
 from embedding_core.neighbors import decide_labels
-from embedding_core.transduction.decisions import is_exclusive
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class GraphMethod(BaseEstimator):
     def _affinity(self, X: Any, target: Indicator, affinity: Any) -> Any:
         """W of all items; sets `sigma_`, None where the graph was given."""
         if affinity is None and self.sigma == "cv":
-            check_cv_labels("sigma", int(target.labelled.sum()))
+            check_cv_labels("sigma", target)
         W, self.sigma_ = resolve_graph(
             affinity,
             X.shape[0],
@@ -81,7 +81,7 @@ class GraphMethod(BaseEstimator):
         """Mean micro-F1 over folds of the labelled items, each hidden in turn; 0 where it has no answer."""
         try:
             scores = [
-                micro_f1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
+                micro_f1_empty1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
                 for _, test in labelled_folds(target.Y)
             ]
         except InvalidInput:  # as without convergence: this sigma is a bad choice, not bad input
@@ -144,7 +144,7 @@ class Transducer(GraphMethod):
         return in_given_form(labels, self.classes_, self.multi_label_)
 
     def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
-        return decide_labels(self._answer(W, seen).scores[rows], is_exclusive(seen))
+        return decide_labels(self._answer(W, seen).scores[rows], one_label_each(seen.Y))
 
 
 def reached_items(W: Any, labelled: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from embedding_core.labels import Indicator
+from embedding_core.labels import Indicator, one_label_each
 
 DECISIONS: Mapping[str, str] = {
     "half": "yes where the share is above one half: a = b = 1",
@@ -40,11 +40,6 @@ class Rule:
         return np.divide(support, whole, out=share.copy(), where=whole > 0)
 
 
-def is_exclusive(target: Indicator) -> bool:
-    """Whether every labelled item has exactly one label."""
-    return bool((target.Y[target.labelled].sum(axis=1) == 1).all())
-
-
 def label_shares(target: Indicator) -> NDArray[np.float64]:
     """Part of the labelled items that has each label, (K,)."""
     return target.Y[target.labelled].mean(axis=0, dtype=np.float64)
@@ -62,7 +57,7 @@ def make_rule(decision: str, share: NDArray[np.float64], target: Indicator) -> R
     target : Indicator
         Labels of the fit; their proportions are the prior.
     """
-    q, exclusive = label_shares(target), is_exclusive(target)
+    q, exclusive = label_shares(target), one_label_each(target.Y)
     ones = np.ones(len(q))
     if decision == "half" or not len(share):
         return Rule(ones, ones, exclusive)

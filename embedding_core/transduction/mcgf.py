@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_count, check_not_negative
+from embedding_core.errors import InvalidInput
 from embedding_core.inner_choice import labelled_folds
 from embedding_core.labels import Indicator, label_correlation
 from embedding_core.transduction.base import Answer, Transducer, reached_items
@@ -134,6 +135,11 @@ class MCGF(Transducer):
         check_count("n_components", self.n_components, (None,))
 
     def _answer(self, W: Any, target: Indicator) -> Answer:
+        if target.labelled.sum() < 2:
+            raise InvalidInput(
+                "Only one item is labelled, and MCGF draws its boundaries by labelled items whose own labels "
+                "are hidden; label another one."
+            )
         V, weights = green_modes(W, self.n_components, self.laplacian == "normalized")
         Y, V_l = target.Y[target.labelled], V[target.labelled]
         self.correlation_ = label_correlation(target.Y)
