@@ -139,8 +139,7 @@ def _best_fit(
             "features that vary."
         )
     fits = path.fit([value * unit for value in regularisations])
-    answers = [_about_one_mean(ridge.left_out, Y) for ridge in fits.values()]
-    rated = [rate_scores(Y, left_out) for left_out in answers]
+    rated = [rate_scores(Y, ridge.left_out) for ridge in fits.values()]
     best = max(range(len(rated)), key=rated.__getitem__)
     ridge = list(fits.values())[best]
     A = path.lift(ridge.coef)
@@ -150,7 +149,7 @@ def _best_fit(
     return Fit(
         machine=machine,
         fitted=project_rows(span.rows, weights) + intercept,
-        left_out=answers[best],
+        left_out=_about_one_mean(ridge.left_out, Y),
         explained=path.explain(ridge),
         graph_weight=weight,
         regularisation=regularisations[best],
@@ -161,8 +160,9 @@ def _best_fit(
 def _about_one_mean(left_out: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
     """Leave-one-out answers with the mean of all rows in place of that of the others.
 
-    The mean of the others is lower where the row has the label: with a strong penalty, where little else is
-    left of an answer, it would tell each row's own labels to whatever is trained on the answers.
+    The mean of the others is lower where the row has the label. To rate answers, that is as it should be;
+    with a strong penalty, where little else is left of them, it would tell each row's own labels to whatever
+    is trained on them.
     """
     return left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
 
