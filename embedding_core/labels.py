@@ -91,7 +91,8 @@ def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None
     Y = target.Y[target.labelled]
     if (Y.min(axis=0) == Y.max(axis=0)).all():
         agreed = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
-        found = f"The {len(Y)} labelled items have {agreed}" if len(Y) > 1 else "Only one item is labelled"
+        alone = "Only one item is labelled" + ("" if multi_label else f", of {agreed}")
+        found = f"The {len(Y)} labelled items have {agreed}" if len(Y) > 1 else alone
         raise InvalidInput(
             f"{found}; {name} separates classes and needs items on both sides of at least one. Label items "
             "of another class."
