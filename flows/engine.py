@@ -36,6 +36,8 @@ def prepare_libraries(verbose: bool = False) -> None:
         # Stages report for themselves; errors are shown once, by the command line.
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+        # The server that a run starts for itself writes to the same screen, now and then after our last line.
+        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         for name in _WORKERS:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -1,6 +1,9 @@
 """After a failure or Ctrl-C the last line is the command that goes on, and it does no work twice."""
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError,
 from storage.store import Store
 from tasks.reporter import Reporter
 from tasks.stage import Workspace
-from tests.conftest import UNTRACKED, Command, start_command
+from tests.conftest import REPOSITORY, UNTRACKED, Command, start_command
 
 PLAIN = pytest.mark.usefixtures("without_engine")
 
@@ -145,3 +148,24 @@ def test_in_a_process_of_its_own_under_prefect(tmp_path: Path) -> None:
     err = done.communicate(timeout=120)[1]
     assert done.returncode == 2
     assert err.splitlines()[-1].endswith(" --done features")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_server_of_its_own_says_nothing_after_the_last_line(verbose: bool, tmp_path: Path) -> None:
+    """What it logs while it is stopped would else stand below the command that resumes."""
+    code = (
+        f"from flows.engine import prepare_libraries\nprepare_libraries({verbose})\n"
+        "import logging\nfrom prefect.logging.configuration import setup_logging\nsetup_logging()\n"
+        "logging.getLogger('uvicorn.error').error('stopped amid a message')\n"
+        "logging.getLogger('asyncio').error('stopped amid a message')"
+    )
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PREFECT")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**kept, "PREFECT_HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("stopped amid a message") == (2 if verbose else 0), done.stderr
