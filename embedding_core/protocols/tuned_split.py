@@ -96,9 +96,8 @@ def judge_split(
 def choose_block(estimator: Any, blocks: Sequence[Any], Y: NDArray[np.int8], seed: int = 0) -> int:
     """Which block of features of the training rows gives the best LRAP out of fold; of equals the first.
 
-    Every estimator is fitted again on folds. What a fit says of its own rows will not do: in a block of noise
-    exact leave-one-out answers follow the means of the other labels, which tell each row's own, and kernel
-    DLE's classifier learns to read that.
+    Every estimator is fitted again on folds, alike: what a fit says of its own rows flatters blocks of noise
+    where its parameters were chosen on these rows.
     """
     found = [row_precisions(Y, _out_of_fold(estimator, X, Y, seed)).mean() for X in blocks]
     return int(np.argmax(found))
