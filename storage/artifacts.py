@@ -103,3 +103,8 @@ def describe(recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact
         "created": datetime.now(UTC).isoformat(),
         "versions": _versions(),
     }
+
+
+def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
+    """The reference of the artefact that a manifest describes."""
+    return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})

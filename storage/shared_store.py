@@ -24,7 +24,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from storage import disk, leases, lost
-from storage.artifacts import Artifact, Outcome, SetAside
+from storage.artifacts import Artifact, Outcome, SetAside, as_ref
 from storage.disk import TEMPORARY
 from storage.errors import ArtifactDamaged, StoreError
 from storage.keys import DAMAGED, RESERVED_FOLDERS, ArtifactRef, Recipe
@@ -32,7 +32,7 @@ from storage.layout import Look, Place, check_size, read_manifest
 from storage.locks import hold_lock
 from storage.remote import Remote, Stored
 from storage.shelves import RemoteShelf, Shelf
-from storage.store import Store, as_ref
+from storage.store import Store
 from storage.verified import MISMATCH
 
 GRACE = timedelta(hours=1)

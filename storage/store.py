@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from storage import disk, leftovers
-from storage.artifacts import Artifact, Outcome, SetAside, describe
+from storage.artifacts import Artifact, Outcome, SetAside, as_ref, describe
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 from storage.keys import ArtifactRef, Recipe
 from storage.layout import Layout, Look, Place, check_size, look_at
@@ -32,11 +32,6 @@ from storage.verified import MISMATCH, Verified
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
-    """The reference of the artefact that a manifest describes."""
-    return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})
 
 
 class Store:
