@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -133,7 +133,7 @@ def write_table(path: Path, artifact: Artifact) -> Written:
     return Written(sink.hash.hexdigest(), sink.size, rows)
 
 
-def _hash_file(file: BinaryIO) -> tuple[Any, str]:
+def _hash_file(file: pa.NativeFile) -> tuple[Any, str]:
     """One pass over a file: the running hash as it stood where the footer begins, and the final digest."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 8))
@@ -153,7 +153,7 @@ def _hash_file(file: BinaryIO) -> tuple[Any, str]:
     return body, digest.hexdigest()
 
 
-def _open_parquet(file: BinaryIO) -> tuple[pq.ParquetFile, dict[str, str]]:
+def _open_parquet(file: pa.NativeFile) -> tuple[pq.ParquetFile, dict[str, str]]:
     try:
         parquet = pq.ParquetFile(file)
         raw = parquet.metadata.metadata or {}
@@ -174,7 +174,9 @@ def open_verified(path: Path, digest: str) -> Iterator[tuple[pq.ParquetFile, dic
     """
     with store_errors(path):
         try:
-            file = path.open("rb")
+            # Arrow's own file: of a Python one its threads may still let go while the interpreter ends, and
+            # the process is aborted.
+            file = pa.OSFile(str(path), "rb")
         except FileNotFoundError as error:
             raise DamageError("its data file is gone") from error
     with file:
