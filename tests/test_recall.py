@@ -51,6 +51,21 @@ def known(words: list[str], place: Path, command: Command, settled: None) -> str
     return answer
 
 
+def python(
+    folder: Path, *arguments: str, stdout: int = subprocess.PIPE
+) -> "subprocess.CompletedProcess[str]":
+    """A process of its own that starts in a folder and ends well."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+
+
 def read_memo(words: list[str]) -> tuple:
     return marshal.loads(Path(find_memo(words)).read_bytes()[4:])
 
@@ -159,14 +174,7 @@ class TestAnAnswerThatStands:
             "import sys\nbefore = set(sys.modules)\nfrom flows.entry import start\nassert start() == 0\n"
             f"print(sorted((set(sys.modules) - before) & {SLOW_TO_LOAD!r}), file=sys.stderr)"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = python(tmp_path, "-c", code, *words)
         assert done.stdout == known
         assert done.stderr.strip() == "[]"
 
@@ -183,14 +191,7 @@ class TestAnAnswerThatStands:
             "print(*opened, sep='\\n', file=sys.stderr)"
         )
         (place / "pictures" / "labels.csv").touch()  # else its digest is remembered, and it is not opened
-        done = subprocess.run(
-            [sys.executable, "-c", code, *words],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = python(tmp_path, "-c", code, *words)
         _, files, _, folder, *_ = read_memo(words)
         cache = place / "home" / "cache"
         opened = [Path(name) for name in done.stderr.splitlines() if name.startswith(str(place))]
@@ -329,15 +330,7 @@ def test_a_reader_that_goes_away_is_no_error(words: list[str], known: str, tmp_p
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run(
-            [sys.executable, "-m", "flows.entry", *words],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            stdout=pipe,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
+        done = python(tmp_path, "-m", "flows.entry", *words, stdout=pipe.fileno())
     assert not done.stderr
 
 
@@ -347,14 +340,7 @@ def test_a_tracked_run_that_was_deleted(tmp_path: Path, engine: str) -> None:
     given = ["pictures", "--set", "evaluation.folds=2", "--methods", "mlda"]
 
     def give(*arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", "flows.entry", *arguments],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        return python(tmp_path, "-m", "flows.entry", *arguments).stdout
 
     give("run", *given)
     time.sleep(2.1)
