@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from embedding_core.errors import InvalidInput
     from embedding_core.kernel_dle.classifier import KernelDLEClassifier
     from embedding_core.kernel_dle.estimator import KernelDLE
+    from embedding_core.linalg.row_blocks import RowBlocks
     from embedding_core.margin.laprls import LapRLS
     from embedding_core.margin.lapsvm import LapSVM
     from embedding_core.margin.lpp_svm import LPPSVM
     from embedding_core.margin.lpssvm import LPSSVM
-    from embedding_core.row_blocks import RowBlocks
     from embedding_core.subspace.cca import CCA
     from embedding_core.subspace.eigenfaces import Eigenfaces
     from embedding_core.subspace.fisherfaces import Fisherfaces
@@ -76,7 +76,7 @@ _EXPORTS = {
     "MLkNN": "embedding_core.classifiers.ml_knn",
     "MultiLabelDLE": "embedding_core.discriminant.dle",
     "PCA": "embedding_core.subspace.pca",
-    "RowBlocks": "embedding_core.row_blocks",
+    "RowBlocks": "embedding_core.linalg.row_blocks",
     "SLE": "embedding_core.eigenmaps.sle",
     "SLEML": "embedding_core.eigenmaps.sle_ml",
     "SLapEig": "embedding_core.eigenmaps.slapeig",

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
-from embedding_core.classifiers.thresholds import shift_scores
 from embedding_core.errors import InvalidInput
+from embedding_core.knn_classifier import NeighborLabels, as_labelled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
-from embedding_core.neighbors import NeighborLabels, as_labelled_features, decide_labels
+from embedding_core.model_selection.thresholds import shift_scores
 from embedding_core.registry import METHODS, Method, get_method
 from embedding_core.scaling import Features, Scaler, as_features
 
@@ -21,7 +21,7 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "scipy.sparse._csr.csr_array",
             "scipy.sparse._csr.csr_matrix",
             "embedding_core.annotator.Annotator",
-            "embedding_core.neighbors.NeighborLabels",
+            "embedding_core.knn_classifier.NeighborLabels",
             "embedding_core.scaling.Scaler",
             # What a fitted kernel DLE is made of.
             "embedding_core.kernel_dle.calibration.Calibration",

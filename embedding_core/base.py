@@ -11,10 +11,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice, check_count, check_sample_weight, validate_items
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.labels import Indicator, as_indicator, check_one_row_each
-from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
+from embedding_core.linalg.eigen import fix_signs
+from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
 
 @dataclass(frozen=True)

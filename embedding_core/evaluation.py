@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from embedding_core.annotator import Annotator
 from embedding_core.errors import InvalidInput
+from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.neighbors import decide_labels, nearest_rows, vote
 from embedding_core.registry import get_method
 from embedding_core.scaling import Features, as_features
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from embedding_core.checks import check_choice
 from embedding_core.errors import InvalidInput
-from embedding_core.row_blocks import row_blocks
+from embedding_core.linalg.row_blocks import row_blocks
 
 UNLABELLED = -1
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from embedding_core.errors import InvalidInput
-from embedding_core.rounding import EPS
+from embedding_core.linalg.conditioning import EPS
 
 Features = Any
 """(n, p) array of float32 or float64, or a CSR matrix of these."""

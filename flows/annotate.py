@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from storage.artifacts.models import load_model
 from storage.errors import SourceError, TrackingError
-from storage.models import load_model
-from storage.tracking import ModelInfo, Tracker
-from storage.tracking_engine import redact
-from storage.tracking_registry import CHAMPION, ModelRegistry, Version, model_name
+from storage.tracking.client import ModelInfo, Tracker
+from storage.tracking.engine import redact
+from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
-from tasks.auto_tracking import BASELINE_TAG
 from tasks.reporter import Reporter
+from tasks.selection.tracking import BASELINE_TAG
 from tasks.stage import count_threads
-from tasks.tracking import list_collections
+from tasks.stages.tracking import list_collections
 
 
 @dataclass(frozen=True)

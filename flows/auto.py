@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from flows.config import RunConfig
-from flows.contest import Contested, known_settings, walk_contest
 from flows.pipeline import open_workspace
+from flows.runner import StageRecord, StageRunner, Submit, log_run, walk_remembering
+from flows.selection import Contested, known_settings, walk_contest
 from flows.stages import Span
 from flows.terminal import current_reporter
-from flows.training import StageRecord, StageRunner, Submit, log_run, walk_remembering
-from storage.artifacts import SetAside
-from storage.store import Store
-from tasks.budget import Budget, parse_duration
+from storage.artifacts.artifact import SetAside
+from storage.artifacts.store import Store
 from tasks.fold_pool import FoldPool
+from tasks.selection.budget import Budget, parse_duration
 from tasks.stage import run_stage
 
 
 @dataclass(frozen=True)
 class AutoResult:
-    """What a run of `auto` made; see `flows.training.RunResult`."""
+    """What a run of `auto` made; see `flows.runner.RunResult`."""
 
     contested: Contested
     stages: list[StageRecord]

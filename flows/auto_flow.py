@@ -6,8 +6,8 @@ from prefect import flow
 
 from flows.auto import AutoResult, new_budget, run_auto
 from flows.config import RunConfig
-from flows.train import run_anyhow, run_in_flow
-from tasks.budget import Budget
+from flows.prefect_flows import run_anyhow, run_in_flow
+from tasks.selection.budget import Budget
 
 _BUDGET: ContextVar[Budget | None] = ContextVar("labelscape_budget", default=None)
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from flows.auto import AutoResult
 from flows.config import RunConfig
-from flows.contest import Contested
+from flows.selection import Contested
 from flows.summary import closing_lines, find_tracked, summarise_stages
-from storage.run_log import LoggedRun
-from storage.tracking_registry import Version
-from tasks.choice import Choice, describe
-from tasks.decisions import THRESHOLDS
-from tasks.ranking import format_score, group_scores, metric_title
-from tasks.tables import render_text, score_table
+from storage.artifacts.run_log import LoggedRun
+from storage.tracking.registry import Version
+from tasks.report.ranking import format_score, group_scores, metric_title
+from tasks.report.tables import render_text, score_table
+from tasks.selection.choice import Choice, describe
+from tasks.selection.decisions import THRESHOLDS
 
 _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}

@@ -242,7 +242,7 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 def entry() -> int:
     """`main` as a process of its own: where Prefect was given up, its threads are not waited for."""
     code = main()
-    engine = sys.modules.get("flows.engine")
+    engine = sys.modules.get("flows.prefect_engine")
     return engine.leave(code) if engine else code
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from storage.artifacts.run_log import LoggedRun
 from storage.errors import ConfigError
-from storage.run_log import LoggedRun
 from tasks.settings import (
     AffinitySettings,
     AnnotationSettings,
@@ -71,7 +71,7 @@ def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
 
     Passwords were not kept: that of its tracker is taken from here too, where the address is the same.
     """
-    from storage.tracking_engine import redact
+    from storage.tracking.engine import redact
 
     known = {**run.config, "home": str(find_home(here)), "store": here.store}
     tracking, uri = run.config.get("tracking", {}), here.tracking.uri

@@ -7,18 +7,18 @@ from typing import Any
 
 from flows.config import RunConfig
 from flows.pipeline import open_workspace, walk
-from flows.reasons import explain
+from flows.stale_reasons import explain
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.pointers import FOLDER as NOTES
+from storage.artifacts.schemas import unpack_manifest
 from storage.errors import StoreError, TrackingError
-from storage.keys import ArtifactRef
-from storage.notes import FOLDER as NOTES
-from storage.schemas import unpack_manifest
 from storage.sources import Collection
-from tasks import ingest
 from tasks.changes import compare_readings
-from tasks.features import feature_recipe, load_known_rows
 from tasks.reporter import Reporter
 from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
+from tasks.stages import ingest
+from tasks.stages.features import feature_recipe, load_known_rows
 
 _SHOWN = 3
 
@@ -112,7 +112,7 @@ class Inspector:
 
 def _foresee(stage: Stage) -> ArtifactRef:
     """The manifest that a run would make, without storing it: what depends on its parts alone can be told."""
-    from storage.tables import write_table
+    from storage.artifacts.tables import write_table
 
     artifact = stage.produce()
     with TemporaryDirectory() as folder:

@@ -8,15 +8,15 @@ from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
 from flows.method_choice import check_methods, chosen_methods, compared_methods, method_params
 from flows.stores import open_store
+from storage.artifacts.fingerprint import keep_notes
+from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, TrackingError
-from storage.fingerprint import keep_notes
-from storage.keys import ArtifactRef
 from storage.sources import Source
-from storage.tracking_engine import redact
-from storage.tracking_models import flatten_params
-from tasks import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
+from storage.tracking.engine import redact
+from storage.tracking.models import flatten_params
 from tasks.reporter import Reporter
 from tasks.stage import Stage, Workspace
+from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
 
 # Computes or finds a stage's artefact; None where it is only asked about and is not there.
 Execute = Callable[[Stage], ArtifactRef | None]

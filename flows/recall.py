@@ -15,8 +15,8 @@ import zlib
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
+from storage.artifacts.file_stats import is_settled, newest, pack, state_of, states_below
 from storage.errors import SourceError
-from storage.stamps import is_settled, newest, pack, state_of, states_below
 
 _VERSION = "1"
 _KEPT = 16

@@ -6,10 +6,10 @@ from prefect import Flow, get_client
 from prefect.states import Completed
 
 from flows.auto_flow import auto
-from flows.repeating import Kind, flow_parameters, kind_of
+from flows.prefect_flows import train
 from flows.reproduce import reproduce
-from flows.train import train
-from storage.run_log import LoggedRun
+from flows.rerun import Kind, flow_parameters, kind_of
+from storage.artifacts.run_log import LoggedRun
 
 _FLOWS: dict[Kind, Flow[Any, Any]] = {"run": train, "auto": auto, "reproduce": reproduce}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from prefect import flow
 
 from flows.config import RunConfig
-from flows.reproduction import Told, reproduce_one
-from flows.train import run_anyhow, run_in_flow
+from flows.experiments import Told, reproduce_one
+from flows.prefect_flows import run_anyhow, run_in_flow
 from tasks.reproduce.catalog import get_experiment
 from tasks.reproduce.experiment import Experiment
 

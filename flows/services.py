@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flows import processes
 from storage.errors import ServiceDown, ServiceError
-from storage.tracking_engine import default_artifact_root, default_uri
+from storage.tracking.engine import default_artifact_root, default_uri
 
 HOST = "127.0.0.1"
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000

@@ -5,8 +5,8 @@ import os
 from datetime import timedelta
 
 from flows.config import RunConfig, find_home
+from storage.artifacts.store import Store
 from storage.errors import ConfigError
-from storage.store import Store
 
 
 def find_store_uri(given: str | None) -> str | None:
@@ -21,8 +21,8 @@ def open_store(config: RunConfig, must_exist: bool = False) -> Store:
     """
     home, uri = find_home(config), find_store_uri(config.store.uri)
     if uri:
-        from storage.remote import Remote
-        from storage.shared_store import SharedStore
+        from storage.artifacts.remote import Remote
+        from storage.artifacts.shared_store import SharedStore
 
         name = hashlib.sha256(uri.rstrip("/").encode()).hexdigest()[:12]
         grace = timedelta(minutes=config.store.grace_minutes)

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
-from flows.repeating import command_here
-from flows.training import RunResult
-from storage.keys import ArtifactRef
-from storage.run_log import TRACKING, LoggedRun
-from storage.schemas import Score, unpack_manifest
-from storage.tracking import TrackedRun
-from tasks.evaluation import load_scores
-from tasks.features import load_skipped
-from tasks.ranking import group_scores, judge
-from tasks.report_data import NoteRow
-from tasks.tables import printable, render_text, score_table
-from tasks.tracking import load_tracked
+from flows.rerun import command_here
+from flows.runner import RunResult
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import TRACKING, LoggedRun
+from storage.artifacts.schemas import Score, unpack_manifest
+from storage.tracking.client import TrackedRun
+from tasks.report.data import NoteRow
+from tasks.report.ranking import group_scores, judge
+from tasks.report.tables import printable, render_text, score_table
+from tasks.stages.evaluation import load_scores
+from tasks.stages.features import load_skipped
+from tasks.stages.tracking import load_tracked
 
 if TYPE_CHECKING:
     from flows.auto import AutoResult

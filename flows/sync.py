@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flows.config import RunConfig, find_home, repeat_config
-from flows.engine import prepare_engine
 from flows.method_choice import method_params
 from flows.pipeline import changed_settings, open_workspace, resolved_config
+from flows.prefect_engine import prepare_engine
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import LabelscapeError, ServiceError
-from storage.keys import ArtifactRef
-from storage.run_log import LoggedRun, RunLog
-from storage.tracking_engine import redact
-from tasks import tracking
-from tasks.embedding import Data
+from storage.tracking.engine import redact
 from tasks.reporter import Reporter
 from tasks.stage import Workspace, run_stage
+from tasks.stages import tracking
+from tasks.stages.embedding import Data
 
 CREATED_TAG = "labelscape.created"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from storage.disk import store_errors, temporary_path
+from storage.artifacts.disk import store_errors, temporary_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from storage.errors import SourceError
 from storage.sources.image_files import list_images
 from storage.sources.table import read_features
-from tasks.features import feature_code, make_moments
 from tasks.reporter import Reporter
+from tasks.stages.features import feature_code, make_moments
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import Manifest, unpack_manifest
+from storage.artifacts.store import Store
 from storage.errors import StoreError
-from storage.keys import ArtifactRef
-from storage.schemas import Manifest, unpack_manifest
 from storage.sources import Collection
-from storage.store import Store
 
 _SHOWN = 3
 # A manifest is read by every `status`; beyond so many names of a kind it keeps their number alone.

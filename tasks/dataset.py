@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
+from storage.artifacts.store import Store
 from storage.errors import ArtifactGone, SourceError
-from storage.keys import ArtifactRef
-from storage.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
-from storage.store import Store
-from tasks.chunks import PART_STAGE
+from tasks.stages.chunks import PART_STAGE
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from storage.keys import ArtifactRef
-from storage.store import Store
-from tasks.budget import Budget
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.store import Store
 from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.reporter import Advance
+from tasks.selection.budget import Budget
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -206,6 +206,6 @@ def _graph(root: Path, affinity: ArtifactRef) -> "csr_array":
 def _folds(
     root: Path, manifest: ArtifactRef, features: ArtifactRef, n_folds: int, seed: int
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    from embedding_core.folds import stratified_folds
+    from embedding_core.model_selection.folds import stratified_folds
 
     return stratified_folds(_dataset(root, manifest, features).Y, n_folds, seed)

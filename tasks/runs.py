@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from storage.keys import ArtifactRef
-from storage.store import Store
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.store import Store
 from tasks.settings import SourceSettings
 
 _NOTE = "run-"

@@ -10,19 +10,20 @@ from typing import Any
 
 from embedding_core.errors import InvalidInput
 from embedding_core.threads import count_cores
+from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
+from storage.artifacts.keys import ArtifactRef, Recipe
+from storage.artifacts.schemas import SCHEMA_VERSION
+from storage.artifacts.store import Artifact, Outcome, Store
 from storage.errors import ConfigError, StageError
-from storage.fingerprint import code_fingerprint, module_fingerprint, module_imports
-from storage.keys import ArtifactRef, Recipe
-from storage.schemas import SCHEMA_VERSION
-from storage.store import Artifact, Outcome, Store
 from tasks.reporter import Reporter
 
 # Task modules that shape what others compute: which rows there are, how many neighbours, what a fold does.
 _SHAPING = frozenset(
-    f"tasks.{name}" for name in ("chunks", "dataset", "fold_pool", "neighbors", "reproduce.datasets")
+    f"tasks.{name}"
+    for name in ("stages.chunks", "dataset", "fold_pool", "stages.neighbors", "reproduce.datasets")
 )
 # Those that a stage names among its code, since its task serves stages that they do not shape as well.
-_NAMED = frozenset({"tasks.decisions"})
+_NAMED = frozenset({"tasks.selection.decisions"})
 _NO_RESULT = frozenset({"embedding_core.registry", "embedding_core.errors", "storage.errors"})
 
 
@@ -152,7 +153,7 @@ def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     return {
         module: digest
         for module, digest in code_fingerprint(modules).items()
-        if not (module in _NO_RESULT or module.startswith("embedding_core.catalog"))
+        if not (module in _NO_RESULT or module.startswith("embedding_core.registry.catalog"))
     }
 
 

@@ -22,8 +22,8 @@ from PIL import Image
 
 from flows.config import RunConfig, load_config
 from flows.pipeline import Products, open_workspace, walk
-from storage.keys import ArtifactRef
-from storage.store import Outcome, Store
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.store import Outcome, Store
 from tasks.reporter import Reporter
 from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
@@ -56,8 +56,8 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]
         return
     import fsspec
 
-    from storage.remote import Remote
-    from storage.shared_store import SharedStore
+    from storage.artifacts.remote import Remote
+    from storage.artifacts.shared_store import SharedStore
 
     place = f"memory://{uuid.uuid4().hex}"
     yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
@@ -92,9 +92,9 @@ def write_pictures(folder: Path, count: int) -> Path:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files written just now count as written long ago, so that what was read of them may be trusted."""
-    from storage import stamps
+    from storage.artifacts import file_stats
 
-    monkeypatch.setattr(stamps, "TICK_NS", -1)
+    monkeypatch.setattr(file_stats, "TICK_NS", -1)
 
 
 COMMON_CHECKS = "test_common_checks"
@@ -217,7 +217,7 @@ def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages run as plain functions, so that a run needs no Prefect server."""
     from flows.auto import run_auto
     from flows.commands import auto, run
-    from flows.training import run_training
+    from flows.runner import run_training
 
     monkeypatch.setattr(run, "_train", lambda config, span, verbose: run_training(config, span))
     monkeypatch.setattr(auto, "_choose", lambda config, verbose: run_auto(config))

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Self
 
-from tasks.budget import Budget
 from tasks.fold_pool import FoldAnswer, FoldJob, do_fold
 from tasks.reporter import Advance
+from tasks.selection.budget import Budget
 
 
 class InlineFolds:

@@ -5,7 +5,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from embedding_core.discriminant.projections import DiscriminativeProjections
-from embedding_core.graphs import build_knn_graph
+from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.labels import as_indicator
 from tests.synthetic import literal_laplacian, single_label
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.config import load_config
+from flows.runner import run_training
 from flows.stages import Span
-from flows.training import run_training
+from storage.artifacts.store import Outcome
 from storage.sources.demo import write_demo
-from storage.store import Outcome
 from tasks.stage import Stage, Workspace, run_stage
 
 _HEAVY = (
@@ -24,8 +24,8 @@ _HEAVY = (
     "matplotlib.backends.backend_agg",
     "sklearn.neighbors",
     "sklearn.svm",
-    "storage.models",
-    "tasks.page",
+    "storage.artifacts.models",
+    "tasks.report.page",
 )
 QUICK = ("tracking.enabled=false", "evaluation.folds=2", "report.thumbnails=2")
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import tables
+from storage.artifacts import tables
+from storage.artifacts.store import Artifact, Store
 from storage.errors import ArtifactDamaged, StoreError
-from storage.store import Artifact, Store
 from tests.store_helpers import artifact, data_path, files, recipe
 
 SIGNS = ("fsync", "replace", "unlink", "open", "mkdir")

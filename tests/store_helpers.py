@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from storage.keys import Recipe
-from storage.run_log import LoggedRun, RunLog
-from storage.store import Artifact, Store
+from storage.artifacts.keys import Recipe
+from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.store import Artifact, Store
 
 
 def recipe(seed: int = 0, **changes: Any) -> Recipe:

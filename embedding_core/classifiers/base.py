@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from embedding_core.checks import check_count, validate_items
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
+from embedding_core.knn_classifier import as_labelled_features, decide_labels
 from embedding_core.labels import given_as_columns, in_given_form
-from embedding_core.neighbors import as_labelled_features, decide_labels
 from embedding_core.scaling import Features
 
 

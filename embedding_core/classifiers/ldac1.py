@@ -3,13 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.centred import centre_items
 from embedding_core.checks import check_choice
 from embedding_core.classifiers.base import LabelClassifier, check_neighbors
-from embedding_core.eigen import whitening
 from embedding_core.errors import warn_caller
-from embedding_core.neighbors import nearest_rows, vote
-from embedding_core.row_blocks import project_rows
+from embedding_core.knn_classifier import nearest_rows, vote
+from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.eigen import whitening
+from embedding_core.linalg.row_blocks import project_rows
 from embedding_core.scaling import Features
 
 SCATTERS = ("total", "within")

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from embedding_core.checks import check_count, check_not_negative, check_positive
 from embedding_core.classifiers.base import LabelClassifier
 from embedding_core.classifiers.ridge import Ridge, RidgePath
-from embedding_core.classifiers.thresholds import f1_thresholds, shift_scores
-from embedding_core.eigen import thin_svd
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.row_blocks import project_rows
+from embedding_core.linalg.eigen import thin_svd
+from embedding_core.linalg.row_blocks import project_rows
+from embedding_core.model_selection.thresholds import f1_thresholds, shift_scores
 from embedding_core.scaling import Features
 
 PENALTIES = 10.0 ** np.arange(1, -7, -1)

@@ -6,20 +6,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.affinity import GRAPHS
 from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative
 from embedding_core.discriminant.graph_embedding import GraphEmbedding
+from embedding_core.discriminant.initial_labels import nearest_labels
 from embedding_core.discriminant.laplacian_quotient import solve_balanced_quotient, solve_paper_quotient
-from embedding_core.eigen import RowSpace, row_space
 from embedding_core.errors import InvalidInput, warn_caller
-from embedding_core.initial_labels import nearest_labels
-from embedding_core.inner_choice import fold_score
+from embedding_core.graph.affinity import GRAPHS
+from embedding_core.graph.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import Indicator, check_one_class_an_item, label_correlation
-from embedding_core.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
-from embedding_core.row_blocks import project_rows
-from embedding_core.scatter import Scatter, class_scatter
+from embedding_core.linalg.eigen import RowSpace, row_space
+from embedding_core.linalg.row_blocks import project_rows
+from embedding_core.linalg.scatter import Scatter, class_scatter
+from embedding_core.model_selection.inner_choice import fold_score
 
 Weight = NDArray[np.float64] | None
 

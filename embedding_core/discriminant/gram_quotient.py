@@ -16,10 +16,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.base import Solution
-from embedding_core.eigen import compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
-from embedding_core.rounding import EPS, move_full_columns
-from embedding_core.row_blocks import row_blocks
-from embedding_core.scatter import normalised_weights, residual_map
+from embedding_core.linalg.conditioning import EPS, move_full_columns
+from embedding_core.linalg.eigen import compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
+from embedding_core.linalg.row_blocks import row_blocks
+from embedding_core.linalg.scatter import normalised_weights, residual_map
 
 _SAME_LABELS = 1e-11
 

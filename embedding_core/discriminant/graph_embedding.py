@@ -5,7 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from embedding_core.affinity import (
+from embedding_core.base import LinearEmbedding
+from embedding_core.checks import check_count
+from embedding_core.errors import InvalidInput
+from embedding_core.graph.affinity import (
     GraphFamily,
     check_sigma_choice,
     graph_family,
@@ -13,10 +16,7 @@ from embedding_core.affinity import (
     resolve_graph,
     warn_of_unlinked,
 )
-from embedding_core.base import LinearEmbedding
-from embedding_core.checks import check_count
-from embedding_core.errors import InvalidInput
-from embedding_core.row_blocks import RowBlocks
+from embedding_core.linalg.row_blocks import RowBlocks
 
 
 class GraphEmbedding(LinearEmbedding):

@@ -25,14 +25,14 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.eigen import whitening
 from embedding_core.errors import InvalidInput
+from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import one_label_each
-from embedding_core.laplacian import GraphLaplacian
-from embedding_core.rounding import move_full_columns, rounding_of_differences, rounding_of_sums
-from embedding_core.row_blocks import row_blocks
-from embedding_core.scatter import class_scatter
+from embedding_core.linalg.conditioning import move_full_columns, rounding_of_differences, rounding_of_sums
+from embedding_core.linalg.eigen import whitening
+from embedding_core.linalg.row_blocks import row_blocks
+from embedding_core.linalg.scatter import class_scatter
 
 _TIED = 1e-9
 """Eigenvalues in [0, 1] nearer than this count as equal."""

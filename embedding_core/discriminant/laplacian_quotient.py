@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from embedding_core.base import Solution
-from embedding_core.eigen import compress_factor, positive_part, thin_svd, whitening
-from embedding_core.laplacian import QuadraticForm
-from embedding_core.scatter import Scatter
+from embedding_core.graph.laplacian import QuadraticForm
+from embedding_core.linalg.eigen import compress_factor, positive_part, thin_svd, whitening
+from embedding_core.linalg.scatter import Scatter
 
 ScatterTerm = Callable[[], Scatter]
 GraphTerm = Callable[[], QuadraticForm]

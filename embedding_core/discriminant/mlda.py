@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.discriminant.gram_quotient import solve_by_gram
-from embedding_core.eigen import compress_factor, row_space, thin_svd, whitening
 from embedding_core.label_blocks import LabelWeights
 from embedding_core.labels import LABEL_WEIGHTS, label_correlation
-from embedding_core.row_blocks import RowBlocks, load_rows
-from embedding_core.scatter import Scatter, class_scatter
+from embedding_core.linalg.eigen import compress_factor, row_space, thin_svd, whitening
+from embedding_core.linalg.row_blocks import RowBlocks, load_rows
+from embedding_core.linalg.scatter import Scatter, class_scatter
 
 
 def solve_quotient(scatter: Scatter, scale_free: bool = True) -> Solution:

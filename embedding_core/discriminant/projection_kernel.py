@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.eigen import RowSpace, positive_part
 from embedding_core.errors import InvalidInput, check_memory
-from embedding_core.kernel_space import Kernel, choose_landmarks, kernel_coordinates, kernel_rounding
+from embedding_core.linalg.eigen import RowSpace, positive_part
+from embedding_core.linalg.kernel_space import Kernel, choose_landmarks, kernel_coordinates, kernel_rounding
 
 MEMORY_BUDGET_BYTES = 4e9
 _DENSE_MATRICES = 8
@@ -38,7 +38,7 @@ class KernelSpan:
 
 
 def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelSpan:
-    """The span of all items, exact, or of landmarks (Nyström), see `embedding_core.kernel_space`.
+    """The span of all items, exact, or of landmarks (Nyström), see `embedding_core.linalg.kernel_space`.
 
     Parameters
     ----------

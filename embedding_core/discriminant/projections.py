@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import GRAPHS
 from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative, check_positive
-from embedding_core.components import graph_components
 from embedding_core.discriminant.graph_embedding import GraphEmbedding
 from embedding_core.discriminant.joint_quotient import (
     JointSolution,
@@ -20,10 +18,13 @@ from embedding_core.discriminant.joint_quotient import (
     solve_joint,
 )
 from embedding_core.discriminant.projection_kernel import kernel_span
-from embedding_core.eigen import RowSpace, fix_signs, row_space
 from embedding_core.errors import InvalidInput, TooManyComponents, warn_caller
-from embedding_core.inner_choice import fold_score
-from embedding_core.kernel_space import (
+from embedding_core.graph.affinity import GRAPHS
+from embedding_core.graph.components import graph_components
+from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.labels import Indicator, check_labels_differ, label_shares
+from embedding_core.linalg.eigen import RowSpace, fix_signs, row_space
+from embedding_core.linalg.kernel_space import (
     KERNELS,
     Kernel,
     check_landmarks,
@@ -31,9 +32,8 @@ from embedding_core.kernel_space import (
     place_by_kernel,
     resolve_gamma,
 )
-from embedding_core.labels import Indicator, check_labels_differ, label_shares
-from embedding_core.laplacian import GraphLaplacian
-from embedding_core.row_blocks import RowBlocks
+from embedding_core.linalg.row_blocks import RowBlocks
+from embedding_core.model_selection.inner_choice import fold_score
 
 _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
 

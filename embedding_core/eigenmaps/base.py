@@ -9,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.base import LinearEmbedding
 from embedding_core.checks import check_count, check_not_negative, check_positive, items_vary
-from embedding_core.components import Components
-from embedding_core.eigen import fix_signs
 from embedding_core.eigenmaps.out_of_sample import (
     default_gamma,
     fit_kernel_map,
@@ -19,11 +17,13 @@ from embedding_core.eigenmaps.out_of_sample import (
     spread_landmarks,
 )
 from embedding_core.errors import InvalidInput, TooManyComponents, warn_caller
-from embedding_core.graphs import check_neighbors
-from embedding_core.kernel_space import Kernel, place_by_kernel
+from embedding_core.graph.components import Components
+from embedding_core.graph.graphs import check_neighbors
+from embedding_core.graph.spectral import Eigenmap, smallest_eigenpairs
 from embedding_core.labels import UNLABELLED, Indicator, check_one_class_an_item
-from embedding_core.row_blocks import RowBlocks, load_rows
-from embedding_core.spectral import Eigenmap, smallest_eigenpairs
+from embedding_core.linalg.eigen import fix_signs
+from embedding_core.linalg.kernel_space import Kernel, place_by_kernel
+from embedding_core.linalg.row_blocks import RowBlocks, load_rows
 
 _LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
 

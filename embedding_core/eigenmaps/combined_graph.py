@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.components import Components, graph_components, join_components
 from embedding_core.errors import check_memory
-from embedding_core.graphs import check_affinity
-from embedding_core.nearest import nearest_others
-from embedding_core.spectral import Eigenmap, smallest_eigenpairs
+from embedding_core.graph.components import Components, graph_components, join_components
+from embedding_core.graph.graphs import check_affinity
+from embedding_core.graph.knn import nearest_others
+from embedding_core.graph.spectral import Eigenmap, smallest_eigenpairs
 
 BUDGET_BYTES = 2e9
 _DENSE_SETS = 2048
@@ -123,7 +123,7 @@ def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
 class CombinedGraph:
     """W + weight W^L as an operator: `W` (n, n) CSR or dense, zero or more label sets.
 
-    Implements what `embedding_core.spectral` asks of a graph.
+    Implements what `embedding_core.graph.spectral` asks of a graph.
     """
 
     W: Any

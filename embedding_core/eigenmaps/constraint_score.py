@@ -14,8 +14,8 @@ from embedding_core.eigenmaps.combined_graph import (
     find_label_sets,
     solve_label_sets,
 )
+from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import Indicator
-from embedding_core.spectral import Eigenmap
 
 
 class ConstraintScore(EigenmapEmbedding):

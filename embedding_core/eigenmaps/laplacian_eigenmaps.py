@@ -13,7 +13,7 @@ from embedding_core.eigenmaps.combined_graph import (
     given_graph,
     with_short_indices,
 )
-from embedding_core.graphs import Edges, find_knn_edges
+from embedding_core.graph.graphs import Edges, find_knn_edges
 from embedding_core.labels import Indicator
 from embedding_core.subspace.principal import squared_spread
 

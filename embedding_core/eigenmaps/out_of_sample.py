@@ -11,13 +11,13 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.centred import centre_items
-from embedding_core.eigen import whitening
 from embedding_core.errors import warn_caller
-from embedding_core.kernel_space import rbf_values
-from embedding_core.neighbors import nearest_rows
-from embedding_core.rounding import move_full_columns
-from embedding_core.row_blocks import row_blocks
+from embedding_core.knn_classifier import nearest_rows
+from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.conditioning import move_full_columns
+from embedding_core.linalg.eigen import whitening
+from embedding_core.linalg.kernel_space import rbf_values
+from embedding_core.linalg.row_blocks import row_blocks
 from embedding_core.subspace.principal import mean_item, squared_spread
 
 LANDMARKS = 2000

@@ -17,7 +17,7 @@ from embedding_core.eigenmaps.combined_graph import (
     with_short_indices,
 )
 from embedding_core.labels import UNLABELLED, Indicator
-from embedding_core.rounding import move_items
+from embedding_core.linalg.conditioning import move_items
 
 _BLOCK_ROWS = 1024
 _POOLS = 3  # neighbours are sought in the own class, in all others, and among the unlabelled

@@ -12,9 +12,9 @@ from embedding_core.checks import check_positive, check_share
 from embedding_core.eigenmaps.base import EigenmapEmbedding, class_codes
 from embedding_core.eigenmaps.combined_graph import BUDGET_BYTES
 from embedding_core.errors import check_memory
-from embedding_core.graphs import mean_squared_distance, squared_distances
+from embedding_core.graph.graphs import mean_squared_distance, squared_distances
+from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import UNLABELLED, Indicator
-from embedding_core.spectral import Eigenmap
 
 _MATRICES = 4
 

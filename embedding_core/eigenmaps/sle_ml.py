@@ -13,8 +13,8 @@ from embedding_core.eigenmaps.combined_graph import (
     given_graph,
     solve_label_sets,
 )
+from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import Indicator
-from embedding_core.spectral import Eigenmap
 
 
 class SLEML(EigenmapEmbedding):
@@ -91,7 +91,7 @@ class SLEML(EigenmapEmbedding):
 
     w^L = P J P^T with P the membership in the S distinct label sets is applied, never formed; eigenvectors
     come from Lanczos with the known null vectors deflated, component by component
-    (`embedding_core.spectral`).
+    (`embedding_core.graph.spectral`).
 
     References
     ----------

@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice
 from embedding_core.classifier_mixin import PartialLabelsMixin
-from embedding_core.classifiers.thresholds import shift_scores
-from embedding_core.decisions import TARGETS, tune_thresholds
 from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
+from embedding_core.knn_classifier import decide_labels
 from embedding_core.labels import as_indicator, in_given_form
-from embedding_core.neighbors import decide_labels
+from embedding_core.model_selection.decisions import TARGETS, tune_thresholds
+from embedding_core.model_selection.thresholds import shift_scores
 
 HALF = np.array(0.5)
 

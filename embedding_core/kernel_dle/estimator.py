@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_given_graph
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -20,8 +19,8 @@ from embedding_core.checks import (
     check_positive,
     validate_items,
 )
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput, TooManyComponents
+from embedding_core.graph.affinity import check_given_graph
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
 from embedding_core.kernel_dle.kernels import (
@@ -33,10 +32,11 @@ from embedding_core.kernel_dle.kernels import (
     resolve_kernel,
 )
 from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
-from embedding_core.kernel_space import Kernel, KernelMap, check_precomputed
+from embedding_core.knn_classifier import as_labelled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
-from embedding_core.neighbors import as_labelled_features
-from embedding_core.rounding import EPS
+from embedding_core.linalg.conditioning import EPS
+from embedding_core.linalg.eigen import fix_signs
+from embedding_core.linalg.kernel_space import Kernel, KernelMap, check_precomputed
 
 FEW_LABELS = ("auto",)
 

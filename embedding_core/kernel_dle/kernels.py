@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from embedding_core.errors import InvalidInput
+from embedding_core.graph.knn import squared_norms
 from embedding_core.kernel_dle.l1 import l1_distances
 from embedding_core.kernel_dle.metric import Metric
-from embedding_core.nearest import squared_norms
 from embedding_core.scaling import Scaler
 from embedding_core.threads import for_row_blocks
 

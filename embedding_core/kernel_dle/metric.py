@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf_shrinkage
 
-from embedding_core.rounding import EPS
+from embedding_core.linalg.conditioning import EPS
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from embedding_core.classifiers.ml_knn import other_neighbors
-from embedding_core.inner_choice import rate_scores
-from embedding_core.neighbors import nearest_rows, vote
+from embedding_core.knn_classifier import nearest_rows, vote
+from embedding_core.model_selection.inner_choice import rate_scores
 
 CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
 """Numbers of neighbours to choose from."""

@@ -15,13 +15,18 @@ from numpy.typing import NDArray
 
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.errors import InvalidInput
-from embedding_core.inner_choice import rate_scores
 from embedding_core.kernel_dle.graph import smoothness
 from embedding_core.kernel_dle.kernels import MixedKernel
-from embedding_core.kernel_space import KernelMap, choose_landmarks, kernel_coordinates, place_by_kernel
+from embedding_core.linalg.kernel_space import (
+    KernelMap,
+    choose_landmarks,
+    kernel_coordinates,
+    place_by_kernel,
+)
+from embedding_core.linalg.row_blocks import project_rows
 from embedding_core.margin.assembly import Span
 from embedding_core.margin.deformation import Deformation, deform_rows
-from embedding_core.row_blocks import project_rows
+from embedding_core.model_selection.inner_choice import rate_scores
 
 REGULARISATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
 """lambda that "loo" tries, the strongest first among equals."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.kernel_space import Kernel
-from embedding_core.laplacian import GraphLaplacian
+from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.linalg.kernel_space import Kernel
 from embedding_core.margin.assembly import Span, span_items
 from embedding_core.margin.locality import Locality, linked_items, solve_kernel_locality, solve_locality
 from embedding_core.margin.machines import svm_trainer

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.kernel_space import (
+from embedding_core.linalg.kernel_space import (
     Kernel,
     KernelCoordinates,
     KernelMap,

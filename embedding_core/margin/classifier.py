@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -23,11 +22,12 @@ from embedding_core.checks import (
 )
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
-from embedding_core.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
+from embedding_core.graph.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
+from embedding_core.knn_classifier import as_labelled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
+from embedding_core.linalg.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
 from embedding_core.margin.selection import decide
-from embedding_core.neighbors import as_labelled_features
 from embedding_core.scaling import SCALINGS, Scaler
 
 

@@ -22,7 +22,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.laplacian import GraphLaplacian
+from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import Span
 
 

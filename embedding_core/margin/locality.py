@@ -8,7 +8,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.affinity import (
+from embedding_core.errors import InvalidInput
+from embedding_core.graph.affinity import (
     GRAPHS,
     GraphFamily,
     graph_family,
@@ -16,16 +17,15 @@ from embedding_core.affinity import (
     kernel_graph_family,
     nearest_edges,
 )
-from embedding_core.eigen import fix_signs, whitening
-from embedding_core.errors import InvalidInput
-from embedding_core.graphs import (
+from embedding_core.graph.graphs import (
     Edges,
     find_knn_edges,
     graph_from_edges,
 )
-from embedding_core.kernel_space import Kernel
-from embedding_core.laplacian import GraphLaplacian
-from embedding_core.row_blocks import row_blocks
+from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.linalg.eigen import fix_signs, whitening
+from embedding_core.linalg.kernel_space import Kernel
+from embedding_core.linalg.row_blocks import row_blocks
 
 GRAPH_CHOICES = (*GRAPHS, "kernel")
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from embedding_core.eigen import pivoted_cholesky
-from embedding_core.kernel_space import Kernel
+from embedding_core.linalg.eigen import pivoted_cholesky
+from embedding_core.linalg.kernel_space import Kernel
 from embedding_core.margin.active_set import settle
 from embedding_core.margin.dual import make_dual, solve_dual
 

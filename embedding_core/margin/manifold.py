@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.affinity import check_links
 from embedding_core.checks import check_not_negative, check_positive
+from embedding_core.graph.affinity import check_links
+from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import Indicator
-from embedding_core.laplacian import GraphLaplacian
 from embedding_core.margin.assembly import span_items
 from embedding_core.margin.classifier import KernelClassifier
 from embedding_core.margin.deformation import Deformation, deform_kernel

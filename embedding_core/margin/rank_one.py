@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from embedding_core.rounding import EPS
+from embedding_core.linalg.conditioning import EPS
 
 Rotation = tuple[int, int, float, float]
 

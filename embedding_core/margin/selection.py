@@ -6,7 +6,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.inner_choice import labelled_folds, micro_f1_empty1
+from embedding_core.model_selection.inner_choice import labelled_folds, micro_f1_empty1
 
 C_CANDIDATES = (1.0, 10.0, 0.1, 100.0)
 """Penalties that "cv" tries, preferred first among equal scores."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.neighbors import decide_labels
+from embedding_core.knn_classifier import decide_labels
 from embedding_core.protocols.few_labels import draw_labelled_rows
 from embedding_core.protocols.multilabel_folds import fold_rows, sample_rows
 from embedding_core.protocols.stepwise import fit_tuned

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.folds import stratified_folds
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.protocols.draws import trial_rng
+from embedding_core.model_selection.folds import stratified_folds
+from embedding_core.protocols.splits import trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.draws import draw_labelled, draw_share_a_class, trial_rng
 from embedding_core.protocols.placement import Placement, hit_rates, place_rows, transfer_accuracy
+from embedding_core.protocols.splits import draw_labelled, draw_share_a_class, trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
 from embedding_core.registry import get_method
 

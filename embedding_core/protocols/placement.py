@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.nearest import nearest_others
-from embedding_core.neighbors import nearest_rows
+from embedding_core.graph.knn import nearest_others
+from embedding_core.knn_classifier import nearest_rows
 from embedding_core.protocols.trial import Arm, TrialData, prepare, seen_rows
 from embedding_core.registry import get_method
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.protocols.draws import corrupt, draw_labelled, trial_rng
+from embedding_core.protocols.splits import corrupt, draw_labelled, trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 
 CEILING = "ceiling"

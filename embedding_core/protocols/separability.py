@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.draws import draw_rows, trial_rng
 from embedding_core.protocols.placement import neighbor_agreement, place_rows, transfer_accuracy
+from embedding_core.protocols.splits import draw_rows, trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 from embedding_core.registry import get_method
 

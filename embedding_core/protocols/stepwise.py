@@ -31,15 +31,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.affinity import GraphFamily, graph_family
 from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.evaluation import hide_labels
-from embedding_core.folds import smallest_training_part
-from embedding_core.inner_choice import choose_scored
-from embedding_core.method import Method
-from embedding_core.neighbors import nearest_rows, vote
+from embedding_core.graph.affinity import GraphFamily, graph_family
+from embedding_core.knn_classifier import nearest_rows, vote
+from embedding_core.model_selection.folds import smallest_training_part
+from embedding_core.model_selection.inner_choice import choose_scored
 from embedding_core.protocols.trial import prepare
 from embedding_core.registry import get_method
+from embedding_core.registry.method import Method
 from embedding_core.scaling import as_features
 from embedding_core.subspace.principal import principal_space
 

@@ -102,8 +102,8 @@ def prepare(X: Any, preprocessing: str, seen: NDArray[np.intp]) -> Any:
 
 def _principal_components(X: Any, seen: NDArray[np.intp]) -> NDArray[np.float64]:
     """Rows along the first axes of the `seen` rows, which hold `PCA_VARIANCE` of their variance."""
-    from embedding_core.eigen import fix_signs
-    from embedding_core.row_blocks import project_rows
+    from embedding_core.linalg.eigen import fix_signs
+    from embedding_core.linalg.row_blocks import project_rows
     from embedding_core.subspace.principal import principal_space
 
     space = principal_space(X[seen])

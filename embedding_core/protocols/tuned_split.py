@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from embedding_core.annotator import Annotator
-from embedding_core.decisions import tune_thresholds
 from embedding_core.errors import InvalidInput
-from embedding_core.folds import stratified_folds
+from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import multilabel_metrics, row_precisions
-from embedding_core.neighbors import decide_labels
-from embedding_core.protocols.draws import trial_rng
+from embedding_core.model_selection.decisions import tune_thresholds
+from embedding_core.model_selection.folds import stratified_folds
+from embedding_core.protocols.splits import trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative
-from embedding_core.eigen import PositivePart, positive_part, row_space, thin_svd, whitening
-from embedding_core.scatter import class_scatter
+from embedding_core.linalg.eigen import PositivePart, positive_part, row_space, thin_svd, whitening
+from embedding_core.linalg.scatter import class_scatter
 from embedding_core.subspace.embedding import SubspaceEmbedding, labelled_part
 from embedding_core.subspace.principal import label_sums
 

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.checks import check_count
-from embedding_core.inner_choice import check_cv_labels
 from embedding_core.labels import Indicator
-from embedding_core.row_blocks import project_rows
+from embedding_core.linalg.row_blocks import project_rows
+from embedding_core.model_selection.inner_choice import check_cv_labels
 from embedding_core.subspace.embedding import SubspaceEmbedding
 from embedding_core.subspace.neighbor_scores import dimension_scores
 from embedding_core.subspace.principal import PrincipalSpace, principal_space

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from embedding_core.base import LinearEmbedding, Solution
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.labels import UNLABELLED, Indicator, as_indicator, check_one_row_each
-from embedding_core.row_blocks import RowBlocks, load_rows, project_rows
+from embedding_core.linalg.eigen import fix_signs
+from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
 COLUMNS_WITHOUT_LABELS = 2
 

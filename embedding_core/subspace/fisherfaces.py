@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from embedding_core.base import Solution
 from embedding_core.errors import InvalidInput
-from embedding_core.row_blocks import project_rows
+from embedding_core.linalg.row_blocks import project_rows
 from embedding_core.subspace.embedding import labelled_part
 from embedding_core.subspace.lda import LDA
 from embedding_core.subspace.principal import principal_space

@@ -9,9 +9,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_positive
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
-from embedding_core.kernel_space import (
+from embedding_core.labels import Indicator
+from embedding_core.linalg.eigen import fix_signs
+from embedding_core.linalg.kernel_space import (
     Kernel,
     KernelCoordinates,
     check_precomputed,
@@ -20,7 +21,6 @@ from embedding_core.kernel_space import (
     place_by_kernel,
     resolve_gamma,
 )
-from embedding_core.labels import Indicator
 from embedding_core.subspace.embedding import SubspaceEmbedding
 
 _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "basis_items_", "gamma_")

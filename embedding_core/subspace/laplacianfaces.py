@@ -5,10 +5,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from embedding_core.affinity import GRAPHS, check_sigma_choice
 from embedding_core.base import Solution
 from embedding_core.checks import check_share
-from embedding_core.row_blocks import project_rows
+from embedding_core.graph.affinity import GRAPHS, check_sigma_choice
+from embedding_core.linalg.row_blocks import project_rows
 from embedding_core.subspace.embedding import SubspaceEmbedding
 from embedding_core.subspace.lpp import LPP
 from embedding_core.subspace.principal import principal_space

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from embedding_core.base import Solution
 from embedding_core.checks import check_share
-from embedding_core.eigen import thin_svd
+from embedding_core.linalg.eigen import thin_svd
 from embedding_core.subspace.embedding import SubspaceEmbedding, labelled_part
 from embedding_core.subspace.principal import PrincipalSpace, principal_space
 

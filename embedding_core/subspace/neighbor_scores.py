@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.inner_choice import labelled_folds, micro_f1_empty1
+from embedding_core.model_selection.inner_choice import labelled_folds, micro_f1_empty1
 
 _BLOCK_DISTANCES = 2_000_000
 

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from sklearn import decomposition
 
 from embedding_core.base import Solution
-from embedding_core.rounding import EPS, move_full_columns
+from embedding_core.linalg.conditioning import EPS, move_full_columns
 from embedding_core.subspace.embedding import SubspaceEmbedding
 from embedding_core.subspace.principal import PrincipalSpace, label_sums, principal_space, squared_spread
 

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.eigen import check_square_budget, gram_matrix, positive_part
-from embedding_core.rounding import move_full_columns
-from embedding_core.row_blocks import row_blocks
-from embedding_core.scatter import class_scatter
+from embedding_core.linalg.conditioning import move_full_columns
+from embedding_core.linalg.eigen import check_square_budget, gram_matrix, positive_part
+from embedding_core.linalg.row_blocks import row_blocks
+from embedding_core.linalg.scatter import class_scatter
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
-from embedding_core.affinity import GRAPHS, check_sigma_choice, graph_family, resolve_graph
 from embedding_core.checks import check_choice, check_count, validate_items
 from embedding_core.errors import InvalidInput, warn_caller
-from embedding_core.graphs import graph_components
-from embedding_core.inner_choice import check_cv_labels, labelled_folds, micro_f1_empty1
+from embedding_core.graph.affinity import GRAPHS, check_sigma_choice, graph_family, resolve_graph
+from embedding_core.graph.graphs import graph_components
+from embedding_core.knn_classifier import decide_labels
 from embedding_core.labels import (
     Indicator,
     as_indicator,
@@ -22,7 +22,7 @@ from embedding_core.labels import (
     in_given_form,
     one_label_each,
 )
-from embedding_core.neighbors import decide_labels
+from embedding_core.model_selection.inner_choice import check_cv_labels, labelled_folds, micro_f1_empty1
 
 
 @dataclass(frozen=True)

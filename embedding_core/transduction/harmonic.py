@@ -9,7 +9,7 @@ from embedding_core.labels import Indicator
 from embedding_core.transduction.base import reached_items
 from embedding_core.transduction.conjugate_gradients import solve_columns
 from embedding_core.transduction.decisions import label_shares
-from embedding_core.transduction.shares import InductiveTransducer, Shares
+from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
 
 
 def harmonic_columns(

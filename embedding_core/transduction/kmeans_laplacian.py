@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, lobpcg, svds
 
 from embedding_core.checks import check_count, check_share
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.graph.spectral import DENSE_SIZE, LEAST_STEP
+from embedding_core.knn_classifier import nearest_rows
 from embedding_core.labels import Indicator
-from embedding_core.neighbors import nearest_rows
-from embedding_core.spectral import DENSE_SIZE, LEAST_STEP
+from embedding_core.linalg.eigen import fix_signs
 from embedding_core.transduction.base import GraphMethod
 from embedding_core.transduction.conjugate_gradients import Apply
 

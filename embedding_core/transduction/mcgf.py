@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from embedding_core.checks import check_count, check_not_negative
 from embedding_core.errors import InvalidInput
-from embedding_core.inner_choice import labelled_folds
 from embedding_core.labels import Indicator, label_correlation
+from embedding_core.model_selection.inner_choice import labelled_folds
 from embedding_core.transduction.base import Answer, Transducer, reached_items
 from embedding_core.transduction.decisions import balanced_cuts, label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes

@@ -10,7 +10,7 @@ from embedding_core.labels import Indicator
 from embedding_core.transduction.decisions import label_shares
 from embedding_core.transduction.harmonic import harmonic_columns
 from embedding_core.transduction.label_graph import label_laplacian, rotate_labels
-from embedding_core.transduction.shares import InductiveTransducer, Shares
+from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
 
 
 def correlated_harmonic(W: Any, target: Indicator, H: NDArray[np.float64], nu: float) -> Shares:

@@ -10,8 +10,8 @@ from embedding_core.labels import Indicator
 from embedding_core.transduction.base import reached_items
 from embedding_core.transduction.consistency import share_of, spread
 from embedding_core.transduction.label_graph import label_laplacian, rotate_labels
+from embedding_core.transduction.label_propagation import Shares, ShareTransducer
 from embedding_core.transduction.mlgf import correlated_harmonic
-from embedding_core.transduction.shares import Shares, ShareTransducer
 
 
 class SMSE(ShareTransducer):

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from embedding_core.checks import check_count, check_positive
-from embedding_core.eigen import fix_signs
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
+from embedding_core.linalg.eigen import fix_signs
 from embedding_core.transduction.base import Answer, Transducer
 from embedding_core.transduction.decisions import label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes

@@ -8,7 +8,7 @@ from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config
 from flows.config import RunConfig
 from flows.terminal import REPORTER, TerminalReporter, show
-from storage.run_log import LoggedRun
+from storage.artifacts.run_log import LoggedRun
 
 
 def auto(options: argparse.Namespace) -> int:
@@ -18,7 +18,7 @@ def auto(options: argparse.Namespace) -> int:
 
 def choose_and_show(config: RunConfig, options: argparse.Namespace, earlier: LoggedRun | None = None) -> int:
     """Choose by a configuration, that of an `earlier` run perhaps, and print what came of it."""
-    from embedding_core.menu import pick_candidates
+    from embedding_core.registry.candidates import pick_candidates
     from flows.auto_summary import auto_text, summarise_auto
     from flows.pipeline import check_config
 

@@ -8,11 +8,18 @@ from dataclasses import asdict
 from flows.commands.tracker import open_tracker
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
-from storage.tracking import ComparedRun, Tracker
-from storage.tracking_engine import redact
-from tasks.ranking import LOWER_IS_BETTER, METRIC_TITLES, Entry, format_score, metric_arrow, metric_title
-from tasks.tables import DEFAULT_METRICS, Table, render_text
-from tasks.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
+from storage.tracking.client import ComparedRun, Tracker
+from storage.tracking.engine import redact
+from tasks.report.ranking import (
+    LOWER_IS_BETTER,
+    METRIC_TITLES,
+    Entry,
+    format_score,
+    metric_arrow,
+    metric_title,
+)
+from tasks.report.tables import DEFAULT_METRICS, Table, render_text
+from tasks.stages.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
 
 
 def compare(options: argparse.Namespace) -> int:

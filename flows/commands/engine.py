@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.config import RunConfig, find_home
-from flows.engine import prepare_engine, starts_server
+from flows.prefect_engine import prepare_engine, starts_server
 from flows.stores import open_store
 from flows.terminal import current_reporter
+from storage.artifacts.run_log import RunLog
 from storage.errors import ServiceDown
-from storage.run_log import RunLog
 
 if TYPE_CHECKING:
     from flows.auto import AutoResult
-    from flows.reproduction import Told
-    from flows.training import RunResult
+    from flows.experiments import Told
+    from flows.runner import RunResult
 
 # A dataclass with `unrecorded`: why Prefect does not know of the run.
 Result = TypeVar("Result", bound=Any)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from flows.commands.options import read_default_config
 from flows.config import RunConfig
-from flows.repeating import command_again
+from flows.rerun import command_again
 from flows.stores import open_store
 from flows.terminal import show
+from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import ConfigError, StoreError
-from storage.run_log import LoggedRun, RunLog
-from tasks.lineage import GONE, Genealogy, Node
+from tasks.maintenance.lineage import GONE, Genealogy, Node
 
 _SHORT = 12
 

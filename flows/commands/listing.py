@@ -9,7 +9,7 @@ from flows.terminal import show
 def methods(options: argparse.Namespace) -> int:
     """Every method: its paper, what it takes, what it costs."""
     from embedding_core.registry import METHODS
-    from tasks.tables import Table, render_text
+    from tasks.report.tables import Table, render_text
 
     if options.json:
         show(json.dumps([_as_record(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
@@ -33,7 +33,7 @@ def methods(options: argparse.Namespace) -> int:
 
 
 def _as_record(method: object) -> dict[str, str]:
-    from embedding_core.method import Method
+    from embedding_core.registry.method import Method
 
     assert isinstance(method, Method)
     labels = [

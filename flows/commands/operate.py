@@ -4,7 +4,7 @@ import argparse
 
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, find_home
-from flows.engine import prepare_engine
+from flows.prefect_engine import prepare_engine
 from flows.terminal import show
 
 

@@ -8,25 +8,25 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from embedding_core.method import did_you_mean
+from embedding_core.registry.method import did_you_mean
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
-from flows.forecast import current_forecast, forecasting
-from flows.outlook import MEASURING
-from flows.repeating import command_here
-from flows.reproduction import Told, find_told, look_ahead, reproduce_one
+from flows.eta import current_forecast, forecasting
+from flows.eta_outlook import MEASURING
+from flows.experiments import Told, find_told, look_ahead, reproduce_one
+from flows.rerun import command_here
 from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
-from storage.reference_sets import find_data_folder, is_original, locate, reference_sets
-from storage.tracking_engine import redact
+from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
+from storage.tracking.engine import redact
+from tasks.report.tables import Table, render_text
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table, title_of
 from tasks.reproduce.standing import STANDINGS, count_standings
-from tasks.tables import Table, render_text
 
 LIST, ALL, FETCH = "list", "all", "fetch"
 _REMEDY = "give the same command again to track them."
@@ -178,7 +178,7 @@ def _is_there(name: str, folder: Path) -> bool:
 
 def _fetch(folder: Path, as_json: bool) -> int:
     """Get the public data sets that are not there yet."""
-    from storage.fetch import fetch_set
+    from storage.reference.fetch import fetch_set
 
     records: list[dict[str, str | None]] = []
     silent: dict[str, str] = {}

@@ -7,13 +7,13 @@ from dataclasses import replace
 from flows.commands.engine import note_unrecorded, run_with_engine
 from flows.commands.options import read_config, read_default_config
 from flows.config import RunConfig, repeat_config
-from flows.repeating import command_again, kind_of
+from flows.rerun import command_again, kind_of
+from flows.runner import RunResult, run_training
 from flows.stages import Span, check_stages
 from flows.stores import open_store
 from flows.terminal import REPORTER, TerminalReporter, show
-from flows.training import RunResult, run_training
+from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import ConfigError
-from storage.run_log import LoggedRun, RunLog
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,7 +86,7 @@ def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
     """In a Prefect flow, or without one where its server does not answer."""
 
     def in_flow() -> RunResult:
-        from flows.train import train_anyhow
+        from flows.prefect_flows import train_anyhow
 
         return train_anyhow(config, span)
 

@@ -12,7 +12,7 @@ from flows.recall import Watch, find_memo
 from flows.stores import find_store_uri
 from flows.terminal import show
 from storage.sources.image_files import own_folders
-from storage.tracking_engine import DATABASE
+from storage.tracking.engine import DATABASE
 
 
 def status(options: argparse.Namespace) -> int:

@@ -11,12 +11,12 @@ from flows.commands.options import read_default_config
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
+from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.store import Store
 from storage.errors import ConfigError
-from storage.run_log import LoggedRun, RunLog
-from storage.store import Store
-from tasks import upkeep, waste
-from tasks.registered import Registered, find_registered
-from tasks.tables import Table, render_text
+from tasks.maintenance import fsck, gc
+from tasks.maintenance.registered import Registered, find_registered
+from tasks.report.tables import Table, render_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _GIVE_UP = "`labelscape store gc --forget-damaged` gives up what is lost"
@@ -31,8 +31,8 @@ def store(options: argparse.Namespace) -> int:
 def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     if options.runs:
         return _ls_runs(options, log)
-    manifests = upkeep.load_manifests(held)
-    needed = [upkeep.reach(run.stages.values(), manifests) for run in log.entries()]
+    manifests = fsck.load_manifests(held)
+    needed = [fsck.reach(run.stages.values(), manifests) for run in log.entries()]
     records = [
         {
             "stage": one["stage"],
@@ -89,10 +89,10 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
 
 
 def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
-    found = upkeep.measure_usage(held)
+    found = fsck.measure_usage(held)
     if options.json:
         return _show_json([asdict(one) for one in found])
-    total = upkeep.Usage(
+    total = fsck.Usage(
         "all",
         sum(one.artifacts for one in found),
         sum(one.bytes for one in found),
@@ -109,7 +109,7 @@ def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
 def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     total = sum(1 for _ in held.looks())
     with TerminalReporter(quiet=options.json).progress("verify", total) as advance:
-        damages = upkeep.verify_store(held, log, advance)
+        damages = fsck.verify_store(held, log, advance)
     if options.json:
         _show_json({"artifacts": total, "damaged": [asdict(one) for one in damages]})
         return 1 if damages else 0
@@ -122,7 +122,7 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     return 0
 
 
-def _explain_damage(damages: Sequence[upkeep.Damage], place: str) -> None:
+def _explain_damage(damages: Sequence[fsck.Damage], place: str) -> None:
     show(f"{len(damages)} set aside under {place}.")
     if any(one.remade for one in damages):
         show("`labelscape run` computes damaged artefacts anew.")
@@ -138,11 +138,11 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     # Asked first: nobody should wait for a tracker. What is recorded meanwhile is kept.
     registered = _registered(log, config, options.forget_tracker)
     with held.alone():
-        found = waste.find_waste(held, log, options.keep, registered.keeps, options.forget_damaged)
+        found = gc.find_waste(held, log, options.keep, registered.keeps, options.forget_damaged)
         freed, leftovers = (
-            (found.bytes, waste.find_leftovers(held, log, home))
+            (found.bytes, gc.find_leftovers(held, log, home))
             if options.dry_run
-            else waste.remove_waste(held, log, found, home)
+            else gc.remove_waste(held, log, found, home)
         )
     if options.json:
         return _show_json(
@@ -171,7 +171,7 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     return 0
 
 
-def _tell_kept(found: waste.Waste, registered: Registered) -> None:
+def _tell_kept(found: gc.Waste, registered: Registered) -> None:
     """Say what stays though it may not be needed, why, and what to do about it."""
     for uri, problem in registered.silent.items():
         given_up = f"`labelscape store gc --forget-tracker {shlex.quote(uri)}`"
@@ -185,16 +185,16 @@ def _tell_kept(found: waste.Waste, registered: Registered) -> None:
             "kept run needs are missing, and `labelscape run` may make them from these."
         )
     for one in found.missed:
-        show(f"lost      {upkeep.describe_lost(one)}.")
+        show(f"lost      {fsck.describe_lost(one)}.")
     if found.missed:
         show(f"kept      every run and artefact, since what these need cannot be told; {_GIVE_UP}.")
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
-    from flows.engine import prepare_libraries
-    from storage.tracking import Tracker
-    from storage.tracking_engine import redact
-    from tasks.tracking import make_tracker
+    from flows.prefect_engine import prepare_libraries
+    from storage.tracking.client import Tracker
+    from storage.tracking.engine import redact
+    from tasks.stages.tracking import make_tracker
 
     here = make_tracker(config.tracking.uri, find_home(config))
     prepare_libraries()

@@ -5,10 +5,10 @@ import json
 from typing import TYPE_CHECKING
 
 from flows.commands.options import read_default_config
-from flows.engine import prepare_libraries
+from flows.prefect_engine import prepare_libraries
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
-from storage.run_log import RunLog
+from storage.artifacts.run_log import RunLog
 
 if TYPE_CHECKING:
     from flows.sync import Synced

@@ -4,9 +4,9 @@ import argparse
 
 from flows.commands.options import read_default_config
 from flows.config import find_home
-from flows.engine import prepare_libraries
-from storage.tracking import Tracker
-from tasks.tracking import make_tracker
+from flows.prefect_engine import prepare_libraries
+from storage.tracking.client import Tracker
+from tasks.stages.tracking import make_tracker
 
 
 def open_tracker(options: argparse.Namespace) -> Tracker:

@@ -2,6 +2,6 @@
 
 from storage.sources.base import Collection, Note, Source, SourceOptions
 from storage.sources.edges import read_edges
-from storage.sources.recognise import open_source
+from storage.sources.recognize import open_source
 
 __all__ = ["Collection", "Note", "Source", "SourceOptions", "open_source", "read_edges"]

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from storage.artifacts.file_stats import newest, pack, scan_folders, states_below
 from storage.sources.base import Note
-from storage.stamps import newest, pack, scan_folders, states_below
 
 # fmt: off
 IMAGE_SUFFIXES = frozenset((

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from storage.artifacts.file_stats import is_settled
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
 from storage.sources.image_files import FolderStamp
-from storage.stamps import is_settled
 
 _VERSION = 2
 

@@ -3,7 +3,7 @@
 import importlib
 from functools import cache
 
-from embedding_core.method import did_you_mean
+from embedding_core.registry.method import did_you_mean
 from storage.errors import ConfigError
 from tasks.reproduce.experiment import Experiment
 

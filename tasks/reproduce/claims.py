@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from storage.published import PublishedCell, published_claims
-from storage.schemas import TrialCell
+from storage.artifacts.schemas import TrialCell
+from storage.reference.published import PublishedCell, published_claims
 from tasks.reproduce.comparison import (
     LOWER,
     POINTS,

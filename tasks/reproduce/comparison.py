@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from embedding_core.protocols.trial import classifies_by_neighbors
-from storage.published import (
+from storage.artifacts.schemas import TrialCell
+from storage.reference.published import (
     AMBIGUOUS,
     LICENSED,
     UNAVAILABLE,
@@ -15,8 +16,7 @@ from storage.published import (
     find_published,
     published_cells,
 )
-from storage.schemas import TrialCell
-from tasks.ranking import LOWER_IS_BETTER
+from tasks.report.ranking import LOWER_IS_BETTER
 from tasks.reproduce.experiment import Experiment
 
 POINTS = 0.02

@@ -1,7 +1,7 @@
 """Heat maps of label correlation (Fig. 3 of MLDA)."""
 
 from embedding_core.labels import label_correlation
-from tasks.figures import draw_correlation
+from tasks.report.figures import draw_correlation
 from tasks.reproduce.page import Story
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from embedding_core.protocols.trial import TrialData
-from storage.keys import ArtifactRef
-from storage.reference_sets import locate, reference_sets
-from storage.store import Store
-from tasks import features, ingest
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.store import Store
+from storage.reference.sets import locate, reference_sets
 from tasks.dataset import Dataset, load_dataset
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages import features, ingest
 
 
 @dataclass(frozen=True)

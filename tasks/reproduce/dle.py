@@ -1,8 +1,8 @@
 """Tables and figures of Discriminant Laplacian Embedding."""
 
-from embedding_core.catalog.sources import DLE_PAPER
 from embedding_core.protocols.semi_supervised import CEILING, READINGS
 from embedding_core.protocols.trial import Arm
+from embedding_core.registry.catalog.sources import DLE_PAPER
 from tasks.reproduce.comparison import CEILING_TITLE
 from tasks.reproduce.experiment import BASELINES, Experiment
 

@@ -1,7 +1,7 @@
 """Accuracy against the number of labelled rows (Fig. 3 of LPSSVM)."""
 
-from storage.reference_sets import reference_sets
-from tasks.figure_style import drawing, footnote, new_figure, to_png
+from storage.reference.sets import reference_sets
+from tasks.report.figure_style import drawing, footnote, new_figure, to_png
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import add_curve_legend, curves_of, draw_curves, trials_remark
 

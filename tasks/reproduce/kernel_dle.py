@@ -1,7 +1,7 @@
 """Kernel DLE beside the papers' methods and tuned plain ones, under one protocol."""
 
 from embedding_core.protocols.trial import Arm
-from storage.reference_sets import reference_sets
+from storage.reference.sets import reference_sets
 from tasks.reproduce.experiment import TUNED_BASELINES, Experiment
 
 _OURS = "labelscape, Kernel DLE"

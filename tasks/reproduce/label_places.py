@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from embedding_core.protocols.neighborhoods import PLANE
 from embedding_core.protocols.placement import Placement
 from embedding_core.protocols.trial import TrialData
-from tasks.figure_style import INK, MUTED, drawing, footnote, hide_frame, new_figure, to_png
+from tasks.report.figure_style import INK, MUTED, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.panels import scatter_classes
 
 if TYPE_CHECKING:

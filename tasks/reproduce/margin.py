@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from embedding_core.catalog.sources import LPSSVM_PAPER
 from embedding_core.protocols.trial import Arm
+from embedding_core.registry.catalog.sources import LPSSVM_PAPER
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 

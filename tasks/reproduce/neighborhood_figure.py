@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from embedding_core.protocols.neighborhoods import HITS, PLANE, Split, draw_split
 from embedding_core.protocols.placement import Placement, place_rows
 from embedding_core.protocols.trial import Arm, TrialData
-from tasks.embedding_figure import fit_frame
-from tasks.figure_style import drawing, footnote, new_figure, to_png
+from tasks.report.embedding_figure import fit_frame
+from tasks.report.figure_style import drawing, footnote, new_figure, to_png
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.label_places import draw_label_places
 from tasks.reproduce.page import Story

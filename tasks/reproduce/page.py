@@ -6,15 +6,15 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from embedding_core.protocols.trial import TrialData
-from storage.reference_sets import reference_sets
-from storage.schemas import TrialCell
-from tasks.ranking import format_score, metric_title
+from storage.artifacts.schemas import TrialCell
+from storage.reference.sets import reference_sets
+from tasks.report.ranking import format_score, metric_title
+from tasks.report.tables import Table, render_markdown
 from tasks.reproduce.claims import ALIKE, LEADS
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.provenance import Key, Provenance, provenance_section
 from tasks.reproduce.verdicts import verdict_line
-from tasks.tables import Table, render_markdown
 
 if TYPE_CHECKING:
     import numpy as np

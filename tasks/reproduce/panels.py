@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.reference_sets import reference_sets
-from tasks.embedding_figure import fit_frame
-from tasks.figure_style import MARKERS, MUTED, PALETTE, hide_frame
+from storage.reference.sets import reference_sets
+from tasks.report.embedding_figure import fit_frame
+from tasks.report.figure_style import MARKERS, MUTED, PALETTE, hide_frame
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.experiment import TRIALS, Experiment
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from embedding_core.protocols.draws import trial_rng
 from embedding_core.protocols.separability import shuffle_labels
+from embedding_core.protocols.splits import trial_rng
 from embedding_core.protocols.two_classes import (
     Plane,
     fitted_plane,
@@ -11,7 +11,7 @@ from embedding_core.protocols.two_classes import (
     neighbor_accuracy,
     split_planes,
 )
-from tasks.figure_style import MARKERS, PALETTE, drawing, footnote, hide_frame, new_figure, to_png
+from tasks.report.figure_style import MARKERS, PALETTE, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.page import Story
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from storage.keys import ArtifactRef
+from storage.artifacts.keys import ArtifactRef
 from storage.sources.base import combine_digests
+from tasks.report.tables import Table, render_markdown
 from tasks.reproduce.experiment import Experiment
-from tasks.tables import Table, render_markdown
 
 if TYPE_CHECKING:
-    from storage.store import Store
+    from storage.artifacts.store import Store
 
 _SHORT = 12
 

@@ -9,14 +9,13 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
-from storage.keys import ArtifactRef
-from storage.published import published_rows
-from storage.run_log import TRACKING
-from storage.schemas import StoredFile, pack_files, unpack_files
-from storage.store import Artifact, Store
-from storage.tracking import MethodRecord, RunRecord, Tracker
-from storage.tracking_engine import redact
-from tasks import report as pages
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import TRACKING
+from storage.artifacts.schemas import StoredFile, pack_files, unpack_files
+from storage.artifacts.store import Artifact, Store
+from storage.reference.published import published_rows
+from storage.tracking.client import MethodRecord, RunRecord, Tracker
+from storage.tracking.engine import redact
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
@@ -26,7 +25,8 @@ from tasks.reproduce.provenance import trace
 from tasks.reproduce.standing import judge_against_plain
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
+from tasks.stages import report as pages
+from tasks.stages.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
 
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
 

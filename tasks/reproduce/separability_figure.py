@@ -16,8 +16,8 @@ from embedding_core.protocols.separability import (
     label_groups,
 )
 from embedding_core.protocols.trial import Arm, TrialData
-from storage.reference_sets import reference_sets
-from tasks.figure_style import FAINT, INK, drawing, footnote, hide_frame, new_figure, to_png
+from storage.reference.sets import reference_sets
+from tasks.report.figure_style import FAINT, INK, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.eigenmaps import BALANCES, OTHERS, title_of
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import add_class_legend, color_of, scatter_classes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from embedding_core.paired import INDEPENDENT, best_of, paired_lead
+from embedding_core.model_selection.significance import INDEPENDENT, best_of, paired_lead
 from tasks.reproduce.comparison import LOWER, Measured, Row
 from tasks.reproduce.experiment import Experiment
 

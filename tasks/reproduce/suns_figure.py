@@ -9,7 +9,7 @@ from embedding_core.annotator import Annotator
 from embedding_core.evaluation import hide_labels
 from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labelled_rows
 from embedding_core.protocols.trial import Arm, TrialData
-from tasks.figure_style import INK, drawing, footnote, hide_frame, new_figure, to_png
+from tasks.report.figure_style import INK, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import (
     add_curve_legend,

@@ -8,8 +8,8 @@ import numpy as np
 from embedding_core.labels import label_correlation
 from embedding_core.protocols.label_transfer import Lone, lone_labels
 from embedding_core.protocols.trial import TrialData
-from tasks.figure_style import drawing, footnote, hide_frame, name, new_figure, to_png
-from tasks.figures import draw_correlation
+from tasks.report.figure_style import drawing, footnote, hide_frame, name, new_figure, to_png
+from tasks.report.figures import draw_correlation
 from tasks.reproduce.page import Story
 
 if TYPE_CHECKING:

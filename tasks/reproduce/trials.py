@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from embedding_core.method import Method
 from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.registry import METHODS
-from storage.keys import ArtifactRef
-from storage.schemas import TrialCell, pack_cells, unpack_cells
-from storage.store import Artifact, Store
+from embedding_core.registry.method import Method
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import TrialCell, pack_cells, unpack_cells
+from storage.artifacts.store import Artifact, Store
 from tasks.reproduce.datasets import DatasetRef, load_trial_data
 from tasks.reproduce.experiment import TRIALS, Experiment
 from tasks.stage import Stage, Workspace

@@ -74,7 +74,7 @@ def write_problem(folder: Path, n: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from storage.columns import vectors
+    from storage.artifacts.columns import vectors
 
     rng = np.random.default_rng(0)
     y, Y = make_labels(n, rng)
@@ -104,8 +104,8 @@ def load_graph(folder: Path) -> sp.csr_array:
 
 
 def load_items(folder: Path) -> np.ndarray:
-    from embedding_core.row_blocks import load_rows
-    from storage.row_blocks import ParquetRows
+    from embedding_core.linalg.row_blocks import load_rows
+    from storage.artifacts.row_blocks import ParquetRows
 
     return load_rows(ParquetRows(folder / "items.parquet"))
 
@@ -144,7 +144,7 @@ def child_ratio(folder: Path, method: str, n: int) -> dict[str, float]:
 
 
 def child_stream(folder: Path, method: str, n: int) -> dict[str, float]:
-    from storage.row_blocks import ParquetRows
+    from storage.artifacts.row_blocks import ParquetRows
 
     y = load_labels(folder, method)
     W = load_graph(folder) if method != "MLDA" else None

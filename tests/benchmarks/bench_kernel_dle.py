@@ -81,7 +81,7 @@ def load_items(folder: Path, name: str, n: int) -> tuple[np.ndarray, np.ndarray]
 def compare_fits(folder: Path, name: str, n: int) -> tuple[float, float, float, float]:
     """Seconds of Kernel DLE, of scikit-learn's grid, of our grid with shared kernels, and of the forest."""
     from embedding_core import KernelDLEClassifier
-    from embedding_core.tuned_svm import TunedSVM
+    from embedding_core.classifiers.tuned_svm import TunedSVM
     from tests.real_sets import Forest, GridSVC
 
     X, Y = load_items(folder, name, n)

@@ -34,9 +34,9 @@ from threadpoolctl import threadpool_limits
 
 from embedding_core.discriminant.joint_quotient import JointQuotient, joint_quotient
 from embedding_core.discriminant.projections import DiscriminativeProjections
-from embedding_core.graphs import build_knn_graph
+from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import as_indicator
-from embedding_core.laplacian import GraphLaplacian
 from tests.benchmarks.table import Row, peak_bytes
 
 BAR = 50.0

@@ -40,7 +40,7 @@ _STATUS = ("-m", "flows.entry", "status")
 _FEATURES = """
 from flows.config import load_config
 from flows.stages import Span
-from flows.training import run_training
+from flows.runner import run_training
 from tasks.stage import run_stage
 folder, home, until = sys.argv[1:]
 took = {}

@@ -1,0 +1,150 @@
+"""Classifiers made of other methods of the registry."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from embedding_core.annotator import Annotator
+from embedding_core.checks import check_count
+from embedding_core.errors import InvalidInput
+from embedding_core.evaluation import predict_fold
+from embedding_core.knn_classifier import as_labelled_features, decide_labels
+from embedding_core.labels import one_label_each
+from embedding_core.model_selection.folds import smallest_training_part
+from embedding_core.model_selection.inner_choice import choose_option
+
+
+class ProjectedNeighbors(BaseEstimator):
+    """Nearest neighbours in the embedding of a projection, their number chosen inside the training labels.
+
+    Parameters
+    ----------
+    projection : str
+        A projection of the registry that takes new rows.
+    params : mapping, optional
+        Its parameters.
+    candidates : sequence of int
+        Numbers of neighbours to choose from; those beyond the rows of an inner fold are left out.
+    scale : {"none", "zscore", "unit"}
+        Scaling in front of the projection, see `Scaler`.
+    inner_folds : int
+        The projection is fitted anew in each: among the rows it was fitted on neighbours agree too well.
+    random_state : int
+        Of the folds.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
+        What was chosen.
+    annotator_ : Annotator
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        projection: str = "mlda",
+        params: Mapping[str, Any] | None = None,
+        candidates: Sequence[int] = (1, 3, 5, 10, 15, 20, 30, 50),
+        scale: str = "zscore",
+        inner_folds: int = 3,
+        random_state: int = 0,
+    ) -> None:
+        self.projection = projection
+        self.params = params
+        self.candidates = candidates
+        self.scale = scale
+        self.inner_folds = inner_folds
+        self.random_state = random_state
+
+    def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
+        """Choose and fit on X (n, p), Y (n, K), rows of -1 unlabelled; affinity where there is a graph."""
+        X, indicator = as_labelled_features(X, Y)
+        labels, single = indicator.Y, one_label_each(indicator.Y)
+        possible = self._possible(int(indicator.labelled.sum()))
+
+        def score(train: NDArray[np.intp], test: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+            found = predict_fold(
+                self.projection, self.params, X, labels, train, test, affinity, self.scale, possible, single
+            )
+            return [one.scores for one in found]
+
+        best = choose_option(labels, len(possible), score, self.inner_folds, self.random_state)
+        self.n_neighbors_ = possible[best]
+        chosen = Annotator(self.projection, self.params, self.scale, self.n_neighbors_, single_label=single)
+        self.annotator_ = chosen.fit(X, labels, affinity)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def _possible(self, n_labelled: int) -> list[int]:
+        """Candidates that the smallest training part of the inner folds can give."""
+        for one in self.candidates:
+            check_count("candidates", one)
+        smallest = smallest_training_part(n_labelled, self.inner_folds)
+        possible = [int(one) for one in self.candidates if one <= smallest]
+        if not possible:
+            raise InvalidInput(
+                f"candidates={tuple(self.candidates)}: {smallest} rows are there to choose neighbours from."
+            )
+        return possible
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Share (m, K) of the neighbours that carry each label."""
+        return self.annotator_.predict_scores(X)
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """Labels (m, K) that more than half of the neighbours carry."""
+        return decide_labels(self.predict_scores(X))
+
+
+class ScoreMean(BaseEstimator):
+    """Mean of the scores of several classifiers.
+
+    Parameters
+    ----------
+    members : sequence of str
+        Classifiers of the registry that take new rows and scale the features themselves.
+    params : mapping of str to mapping, optional
+        Parameters by member.
+
+    Attributes
+    ----------
+    annotators_ : list of Annotator
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        members: Sequence[str] = ("kernel_dle", "random_forest"),
+        params: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.members = members
+        self.params = params
+
+    def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
+        """Fit every member on X (n, p), Y (n, K), rows of -1 unlabelled; affinity for those with a graph."""
+        if not len(self.members):
+            raise InvalidInput("members is empty; name one or more classifiers.")
+        X, indicator = as_labelled_features(X, Y)
+        single, params = one_label_each(indicator.Y), self.params or {}
+        self.annotators_ = [
+            Annotator(name, params.get(name), single_label=single).fit(X, indicator.Y, affinity)
+            for name in self.members
+        ]
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Mean (m, K) of the members' scores."""
+        return mean_of_scores([member.predict_scores(X) for member in self.annotators_])
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """Labels (m, K) with a mean score above one half."""
+        return decide_labels(self.predict_scores(X))
+
+
+def mean_of_scores(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Mean (m, K) of equally large arrays of scores."""
+    return np.mean(np.stack(scores), axis=0)

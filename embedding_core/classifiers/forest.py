@@ -1,0 +1,158 @@
+"""A random forest that is kept as plain arrays.
+
+scikit-learn grows the trees. Its compiled tree object is not safe to read from a file that somebody else may
+have written (node numbers are followed unchecked), so the trees are kept as arrays and walked here; NumPy
+checks every index.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier
+
+from embedding_core.checks import SCALE_ITEMS, check_count
+from embedding_core.errors import InvalidInput
+from embedding_core.knn_classifier import as_labelled_features, decide_labels
+from embedding_core.labels import one_label_each
+from embedding_core.scaling import Features, as_features
+
+# Places (row, tree) that are walked at a time.
+_BLOCK_PLACES = 2**21
+
+
+class RandomForest(BaseEstimator):
+    """Breiman's random forest, all labels in the same trees.
+
+    Parameters
+    ----------
+    n_estimators : int
+        Trees.
+    max_features : {"sqrt", "log2"}, int or float
+        Features tried at a split, as scikit-learn takes it.
+    min_samples_leaf : int
+    random_state : int
+
+    Attributes
+    ----------
+    feature_, threshold_, left_, right_ : arrays, one entry a node of all trees
+        A row goes left where its feature is at most the threshold. Leaves lead to themselves.
+    leaf_ : array
+        Row of `shares_` that belongs to a leaf.
+    shares_ : (leaves, K) float32 array
+        Share of each label among a leaf's training rows.
+    roots_ : (n_estimators,) array
+    depth_ : int
+        Most splits on the way to a leaf.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Where every row carries one label the classes share one output (splits by Gini impurity over the classes),
+    else each label is an output of its own. Scores are those of scikit-learn, up to float32.
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        max_features: str | int | float = "sqrt",
+        min_samples_leaf: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
+
+    def fit(self, X: Any, Y: ArrayLike) -> Self:
+        """Grow the trees on the labelled rows of X (n, p), Y (n, K)."""
+        check_count("n_estimators", self.n_estimators)
+        check_count("min_samples_leaf", self.min_samples_leaf)
+        X, indicator = as_labelled_features(X, Y)
+        rows, labels = X[indicator.labelled], indicator.Y[indicator.labelled]
+        single = one_label_each(labels)
+        self._keep(self._grow(rows, _targets(labels, single)), labels, single)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def _grow(self, rows: Features, targets: NDArray[Any]) -> RandomForestClassifier:
+        forest = RandomForestClassifier(
+            n_estimators=self.n_estimators,
+            max_features=self.max_features,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=self.random_state,
+        )
+        largest = float(max(rows.max(), -rows.min()))
+        if largest > float(np.finfo(np.float32).max):
+            raise InvalidInput(f"X holds {largest:.3g}, too large for trees. {SCALE_ITEMS}")
+        return forest.fit(rows, targets)
+
+    def _keep(self, grown: RandomForestClassifier, labels: NDArray[np.int8], single: bool) -> None:
+        """Take the trees over, one behind the other."""
+        trees = [one.tree_ for one in grown.estimators_]
+        starts = np.cumsum([0, *(tree.node_count for tree in trees)])
+        self.roots_ = starts[:-1]
+        self.depth_ = max(tree.max_depth for tree in trees)
+        nodes = np.arange(starts[-1])
+        split = np.concatenate([tree.children_left >= 0 for tree in trees])
+        pairs = list(zip(trees, starts[:-1], strict=True))
+        left = np.concatenate([tree.children_left + start for tree, start in pairs])
+        right = np.concatenate([tree.children_right + start for tree, start in pairs])
+        self.left_, self.right_ = np.where(split, left, nodes), np.where(split, right, nodes)
+        self.feature_ = np.where(split, np.concatenate([tree.feature for tree in trees]), 0)
+        self.threshold_ = np.concatenate([tree.threshold for tree in trees])
+        self.leaf_ = np.cumsum(~split) - 1
+        self.shares_ = np.concatenate(
+            [_leaf_shares(tree, grown.classes_, labels, single) for tree in trees]
+        ).astype(np.float32)
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Mean (m, K) over the trees of the labels' shares in a row's leaf."""
+        X = as_features(X, self.n_features_in_)
+        scores = np.empty((X.shape[0], self.shares_.shape[1]))
+        step = max(1, _BLOCK_PLACES // len(self.roots_))
+        for start in range(0, len(scores), step):
+            block = slice(start, start + step)
+            scores[block] = self._score_block(X[block])
+        return scores
+
+    def _score_block(self, X: Features) -> NDArray[np.float64]:
+        rows = (X.toarray() if sp.issparse(X) else X).astype(np.float32)  # as the trees saw them
+        which = np.arange(len(rows))[:, None]
+        places = np.tile(self.roots_, (len(rows), 1))
+        for _ in range(self.depth_):
+            goes_left = rows[which, self.feature_[places]] <= self.threshold_[places]
+            places = np.where(goes_left, self.left_[places], self.right_[places])
+        leaves = self.leaf_[places]
+        total = np.zeros((len(rows), self.shares_.shape[1]))
+        for tree in range(leaves.shape[1]):
+            total += self.shares_[leaves[:, tree]]
+        return total / leaves.shape[1]
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """Labels (m, K) with a score above one half."""
+        return decide_labels(self.predict_scores(X))
+
+
+def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:
+    """Classes (n,) where every row has one, else labels (n, K), a lone one as (n,)."""
+    if single:
+        return labels.argmax(axis=1)
+    return labels if labels.shape[1] > 1 else labels[:, 0]
+
+
+def _leaf_shares(tree: Any, classes: Any, labels: NDArray[np.int8], single: bool) -> NDArray[np.float64]:
+    """Share (leaves, K) of each label in the leaves of one tree, columns of labels that nobody carries 0."""
+    values = tree.value[tree.children_left < 0]
+    shares = np.zeros((len(values), labels.shape[1]))
+    if single:
+        shares[:, classes] = values[:, 0, : len(classes)]
+        return shares / shares.sum(axis=1, keepdims=True)
+    if labels.shape[1] == 1:
+        classes = [classes]
+    for k, known in enumerate(classes):
+        output = values[:, k, : len(known)]
+        shares[:, k] = output[:, known == 1].sum(axis=1) / output.sum(axis=1)
+    return shares

@@ -1,0 +1,244 @@
+"""Graph Laplacians as operators, with a low-rank label term.
+
+W = W_X + beta W_L with W_L = Y_n C Y_n^T (Eq. 16 and 18 of DLE), where the rows of Y_n are y_i / |y_i|. W_L
+links almost all pairs; it is only ever applied as a product of thin matrices, and Y_n itself exists in blocks
+of rows alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from embedding_core.graph.components import Components, graph_components, join_components
+from embedding_core.graph.laplacian_product import NeighborSums
+from embedding_core.linalg.conditioning import move_full_columns, rounding_of_forms
+from embedding_core.linalg.eigen import check_square_budget
+from embedding_core.linalg.row_blocks import RowBlocks, row_blocks
+
+_BLOCK_COLUMNS = 96
+
+
+@dataclass(frozen=True)
+class LabelAffinity:
+    """W_L = Y_n C Y_n^T, Eq. 18 of DLE: `Y` (n, K) int8 with 0/1, `correlation` C (K, K)."""
+
+    Y: NDArray[np.int8]
+    correlation: NDArray[np.float64]
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """Y_n as one matrix (n, K)."""
+        return self.block(slice(None))
+
+    def block(self, rows: slice) -> NDArray[np.float64]:
+        """Rows of Y_n; an item without a label has zeros."""
+        Y_f = self.Y[rows].astype(np.float64)
+        return Y_f / np.sqrt(np.maximum(Y_f.sum(axis=1, keepdims=True), 1.0))
+
+    @cached_property
+    def degree(self) -> NDArray[np.float64]:
+        """Row sums, the diagonal included."""
+        total = self.correlation @ self._reduce(np.ones((len(self.Y), 1)))
+        return self._spread(total)[:, 0]
+
+    @property
+    def off_diagonal_sum(self) -> float:
+        """Sum over all ordered pairs i != j."""
+        diagonal = sum(np.einsum("ik,ik->", B @ self.correlation, B) for _, B in self._blocks())
+        return max(float(self.degree.sum() - diagonal), 0.0)
+
+    def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """W_L V in O(n K) a column."""
+        return self._spread(self.correlation @ self._reduce(V))
+
+    def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        for rows, _ in row_blocks(self.Y):
+            yield rows, self.block(rows)
+
+    def _reduce(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """Y_n^T V."""
+        sums = np.zeros((self.Y.shape[1], V.shape[1]))
+        for rows, B in self._blocks():
+            sums += B.T @ V[rows]
+        return sums
+
+    def _spread(self, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Y_n M."""
+        result = np.empty((len(self.Y), M.shape[1]))
+        for rows, B in self._blocks():
+            result[rows] = B @ M
+        return result
+
+
+def label_affinity(Y: NDArray[Any], correlation: NDArray[np.float64]) -> LabelAffinity:
+    """Build W_L of 0/1 labels; an item without a label (a row of 0 or -1) is linked to nobody."""
+    return LabelAffinity(np.maximum(np.asarray(Y, dtype=np.int8), 0), correlation)
+
+
+def balance_beta(W: Any, labels: LabelAffinity) -> float:
+    """Return the beta of DLE below Eq. 16: both graphs then have the same off-diagonal sum.
+
+    0 where no two items are linked by a label.
+    """
+    label_sum = labels.off_diagonal_sum
+    return (float(W.sum()) - float(W.diagonal().sum())) / label_sum if label_sum > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class QuadraticForm:
+    """A = X^T L X, `matrix` (p, p), and the diagonal of X^T D X, `moment` (p,).
+
+    A is a difference of X^T D X and X^T W X: where they cancel, rounding leaves some eps of `moment` in it.
+    """
+
+    matrix: NDArray[np.float64]
+    moment: NDArray[np.float64]
+
+    @property
+    def rounding(self) -> float:
+        """An eigenvalue of A at or below this may be rounding alone."""
+        return float(rounding_of_forms(self.moment.max(initial=0.0), len(self.moment)))
+
+    def empty(self, coordinates: bool = False) -> NDArray[np.bool_]:
+        """Features (p,) along which A holds rounding alone: constant within components, above all.
+
+        Of `coordinates` in one space, what is rounding in the largest counts as rounding in all.
+        """
+        moment = self.moment.max(initial=0.0) if coordinates else self.moment
+        return np.asarray(np.diag(self.matrix) <= rounding_of_forms(moment, 1))
+
+    def cleaned(self) -> "QuadraticForm":
+        """The same with zeros for `empty` features, in the memory of `matrix`."""
+        empty = self.empty()
+        self.matrix[empty] = 0.0
+        self.matrix[:, empty] = 0.0
+        return QuadraticForm(self.matrix, np.where(empty, 0.0, self.moment))
+
+
+class GraphLaplacian(LinearOperator):
+    """L = D - W for W = W_X + beta W_L; an operator on vectors and blocks of vectors.
+
+    Parameters
+    ----------
+    W : csr_array or ndarray of shape (n, n)
+        W_X, symmetric and non-negative. Its diagonal does not matter.
+    labels : LabelAffinity, optional
+        W_L.
+    beta : float
+        Weight of `labels`.
+    """
+
+    def __init__(self, W: Any, labels: LabelAffinity | None = None, beta: float = 0.0) -> None:
+        super().__init__(dtype=np.dtype(np.float64), shape=W.shape)
+        self.W = W
+        self.labels = labels
+        self.beta = beta
+        self.degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+        if self.labels is not None:
+            self.degree = self.degree + beta * self.labels.degree
+
+    def _matmat(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        product = self.degree[:, None] * X - self.W @ X
+        if self.labels is not None:
+            product -= self.beta * self.labels.apply(X)
+        return product
+
+    def _matvec(self, x: NDArray[Any]) -> NDArray[np.float64]:
+        return self._matmat(x.reshape(-1, 1)).ravel()
+
+    def _adjoint(self) -> "GraphLaplacian":
+        return self
+
+    def components(self) -> Components:
+        """Connected components, links by labels included."""
+        by_graph = graph_components(self.W)
+        if self.labels is None or self.beta == 0 or len(by_graph.sizes) == 1:
+            return by_graph
+        return join_components(by_graph, self.labels.Y, self.labels.correlation)
+
+    def quadratic(self, X: Any) -> NDArray[np.float64]:
+        """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`."""
+        return self.quadratic_form(X).matrix
+
+    def quadratic_form(self, X: Any) -> QuadraticForm:
+        """X^T L X with what it is the difference of, for X (n, p) dense, CSR or `RowBlocks`.
+
+        Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
+        RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
+        """
+        check_square_budget(X.shape[1])
+        return self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
+
+    def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:
+        """N + N^T for N = X^T (D / 2 - U) X, then the label term.
+
+        `panel` holds the columns at hand for all rows, to look neighbours up in. When a block is done, its
+        rows of the panel are not needed any more and take up the columns that come next.
+        """
+        p = X.shape[1]
+        if p == 0:
+            return QuadraticForm(np.zeros((0, 0)), np.zeros(0))
+        shift = _central_point(X)
+        streamed = isinstance(X, RowBlocks)
+        graph = NeighborSums(self.W, ordered=streamed)
+        half_degree = graph.half_degree
+        label_sums = np.zeros((p, 0))
+        if self.labels is not None:
+            half_degree = half_degree + self.beta / 2 * self.labels.degree
+            label_sums = np.zeros((p, len(self.labels.correlation)))
+        panel = _first_columns(X) if isinstance(X, RowBlocks) else X
+        width = panel.shape[1]
+        N, half_moment = np.zeros((p, p)), np.zeros(p)
+        for column in range(0, p, width):
+            columns, coming = slice(column, column + width), slice(column + width, column + 2 * width)
+            for rows, block in row_blocks(X):
+                X_b = block - shift
+                L_b = X_b[:, columns] * half_degree[rows, None]
+                half_moment[columns] += np.einsum("ia,ia->a", X_b[:, columns], L_b)
+                graph.subtract_from(L_b, rows, panel[:, : L_b.shape[1]], shift[columns])
+                N[:, columns] += X_b.T @ L_b
+                if self.labels is not None and column == 0:
+                    label_sums += X_b.T @ self.labels.block(rows)
+                if streamed:
+                    panel[rows, : block[:, coming].shape[1]] = block[:, coming]
+        if self.labels is not None:
+            N -= self.beta / 2 * (label_sums @ self.labels.correlation @ label_sums.T)
+        return QuadraticForm(N + N.T, 2 * half_moment)
+
+    def _quadratic_sparse(self, X: Any) -> QuadraticForm:
+        X64, _ = move_full_columns(X)  # L 1 = 0: the move changes nothing
+        D_X = sp.csr_array(X64.multiply(self.degree[:, None]))
+        W_X = self.W @ X64
+        A = (X64.T @ D_X).toarray()
+        moment = np.diag(A).copy()
+        A -= _dense(X64.T @ W_X)
+        if self.labels is not None:
+            sums = X64.T @ self.labels.rows
+            A -= self.beta * (sums @ self.labels.correlation @ sums.T)
+        return QuadraticForm((A + A.T) / 2, moment)
+
+
+def _central_point(X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
+    """Where to put the origin: L 1 = 0, so it changes nothing but that D X and W X cancel less.
+
+    The mean of the first rows, in a constant feature its value to the last digit.
+    """
+    first = np.asarray(next(row_blocks(X))[1], dtype=np.float64)
+    return first[0] + (first - first[0]).mean(axis=0)
+
+
+def _first_columns(X: RowBlocks) -> NDArray[Any]:
+    panel = np.empty((X.shape[0], min(_BLOCK_COLUMNS, X.shape[1])), dtype=X.dtype)
+    for rows, block in row_blocks(X):
+        panel[rows] = block[:, : panel.shape[1]]
+    return panel
+
+
+def _dense(M: Any) -> NDArray[np.float64]:
+    return M.toarray() if sp.issparse(M) else np.asarray(M)

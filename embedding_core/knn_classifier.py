@@ -1,0 +1,178 @@
+"""Labels of the nearest neighbours, one class at a time.
+
+With one neighbour, deciding each class by itself is the same as taking over the neighbour's whole
+label row, so one search serves all classes. Memory: two blocks of rows, never all pairs.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import NearestNeighbors
+
+from embedding_core.errors import InvalidInput
+from embedding_core.labels import Indicator, as_indicator, check_one_row_each
+from embedding_core.linalg.conditioning import common_move, subtract_move
+from embedding_core.scaling import Features, as_features
+
+WEIGHTS = ("uniform", "distance")
+BLOCK_ROWS = 1024
+BLOCK_NUMBERS = 2**22
+# The search multiplies matrices and so ranks near ties by rounding; a few more candidates than asked for
+# are measured again exactly, so that equal distances fall to the row that comes first.
+SPARE_CANDIDATES = 4
+
+
+def as_labelled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
+    """Features and labels of the same rows, checked."""
+    features, indicator = as_features(X), as_indicator(Y)
+    check_one_row_each(features, indicator)
+    return features, indicator
+
+
+def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Euclidean distances (m, c) from each query to its candidate rows of Z, by differences in float64."""
+    m, c = candidates.shape
+    if sp.issparse(Z):
+        nearby = Z[candidates.ravel()].astype(np.float64)
+        difference = nearby - queries[np.repeat(np.arange(m), c)].astype(np.float64)
+        squares = np.asarray(difference.multiply(difference).sum(axis=1)).reshape(m, c)
+    else:
+        difference = Z[candidates].astype(np.float64) - queries[:, None, :]
+        squares = np.einsum("mcr,mcr->mc", difference, difference)
+    return np.sqrt(squares)
+
+
+def _move(rows: Features, shift: NDArray[np.float64], dtype: Any) -> Features:
+    """The search loses digits on rows far from 0; distances don't change in a move. `dtype` of dense rows."""
+    if sp.issparse(rows):
+        return subtract_move(rows, shift)
+    return np.subtract(rows, shift.astype(dtype), dtype=dtype, casting="same_kind")
+
+
+def _block_rows(n_candidates: int, n_features: int) -> int:
+    """Queries measured at a time, so that their differences to all candidates stay within BLOCK_NUMBERS."""
+    return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // (n_candidates * n_features)))
+
+
+def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Distances and indices (m, k) of the k rows of Z nearest to each query, nearest first.
+
+    Equal distances are ordered by row number, as long as at most `SPARE_CANDIDATES` rows tie beyond the k-th.
+    Z and queries are both dense or both CSR.
+    """
+    n, m = Z.shape[0], queries.shape[0]
+    if k < 1 or k > n:
+        raise InvalidInput(f"n_neighbors={k} with {n} labelled rows; choose from 1 to {n}.")
+    if sp.issparse(Z) != sp.issparse(queries):
+        raise InvalidInput("the fitted rows and the queries must both be dense or both be sparse.")
+    shift = common_move(Z, queries)
+    n_candidates = min(k + SPARE_CANDIDATES, n)
+    index = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(_move(Z, shift, Z.dtype))
+    step = _block_rows(n_candidates, Z.nnz // n + 1 if sp.issparse(Z) else Z.shape[1])
+    distances, indices = np.empty((m, k)), np.empty((m, k), dtype=np.intp)
+    for start in range(0, m, step):
+        block = slice(start, start + step)
+        rows = queries[block]
+        candidates = np.sort(index.kneighbors(_move(rows, shift, Z.dtype), return_distance=False), axis=1)
+        exact = _exact_distances(Z, rows, candidates)
+        order = np.argsort(exact, axis=1, kind="stable")[:, :k]
+        indices[block] = np.take_along_axis(candidates, order, axis=1)
+        distances[block] = np.take_along_axis(exact, order, axis=1)
+    return distances, indices
+
+
+def vote(
+    Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp], weights: str = "uniform"
+) -> NDArray[np.float64]:
+    """Weighted share (m, K) of each label among the neighbours, in [0, 1].
+
+    Weights "distance" are 1/d; neighbours at distance 0, if any, share all the weight.
+    """
+    if weights not in WEIGHTS:
+        raise InvalidInput(f"weights={weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
+    if weights == "uniform":
+        shares = np.full(distances.shape, 1 / distances.shape[1])
+    else:
+        # d_min / d rather than 1 / d: the same shares without overflow, and all weight to distance 0.
+        same = distances == 0
+        shares = np.divide(distances[:, :1], distances, out=same.astype(float), where=~same)
+        shares /= shares.sum(axis=1, keepdims=True)
+    scores = np.empty((indices.shape[0], Y.shape[1]))
+    for start in range(0, len(scores), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        scores[block] = np.einsum("mk,mkl->ml", shares[block], Y[indices[block]])
+    return np.clip(scores, 0.0, 1.0)
+
+
+def decide_labels(scores: NDArray[np.float64], single_label: bool = False) -> NDArray[np.int8]:
+    """0/1 labels from scores in [0, 1].
+
+    Several labels: those with a score above one half (exactly one half is no majority). Single label: the one
+    with the highest score, the first of equals.
+    """
+    if not single_label:
+        # A share of exactly one half may come out as 0.5 + 1e-16.
+        return (scores > 0.5 + 1e-9).astype(np.int8)
+    decided = np.zeros(scores.shape, dtype=np.int8)
+    decided[np.arange(len(scores)), scores.argmax(axis=1)] = 1
+    return decided
+
+
+class NeighborLabels(BaseEstimator):
+    """k nearest neighbours, one binary decision a class (Sect. 5.2 of [1]_).
+
+    Parameters
+    ----------
+    n_neighbors : int
+    weights : {"uniform", "distance"}
+        How much a neighbour counts: all the same, or by the inverse of its distance.
+
+    Attributes
+    ----------
+    Z_ : (n, r) array or CSR matrix
+        The labelled rows; unlabelled ones are left out.
+    Y_ : (n, K) array of int8
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] H. Wang, C. Ding, H. Huang, "Multi-label Linear Discriminant Analysis".
+
+    Examples
+    --------
+    >>> model = NeighborLabels().fit([[0.0], [1.0]], [[1, 0], [1, 1]])
+    >>> model.predict([[0.2], [0.9]])
+    array([[1, 0],
+           [1, 1]], dtype=int8)
+    """
+
+    def __init__(self, n_neighbors: int = 1, weights: str = "uniform") -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+
+    def fit(self, Z: Any, Y: ArrayLike) -> Self:
+        """Keep the labelled rows of Z (n, r) with their labels Y (n, K)."""
+        if self.weights not in WEIGHTS:
+            raise InvalidInput(f"weights={self.weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
+        Z, indicator = as_labelled_features(Z, Y)
+        n_labelled = int(indicator.labelled.sum())
+        if not 1 <= self.n_neighbors <= n_labelled:
+            raise InvalidInput(
+                f"n_neighbors={self.n_neighbors} with {n_labelled} labelled rows; "
+                f"choose from 1 to {n_labelled}."
+            )
+        self.Z_, self.Y_ = Z[indicator.labelled], indicator.Y[indicator.labelled]
+        self.n_features_in_ = Z.shape[1]
+        return self
+
+    def predict_scores(self, Z: Any) -> NDArray[np.float64]:
+        """Share (m, K) of the neighbours that carry each label."""
+        distances, indices = nearest_rows(self.Z_, as_features(Z, self.n_features_in_), self.n_neighbors)
+        return vote(self.Y_, distances, indices, self.weights)
+
+    def predict(self, Z: Any) -> NDArray[np.int8]:
+        """Labels (m, K) that more than half of the (weighted) neighbours carry."""
+        return decide_labels(self.predict_scores(Z))

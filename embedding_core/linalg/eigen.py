@@ -1,0 +1,333 @@
+"""Solvers: roots of a possibly singular matrix, thin SVD, row space of wide data, fixed signs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from embedding_core.errors import check_memory
+from embedding_core.linalg.conditioning import EPS, move_full_columns
+
+BLOCK_ROWS = 1024
+
+SQUARE_BUDGET_BYTES = 8e9
+"""What the square matrices of a fit may take at a time."""
+
+_LIKE_SCALES = 100.0
+"""Features count as alike in scale up to this ratio."""
+
+_WELL_CONDITIONED = 1e-9
+"""Share of the largest eigenvalue above which an eigenvalue keeps six digits in a plain decomposition."""
+
+
+def check_square_budget(d: int, copies: int = 4) -> None:
+    """Raise where `copies` dense d x d matrices, d features or, for fewer items, items, do not fit."""
+    fitting = int(np.sqrt(SQUARE_BUDGET_BYTES / (8 * copies)))
+    check_memory(
+        f"The fit on {copies} matrices of {d} x {d}, the smaller of the numbers of items and features,",
+        copies * 8 * float(d) ** 2,
+        SQUARE_BUDGET_BYTES,
+        f"reduce X to {fitting} features or fewer first (PCA, or the frequent ones alone), or fit on fewer "
+        "items",
+    )
+
+
+@dataclass(frozen=True)
+class PositivePart:
+    """S_+ = E diag(s) E^T, the part of a positive semidefinite S with positive eigenvalues.
+
+    `vectors` E is (d, r) with orthonormal columns, `values` s is (r,) and descending.
+    """
+
+    vectors: NDArray[np.float64]
+    values: NDArray[np.float64]
+
+    @property
+    def rank(self) -> int:
+        """Number r of positive eigenvalues."""
+        return len(self.values)
+
+    def whiten(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """s^(-1/2) E^T H, of shape (r, ...)."""
+        return (self.vectors.T @ H) / np.sqrt(self.values)[:, None]
+
+    def unwhiten(self, P: NDArray[np.float64]) -> NDArray[np.float64]:
+        """E s^(-1/2) P, of shape (d, ...)."""
+        return self.vectors @ (P / np.sqrt(self.values)[:, None])
+
+    def inverse_root(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
+        """S_+^(-1/2) H with the symmetric root, Eq. 11 of DLE."""
+        return self.vectors @ self.whiten(H)
+
+
+def positive_part(
+    S: NDArray[np.float64],
+    overwrite: bool = False,
+    least: float = 0.0,
+    unit: NDArray[np.float64] | None = None,
+) -> PositivePart:
+    """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
+
+    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`, or at or below
+    `least`. With `overwrite` the numbers of `S` are lost and no copy of it is made.
+
+    Rows may be features with scales of their own, `unit` (d,). Where these are so different that small
+    eigenvalues would drown in the rounding of large ones, the rank is that of S with row and column i divided
+    by unit_i, `least` being for the largest unit, and all eigenpairs keep their digits.
+    """
+    if len(S) == 0:
+        return PositivePart(np.zeros((0, 0)), np.zeros(0))
+    graded = unit is not None and _scales_differ(unit)
+    # S is symmetric; its transpose lies in memory as LAPACK wants it
+    values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite and not graded, check_finite=False)
+    zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
+    if graded and unit is not None:
+        exact = int((values > max(_WELL_CONDITIONED * values[-1], least)).sum())
+        if exact < (unit > 0).sum():
+            G, rows = _scaled_factor(S, unit, least / unit.max() ** 2)
+            if exact < G.shape[1]:
+                return _graded_part(G, rows, len(S))
+        zeros = len(S) - exact
+    return PositivePart(vectors[:, zeros:][:, ::-1], values[zeros:][::-1])
+
+
+def _scales_differ(unit: NDArray[np.float64]) -> bool:
+    positive = unit[unit > 0]
+    return len(positive) > 0 and bool(positive.max() > _LIKE_SCALES * positive.min())
+
+
+def _graded_part(G: NDArray[np.float64], rows: NDArray[np.intp], d: int) -> PositivePart:
+    """Eigenpairs of S, S[rows][:, rows] = G G^T, by Jacobi rotations of G: accurate whatever the scales.
+
+    It takes ten times the time of a plain decomposition.
+    """
+    # joba=2: rows of any scale; jobv=3: no right singular vectors; jobp=0: nothing is perturbed
+    s, U, _, work, _, info = scipy.linalg.lapack.dgejsv(G, joba=2, jobu=0, jobv=3, jobp=0)
+    if info != 0:
+        raise scipy.linalg.LinAlgError(f"The singular values did not converge (dgejsv, info={info}).")
+    vectors = np.zeros((d, G.shape[1]))
+    vectors[rows] = U
+    return PositivePart(vectors, (s * (work[1] / work[0])) ** 2)
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A map T (d, r) with T T^T the pseudo-inverse of a positive semidefinite S, hence T^T S T = I.
+
+    `whiten(H)` is T^T H, `unwhiten(P)` is T P.
+    """
+
+    rank: int
+    whiten: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    unwhiten: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
+    """Find T from Cholesky factors, several times cheaper than an eigendecomposition where S is regular.
+
+    With `scale_free` the rank is judged after scaling S to unit diagonal: features of very different scales
+    are all kept. T is in any case that of S as it stands; where features determine each other the
+    pseudo-inverse depends on their scales.
+    """
+    length = np.sqrt(np.maximum(np.diag(S), 0.0))
+    G, rows = _scaled_factor(S, length if scale_free else (length > 0).astype(np.float64))
+    if G.shape[0] == G.shape[1]:
+        solve = _triangular_whitening(G)
+    elif scale_free:
+        by_size = np.argsort(-np.abs(G).max(axis=1), kind="stable")
+        rows, solve = rows[by_size], _orthogonal_whitening(G[by_size])
+    else:
+        solve = _thin_whitening(G)
+    d = len(S)
+
+    def unwhiten(P: NDArray[np.float64]) -> NDArray[np.float64]:
+        result = np.zeros((d, P.shape[1]))
+        result[rows] = solve.unwhiten(P)
+        return result
+
+    return Whitening(solve.rank, lambda H: solve.whiten(H[rows]), unwhiten)
+
+
+def _scaled_factor(
+    S: NDArray[np.float64], unit: NDArray[np.float64], least: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return G (a, r) of full rank and row numbers (a,) with S[rows][:, rows] = G G^T.
+
+    The rank is that of S with row and column i divided by unit_i; `least` as for `pivoted_cholesky`, of that.
+    Rows of unit 0 are left out.
+    """
+    active = np.flatnonzero(unit > 0)
+    scaled = S[np.ix_(active, active)]
+    scaled /= unit[active, None]
+    scaled /= unit[active]
+    G, order = pivoted_cholesky(scaled, least)
+    rows = active[order]
+    G *= unit[rows, None]
+    return G, rows
+
+
+def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
+    """T = C^(-T) for a regular S = C C^T."""
+
+    def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
+        return scipy.linalg.solve_triangular(C, M, lower=True, trans=trans, check_finite=False)
+
+    return Whitening(len(C), lambda H: solve(H, 0), lambda P: solve(P, 1))
+
+
+def _orthogonal_whitening(G: NDArray[np.float64]) -> Whitening:
+    """T = Q R^(-T) for a singular S = G G^T with G P = Q R of full column rank and largest rows first.
+
+    Rows in this order and a choice of columns keep the digits of small rows beside large ones, which G^T G
+    would lose.
+    """
+    Q, R, _ = scipy.linalg.qr(G, mode="economic", pivoting=True, check_finite=False)
+
+    def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
+        return scipy.linalg.solve_triangular(R, M, trans=trans, check_finite=False)
+
+    return Whitening(R.shape[1], lambda H: solve(Q.T @ H, 0), lambda P: Q @ solve(P, 1))
+
+
+def _thin_whitening(C: NDArray[np.float64]) -> Whitening:
+    """T = C (C^T C)^(-1) for a singular S = C C^T with C of full column rank."""
+    factor = scipy.linalg.cho_factor(C.T @ C, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(M: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scipy.linalg.cho_solve(factor, M, check_finite=False)
+
+    return Whitening(C.shape[1], lambda H: solve(C.T @ H), lambda P: C @ solve(P))
+
+
+def pivoted_cholesky(
+    S: NDArray[np.float64], least: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return C (d, r) lower trapezoidal and an order of rows with S[order][:, order] = C C^T.
+
+    What remains below 8 d eps of the largest diagonal entry, or below `least`, is taken for rounding. `S` is
+    overwritten where its memory layout allows.
+    """
+    d = len(S)
+    if d == 0:
+        return np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
+    largest = max(float(np.diag(S).max()), 0.0)
+    tolerance = max(8 * d * EPS * largest, least)
+    if largest <= tolerance:  # dpstrf asks no tolerance of its first pivot
+        return np.zeros((d, 0)), np.arange(d)
+    C, pivots, rank, _ = scipy.linalg.lapack.dpstrf(S.T, tol=tolerance, lower=1, overwrite_a=1)
+    for column in range(1, rank):
+        C[:column, column] = 0.0
+    return C[:, :rank], pivots.astype(np.intp) - 1
+
+
+def thin_svd(N: NDArray[np.float64], floor: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Left singular vectors and squared singular values of a tall thin matrix, zero ones left out.
+
+    They are the eigenpairs of N N^T, which is not formed. A singular value counts as zero at or below
+    max(shape) eps times the largest, or at or below `floor`.
+    """
+    if N.size == 0:
+        return np.zeros((len(N), 0)), np.zeros(0)
+    U, s, _ = scipy.linalg.svd(N, full_matrices=False, check_finite=False)
+    keep = s > max(max(N.shape) * EPS * s[0], floor)
+    return U[:, keep], s[keep] ** 2
+
+
+def compress_factor(H: NDArray[np.float64], S_w: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return H' (d, r) of full rank with H' H'^T = H H^T, for `Scatter.factor` H of K classes.
+
+    The rank is judged against the total scatter H H^T + S_w of each feature: a class difference below 1e-11
+    of a feature's spread is rounding. Whitening by an ill-conditioned S_w would blow it up to a component.
+    Class means around their own mean are dependent: classes with items, less one, bound the rank.
+    """
+    classes = int((H != 0).any(axis=0).sum())
+    return compress_by_spread(H, np.diag(S_w))[:, : max(classes - 1, 0)]
+
+
+def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`compress_factor` with the diagonal of S_w alone."""
+    length = np.sqrt((H**2).sum(axis=1) + np.maximum(within, 0.0))
+    length[length == 0] = 1.0
+    U, values = thin_svd(H / length[:, None], floor=1e-11)
+    return length[:, None] * (U * np.sqrt(values))
+
+
+def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Turn each column so that its entry of largest magnitude is positive, of equals the first."""
+    if V.shape[0] == 0:
+        return V
+    size = np.abs(V)
+    largest = np.argmax(size >= (1 - 1e-6) * size.max(axis=0), axis=0)
+    signs = np.where(V[largest, np.arange(V.shape[1])] < 0, -1.0, 1.0)
+    return V * signs
+
+
+@dataclass(frozen=True)
+class RowSpace:
+    """Coordinates of items in an orthonormal basis V of a space that holds all their differences.
+
+    x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Whatever is built from differences (S_b,
+    S_w, X^T L X) is V S V^T with S computed from the coordinates, and so are its powers and pseudo-inverse.
+    `lift` maps g to V g. `are_features` where the coordinates are the features as given, with scales of their
+    own.
+    """
+
+    coordinates: Any
+    lift: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    are_features: bool = False
+
+
+def row_space(X: Any, move: bool = True) -> RowSpace:
+    """Choose coordinates with at most min(n, p) dimensions.
+
+    For p <= n they are the features themselves. For p > n dense X goes through QR of the centred X^T; sparse
+    X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists. Sparse items
+    are moved towards 0 where that fills no zeros; without `move` the basis holds the items themselves too.
+    """
+    n, p = X.shape
+    check_square_budget(min(n, p))
+    if p <= n:
+        return RowSpace(X, lambda g: g, are_features=True)
+    if not sp.issparse(X):
+        return _dense_row_space(X)
+    return _sparse_row_space(move_full_columns(X)[0] if move else X)
+
+
+def _dense_row_space(X: NDArray[Any]) -> RowSpace:
+    X64 = np.asarray(X, dtype=np.float64)
+    centered = X64 - X64[0]  # a constant feature becomes 0 to the last digit
+    centered -= centered.mean(axis=0)
+    Q, R = scipy.linalg.qr(centered.T, mode="economic", overwrite_a=True, check_finite=False)
+    return RowSpace(np.ascontiguousarray(R.T), lambda g: Q @ g)
+
+
+def _sparse_row_space(X: Any) -> RowSpace:
+    """X X^T = T T^T by pivoted Cholesky, T triangular but for the order of its rows."""
+    C, order = pivoted_cholesky(gram_matrix(X))
+    T = np.empty(C.shape)
+    T[order] = C
+    head = order[: C.shape[1]]
+
+    def lift(g: NDArray[np.float64]) -> NDArray[np.float64]:
+        # X[head] = T[head] V^T, hence V g = X[head]^T T[head]^(-T) g
+        a = scipy.linalg.solve_triangular(T[head], g, lower=True, trans="T", check_finite=False)
+        return X[head].astype(np.float64).T @ a
+
+    return RowSpace(T, lift)
+
+
+def gram_matrix(X: Any) -> NDArray[np.float64]:
+    """X X^T of a sparse matrix as a dense one, block by block: its sparse form may be larger."""
+    n = X.shape[0]
+    check_square_budget(n)
+    X64 = X.astype(np.float64)
+    G = np.empty((n, n))
+    for start in range(0, n, BLOCK_ROWS):
+        rows, later = slice(start, start + BLOCK_ROWS), slice(start, n)
+        G[rows, later] = (X64[rows] @ X64[later].T).toarray()
+        G[later, rows] = G[rows, later].T
+    return G

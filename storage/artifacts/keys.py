@@ -1,0 +1,168 @@
+"""What an artefact is called: the key of its recipe, and the small reference that tasks pass around."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from storage.errors import StoreError
+
+DAMAGED = "damaged"
+RESERVED_FOLDERS = frozenset({"locks", "leases", DAMAGED, "pointers", "runs"})
+_STAGE = re.compile(r"[a-z][a-z0-9_]*")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def check_stage(stage: str) -> None:
+    """Refuse a stage name that cannot be a folder of the store."""
+    if not isinstance(stage, str) or not _STAGE.fullmatch(stage) or stage in RESERVED_FOLDERS:
+        raise StoreError(
+            f"{stage!r} is no stage name; expected small letters, digits and '_', beginning with a letter, "
+            f"and none of {', '.join(sorted(RESERVED_FOLDERS))}."
+        )
+
+
+def check_sha256(value: str, what: str) -> None:
+    """Refuse anything but 64 hexadecimal digits (a key names a file, so `../` must not pass)."""
+    if not isinstance(value, str) or not _SHA256.fullmatch(value):
+        raise StoreError(f"{value!r} is no {what}; expected 64 hexadecimal digits.")
+
+
+def _check_plain(value: Any, where: str) -> None:
+    if value is None or isinstance(value, str | bool | int):
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{where} is {value}; a key needs finite numbers.")
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise TypeError(f"{where} has the name {name!r}; names in a key are strings.")
+            _check_plain(item, f"{where}.{name}")
+    elif isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            _check_plain(item, f"{where}[{position}]")
+    else:
+        raise TypeError(
+            f"{where} is a {type(value).__name__}; a key holds only None, bool, int, float, str, lists and "
+            "mappings (a path says where, not what: give the digest of its content)."
+        )
+
+
+def canonical_json(value: Any) -> str:
+    """One text for one value: names sorted, no spaces, ASCII, tuples as lists.
+
+    Parameters
+    ----------
+    value : None, bool, int, float, str, or lists, tuples and mappings of them
+
+    Raises
+    ------
+    TypeError
+        For anything else; a `Path` above all, since the same path can hold other content.
+    ValueError
+        For NaN and infinities.
+
+    Examples
+    --------
+    >>> canonical_json({"b": (1, 2.5), "a": None})
+    '{"a":null,"b":[1,2.5]}'
+    """
+    _check_plain(value, "value")
+    return _dump(value)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that decides what an artefact contains; equal recipes have equal keys.
+
+    The mappings are copied, so that changing the caller's dictionary later cannot change the key.
+
+    Attributes
+    ----------
+    stage : str
+        Name of the stage, which is also its folder in the store.
+    variant : str
+        What tells apart artefacts of one stage that have the same inputs (a method's name; may be empty).
+    code : mapping of module to fingerprint
+        From `storage.artifacts.fingerprint.code_fingerprint`.
+    params : mapping
+        Parameters as plain values.
+    inputs : mapping of role to digest
+        Digests of the artefacts or files that the stage reads.
+    schema : int
+        `storage.artifacts.schemas.SCHEMA_VERSION`.
+    """
+
+    stage: str
+    variant: str
+    code: Mapping[str, str]
+    params: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    schema: int
+
+    def __post_init__(self) -> None:
+        check_stage(self.stage)
+        for name in ("code", "params", "inputs"):
+            object.__setattr__(self, name, json.loads(canonical_json(dict(getattr(self, name)))))
+
+    def ingredients(self) -> dict[str, Any]:
+        """The recipe as a plain dictionary, as the manifest keeps it."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the canonical text of the ingredients."""
+        # Its values were checked when it was made.
+        return hashlib.sha256(_dump(self.ingredients()).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRef:
+    """A small, immutable name for one artefact and its exact content.
+
+    Attributes
+    ----------
+    stage, key : str
+        Where it is in the store.
+    digest : str
+        SHA-256 of the whole Parquet file: what later stages take as their input.
+    kind : str
+        Which schema it has (see `storage.artifacts.schemas`).
+    rows : int
+        Number of rows.
+    """
+
+    stage: str
+    key: str
+    digest: str
+    kind: str
+    rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As a plain dictionary."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> ArtifactRef:
+        """From what `to_json` gave; anything else is refused."""
+        names = set(cls.__slots__)
+        if set(content) != names:
+            raise StoreError(f"A reference has the fields {sorted(names)}; found {sorted(content)}.")
+        ref = cls(**content)
+        check_stage(ref.stage)
+        check_sha256(ref.key, "key")
+        check_sha256(ref.digest, "digest")
+        if not isinstance(ref.kind, str) or type(ref.rows) is not int:
+            raise StoreError(f"A reference has a text as kind and a number as rows; found {dict(content)}.")
+        return ref

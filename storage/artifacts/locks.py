@@ -1,0 +1,159 @@
+"""Locks between processes and threads that the system frees when their holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from storage.artifacts.disk import make_folder, store_errors
+
+_held: set[int] = set()
+
+
+def _drop_inherited_locks() -> None:
+    # flock belongs to the open file, which a forked worker shares: without this a worker that outlives
+    # its killed parent would keep the lock. Closing its copy does not unlock the parent's.
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_drop_inherited_locks)
+
+
+def _names_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+OnWait = Callable[[int | None], None] | None
+"""Gets the process id of who holds a lock, None if that is unknown."""
+
+
+def telling(what: str, on_wait: Callable[[str], None] | None) -> OnWait:
+    """Tell in words what is waited for, such as `features is being computed`."""
+    if on_wait is None:
+        return None
+    return lambda holder: on_wait(f"{what} by process {holder or '(unknown)'}; waiting for it.")
+
+
+def _locking(kind: int, on_wait: OnWait) -> Callable[[int], None]:
+    """Lock a file, and wait where another has it; that is told once."""
+    told: list[bool] = []
+
+    def lock(descriptor: int) -> None:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait and not told:
+                told.append(True)
+                holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+                on_wait(int(holder) if holder.isdecimal() else None)
+            fcntl.flock(descriptor, kind)
+
+    return lock
+
+
+def _sign(descriptor: int) -> None:
+    # Only for the message of those who wait; on a full disk the lock is as good without it.
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+
+
+def _acquire(path: Path, lock: Callable[[int], None]) -> int:
+    """Lock the file that `path` names now; a holder removes it on leaving, so look again after waiting."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        _held.add(descriptor)
+        try:
+            lock(descriptor)
+            if _names_same_file(descriptor, path):
+                _sign(descriptor)
+                return descriptor
+        except BaseException:
+            _close(descriptor)
+            raise
+        _close(descriptor)
+
+
+def _close(descriptor: int) -> None:
+    if descriptor in _held:
+        _held.discard(descriptor)
+        os.close(descriptor)
+
+
+def _release(path: Path, descriptor: int) -> None:
+    if descriptor in _held:
+        # Still locked here, so nobody else's file is removed. One that stays behind locks nobody out.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        _close(descriptor)
+
+
+@contextmanager
+def hold_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
+    """Hold an exclusive lock between processes and threads; the system frees it when the holder dies.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file, in a folder that is created when missing. It is removed on leaving.
+    on_wait : callable, optional
+        Called once with the holder's process id (None if unknown) when the lock is taken.
+    """
+    with store_errors(path):
+        make_folder(path.parent)
+        descriptor = _acquire(path, _locking(fcntl.LOCK_EX, on_wait))
+    try:
+        yield
+    finally:
+        _release(path, descriptor)
+
+
+@contextmanager
+def share_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
+    """Hold a lock together with any number of others, against one who wants it alone; see `hold_lock`."""
+    with store_errors(path):
+        make_folder(path.parent)
+        descriptor = _acquire(path, _locking(fcntl.LOCK_SH, on_wait))
+    try:
+        yield
+    finally:
+        _close(descriptor)
+
+
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Like `hold_lock`, without waiting: True when the lock is ours."""
+    with store_errors(path):
+        make_folder(path.parent)
+        try:
+            descriptor = _acquire(path, lambda number: fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError:
+            descriptor = None
+    try:
+        yield descriptor is not None
+    finally:
+        if descriptor is not None:
+            _release(path, descriptor)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds a lock now; its file is neither made nor removed."""
+    with store_errors(path):
+        try:
+            descriptor = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+    return True

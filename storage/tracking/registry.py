@@ -1,0 +1,99 @@
+"""The model registry of the tracker: versions of one model a collection, two of them under a title."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from storage.errors import TrackingError
+from storage.tracking.client import Tracker
+from storage.tracking.engine import load_mlflow, redact, tracking_errors
+from storage.tracking.models import MAX_TAG_CHARS, MODEL, shorten
+
+CHAMPION, CHALLENGER = "champion", "challenger"
+_MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+
+
+@dataclass(frozen=True)
+class Version:
+    """One registered model; `run_id` is the method's run that holds it."""
+
+    name: str
+    version: str
+    run_id: str
+    tags: Mapping[str, str]
+
+
+def model_name(experiment: str) -> str:
+    """Name under which the models of a collection are registered: that of its experiment.
+
+    >>> model_name("photos/2026")
+    'labelscape-photos-2026'
+    """
+    return "labelscape-" + experiment.replace("/", "-").replace(":", "-")
+
+
+class ModelRegistry:
+    """Registers models of tracked runs and finds those under a title.
+
+    Parameters
+    ----------
+    tracker : Tracker
+        Whose database or server keeps the registry too.
+    """
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    def find(self, name: str, alias: str) -> Version | None:
+        """The version under a title, None where there is none."""
+        if self._tracker.is_empty():
+            return None
+        mlflow = load_mlflow()
+        with self._client() as client:
+            try:
+                return _version(client.get_model_version_by_alias(name, alias))
+            except mlflow.exceptions.MlflowException as error:
+                if error.error_code in _MISSING:
+                    return None
+                raise
+
+    def register(self, name: str, run_id: str, alias: str, tags: Mapping[str, str]) -> Version:
+        """Register the model of a method's run and give it a title, which another version may lose."""
+        short = {key: shorten(text, MAX_TAG_CHARS) for key, text in tags.items()}
+        with self._client() as client:
+            model_id = client.get_run(run_id).data.tags.get(MODEL)
+            if model_id is None:
+                raise TrackingError(
+                    f"run {run_id} at {redact(self._tracker.uri)} holds no model to register."
+                )
+            self._create(client, name)
+            place = client.get_logged_model(model_id).artifact_location
+            made = client.create_model_version(name, place, run_id, tags=short, model_id=model_id)
+            client.set_registered_model_alias(name, alias, made.version)
+            return _version(made)
+
+    def withdraw(self, name: str, alias: str) -> None:
+        """Take a title away from whichever version has it."""
+        if self.find(name, alias) is not None:
+            with self._client() as client:
+                client.delete_registered_model_alias(name, alias)
+
+    @contextmanager
+    def _client(self) -> Iterator[Any]:
+        client = self._tracker.client()
+        with tracking_errors(self._tracker.uri):
+            yield client
+
+    @staticmethod
+    def _create(client: Any, name: str) -> None:
+        mlflow = load_mlflow()
+        try:
+            client.create_registered_model(name)
+        except mlflow.exceptions.MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+
+
+def _version(found: Any) -> Version:
+    return Version(found.name, str(found.version), str(found.run_id), dict(found.tags))

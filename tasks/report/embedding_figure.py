@@ -1,0 +1,227 @@
+"""The embedding as a picture: who carries which label, and where they lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.report.data import EmbeddingView
+from tasks.report.figure_style import (
+    FAINT,
+    MARKERS,
+    MUTED,
+    PALETTE,
+    drawing,
+    footnote,
+    hide_frame,
+    name,
+    new_figure,
+    to_png,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MAX_POINTS = 5_000
+MAX_LABELS = 12
+_COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure's PNG bytes and one line on how to read it and what it leaves out."""
+
+    png: bytes
+    caption: str
+
+
+@dataclass(frozen=True)
+class _Points:
+    """The points to draw: coordinates (m, 1 or 2) inside the frame, their labels; counts are of all items."""
+
+    xy: NDArray[np.float64]
+    Y: NDArray[np.int8]
+    counts: NDArray[np.intp]
+    n_unlabelled: int
+    remarks: tuple[str, ...]
+
+    @property
+    def unlabelled(self) -> NDArray[np.bool_]:
+        return np.asarray((self.Y < 0).any(axis=1))
+
+    @property
+    def size(self) -> float:
+        return float(np.clip(9_000 / max(len(self.xy), 1), 5, 26))
+
+
+def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequence[str]) -> Drawing:
+    """Scatter of the first two coordinates, coloured by label; unlabelled items are grey.
+
+    Single-label data with few classes share one panel. Otherwise each label gets a panel of its
+    own, since an item with three labels has no one colour; the most frequent labels are shown. A
+    one-dimensional embedding is drawn as one strip a label.
+    """
+    from embedding_core.labels import one_label_each  # brings SciPy and scikit-learn with it
+
+    chosen, remark = _choose_labels(Y, label_names)
+    points = _prepare(view.coordinates, Y, remark)
+    with drawing():
+        if points.xy.shape[1] < 2:
+            figure, how = _draw_strips(points, chosen, label_names)
+        elif one_label_each(Y) and len(chosen) <= len(PALETTE) and not remark:
+            figure, how = _draw_together(points, chosen, label_names, view.eigenvalues)
+        else:
+            figure, how = _draw_multiples(points, chosen, label_names)
+        footnote(figure, "  ".join(points.remarks))
+        return Drawing(to_png(figure), " ".join((how, *points.remarks)))
+
+
+def _choose_labels(Y: NDArray[np.int8], label_names: Sequence[str]) -> tuple[list[int], str]:
+    """The most frequent labels in their given order, and a remark when some are left out."""
+    counts = (Y == 1).sum(axis=0)
+    if len(counts) <= MAX_LABELS:
+        return list(range(len(counts))), ""
+    chosen = sorted(np.argsort(-counts, kind="stable")[:MAX_LABELS].tolist())
+    return chosen, f"The {MAX_LABELS} most frequent of {len(label_names)} labels are shown."
+
+
+def _prepare(coordinates: NDArray[np.float64], Y: NDArray[np.int8], remark: str) -> _Points:
+    remarks = [remark] if remark else []
+    xy = np.asarray(coordinates, dtype=np.float64)[:, :2]
+    finite = np.isfinite(xy).all(axis=1)
+    if not finite.all():
+        remarks.append(f"{_items(int(np.count_nonzero(~finite)))} without finite coordinates left out.")
+    index = np.flatnonzero(finite)
+    if len(index) > MAX_POINTS:
+        remarks.append(f"A random {MAX_POINTS:,} of {len(index):,} items drawn; counts are of all.")
+        index = np.sort(np.random.default_rng(0).choice(index, MAX_POINTS, replace=False))
+    framed, outside = fit_frame(xy[index])
+    if outside:
+        remarks.append(f"{_items(outside)} far off, drawn on the edge of the frame.")
+    counts, n_unlabelled = (Y == 1).sum(axis=0), int((Y < 0).any(axis=1).sum())
+    return _Points(framed, Y[index], counts, n_unlabelled, tuple(remarks))
+
+
+def _items(number: int) -> str:
+    return f"{number:,} item" if number == 1 else f"{number:,} items"
+
+
+def fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Pull far outliers to the frame, so that they do not squeeze all others into a blot."""
+    if len(xy) == 0:
+        return xy, 0
+    low, high = np.percentile(xy, [1, 99], axis=0)
+    margin = 0.5 * (high - low)
+    framed = np.clip(xy, low - margin, high + margin)
+    return framed, int(np.count_nonzero((framed != xy).any(axis=1)))
+
+
+def _title(label: str, count: int | np.integer, width: int = 30) -> str:
+    """A label's name and how many carry it, together at most `width` columns."""
+    number = f"{count:,}"
+    return f"{name(label, width - len(number) - 2)}  {number}"
+
+
+def _dots(axes: "Axes", xy: NDArray[np.float64], **style: Any) -> None:
+    axes.scatter(xy[:, 0], xy[:, 1], **{"linewidths": 0, **style})
+
+
+def _draw_together(
+    points: _Points, chosen: list[int], names: Sequence[str], eigenvalues: NDArray[np.float64]
+) -> tuple["Figure", str]:
+    figure = new_figure(8.6, 5.2)
+    axes = figure.add_subplot()
+    for rank, label in enumerate(chosen):
+        rows = points.Y[:, label] == 1
+        _dots(
+            axes,
+            points.xy[rows],
+            s=points.size * 1.3,
+            color=PALETTE[rank],
+            marker=MARKERS[rank],
+            alpha=0.8,
+            linewidths=0.4,
+            edgecolors="white",
+            label=_title(names[label], points.counts[label]),
+        )
+    _scatter_unlabelled(axes, points)
+    _label_axes(axes, eigenvalues)
+    figure.legend(loc="outside right upper", fontsize=9, markerscale=1.5, handletextpad=0.3)
+    return figure, "Each item at its first two coordinates, coloured by its class; unlabelled items are grey."
+
+
+def _scatter_unlabelled(axes: "Axes", points: _Points) -> None:
+    rows = points.unlabelled
+    if rows.any():
+        title = _title("unlabelled", points.n_unlabelled)
+        _dots(axes, points.xy[rows], s=points.size * 0.8, label=title, color=FAINT, zorder=0.5)
+
+
+def _label_axes(axes: "Axes", eigenvalues: NDArray[np.float64]) -> None:
+    values = [f"  (eigenvalue {value:.3g})" for value in eigenvalues[:2]] + ["", ""]
+    axes.set_xlabel("coordinate 1" + values[0])
+    axes.set_ylabel("coordinate 2" + values[1])
+    axes.grid(True)
+    axes.tick_params(length=0)
+
+
+def _draw_multiples(points: _Points, chosen: list[int], names: Sequence[str]) -> tuple["Figure", str]:
+    columns = min(3 if len(chosen) in (5, 6, 9) else _COLUMNS, len(chosen))
+    rows = -(-len(chosen) // columns)
+    width = 2.45 if columns == _COLUMNS else 3.2
+    figure = new_figure(width * columns, (0.78 * width + 0.3) * rows + (0.3 if points.remarks else 0))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    for panel in grid.flat[len(chosen) :]:
+        panel.set_visible(False)
+    for rank, (label, panel) in enumerate(zip(chosen, grid.flat, strict=False)):
+        title = _title(names[label], points.counts[label], width=24 if columns == _COLUMNS else 30)
+        _draw_panel(panel, points, label, title, PALETTE[rank % len(PALETTE)])
+    how = "One panel a label, at the first two coordinates: items that carry it are coloured, all others grey"
+    return figure, how + "; the cross is their median, the number how many they are."
+
+
+def _draw_panel(panel: "Axes", points: _Points, label: int, title: str, color: str) -> None:
+    carries = points.Y[:, label] == 1
+    _dots(panel, points.xy[~carries], s=points.size * 0.5, color=FAINT, alpha=0.55)
+    _dots(panel, points.xy[carries], s=points.size * 0.8, color=color, alpha=0.75)
+    if carries.any():
+        middle = np.median(points.xy[carries], axis=0, keepdims=True)
+        _dots(panel, middle, marker="P", s=70, color=color, edgecolors="white", linewidths=1.2, zorder=5)
+    panel.set_title(title, fontweight="bold", fontsize=9.5)
+    hide_frame(panel)
+
+
+def _strip_groups(
+    points: _Points, chosen: list[int], names: Sequence[str]
+) -> list[tuple[str, NDArray[np.bool_], str]]:
+    groups = [
+        (_title(names[label], points.counts[label]), points.Y[:, label] == 1, PALETTE[rank % len(PALETTE)])
+        for rank, label in enumerate(chosen)
+    ]
+    if points.unlabelled.any():
+        groups.append((_title("unlabelled", points.n_unlabelled), points.unlabelled, FAINT))
+    return groups
+
+
+def _draw_strips(points: _Points, chosen: list[int], names: Sequence[str]) -> tuple["Figure", str]:
+    groups = _strip_groups(points, chosen, names)
+    figure = new_figure(8.6, 1.1 + 0.62 * len(groups))
+    axes = figure.add_subplot()
+    jitter = np.random.default_rng(0).uniform(-0.3, 0.3, len(points.xy))
+    x = points.xy[:, 0] if points.xy.shape[1] else np.zeros(len(points.xy))
+    for height, (_, rows, color) in enumerate(groups):
+        strip = np.column_stack((x[rows], height + jitter[rows]))
+        _dots(axes, strip, s=points.size, color=color, alpha=0.6)
+        if rows.any():
+            axes.vlines(np.median(x[rows]), height - 0.4, height + 0.4, color="white", linewidth=4)
+            axes.vlines(np.median(x[rows]), height - 0.4, height + 0.4, color=MUTED, linewidth=2)
+    axes.set_yticks(range(len(groups)), [title for title, _, _ in groups])
+    axes.set_ylim(len(groups) - 0.45, -0.55)
+    axes.set_xlabel("coordinate 1")
+    axes.grid(True, axis="x")
+    axes.tick_params(length=0)
+    how = "The embedding has one dimension: one strip a label, spread in height only to be seen"
+    return figure, how + "; the bar is the median."

@@ -1,0 +1,252 @@
+"""The choice among candidates: who won, what became of the others, and which title the winner gets."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from embedding_core.model_selection.significance import (
+    FAR_BEHIND,
+    STOP_ERRORS,
+    Lead,
+    best_of,
+    is_hopeless,
+    paired_lead,
+)
+from embedding_core.registry import METHODS
+from embedding_core.registry.candidates import Candidate
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import Score, StoredFile, pack_files
+from storage.artifacts.store import Artifact
+from tasks.report.ranking import LOWER_IS_BETTER, metric_title
+from tasks.selection.decisions import MEASURING
+from tasks.stage import Stage, digest_of
+
+State = Literal["scored", "stopped", "skipped", "failed"]
+Title = Literal["champion", "challenger"]
+_RECORD = "choice.json"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What became of one candidate.
+
+    Attributes
+    ----------
+    state : {"scored", "stopped", "skipped", "failed"}
+        Scored on all folds; given up after the first ones; no time for it; it cannot take these data.
+    reason : str
+        Why it was not scored on all folds.
+    rows : sequence of Score
+        Every metric on the folds it was scored on.
+    ref, trial : ArtifactRef or None
+        Its out-of-fold scores, and those of its first folds that they were begun with.
+    """
+
+    candidate: Candidate
+    state: State
+    reason: str = ""
+    rows: Sequence[Score] = ()
+    ref: ArtifactRef | None = None
+    trial: ArtifactRef | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the candidate."""
+        return self.candidate.name
+
+    def values(self, metric: str) -> list[float]:
+        """A metric by fold, turned so that larger is better."""
+        sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+        found = {row.fold: sign * row.value for row in self.rows if row.metric == metric}
+        return [found[fold] for fold in sorted(found)]
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The model that has the title: its recipe, what it was fitted on and for, where it is registered."""
+
+    candidate: Candidate
+    digests: Mapping[str, str]
+    version: str
+    run_id: str
+    tune_for: str = "hamming"
+
+    @property
+    def known(self) -> bool:
+        """Whether this version of labelscape can score it."""
+        return self.candidate.method in METHODS
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The winner's title, why, and by how much it leads the present champion (None: not compared)."""
+
+    title: Title
+    reason: str
+    lead: Lead | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The winner, the best plain baseline, and the winner's lead over it.
+
+    `tune_for` is what labels were decided for, one of `embedding_core.model_selection.decisions.TARGETS`.
+    """
+
+    metric: str
+    winner: Standing
+    baseline: Standing | None
+    lead: Lead | None
+    standings: Sequence[Standing] = field(repr=False)
+    tune_for: str = "hamming"
+
+    def find(self, recipe: Mapping[str, Any]) -> Standing | None:
+        """The candidate with a recipe, if it was scored."""
+        fitting = (one for one in self.scored if one.candidate.recipe() == recipe)
+        return next(fitting, None)
+
+    @property
+    def scored(self) -> list[Standing]:
+        """Those that were scored on all folds."""
+        return [one for one in self.standings if one.state == "scored"]
+
+
+def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+    """Why a candidate is given up after its first folds; empty where it goes on.
+
+    Both are measured on these folds alone, so that thresholds are tuned on as many rows.
+    """
+    ours, theirs = trial.values(metric), leader.values(metric)
+    if not is_hopeless(ours, theirs, n_folds):
+        return ""
+    lag = paired_lead(theirs, ours, n_folds)
+    return (
+        f"after {lag.folds} folds {lag.mean:.3f} behind {leader.candidate.label} in {metric_title(metric)}, "
+        f"more than {FAR_BEHIND:g} and {STOP_ERRORS:g} standard errors"
+    )
+
+
+def leading(standings: Sequence[Standing], metric: str) -> Standing | None:
+    """The best of those that were scored on all folds."""
+    scored = {one.name: one for one in standings if one.state == "scored"}
+    return scored[best_of({name: one.values(metric) for name, one in scored.items()})] if scored else None
+
+
+def choose(standings: Sequence[Standing], metric: str, tune_for: str = "hamming") -> Choice | None:
+    """The best candidate by the mean over the folds; None where none was scored on all."""
+    winner = leading(standings, metric)
+    if winner is None:
+        return None
+    baseline = leading([one for one in standings if one.candidate.plain], metric)
+    lead = None
+    if baseline is not None and baseline is not winner:
+        lead = paired_lead(winner.values(metric), baseline.values(metric))
+    return Choice(metric, winner, baseline, lead, tuple(standings), tune_for)
+
+
+def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
+    """The title of the winner.
+
+    The first winner is champion. A later one takes the title where it beats the present champion, scored on
+    the same folds of the same data, by more than noise (`embedding_core.model_selection.significance`), and
+    also where the champion, itself a plain baseline or not, lies below the best plain one: a collection never
+    ends there.
+    For the same reason nobody becomes champion while a plain baseline had no time, or failed.
+    """
+    if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
+        return Verdict("champion", "it has the title already")
+    unknown = [one for one in choice.standings if _is_unknown_baseline(one)]
+    if unknown:
+        return Verdict("challenger", _without(unknown))
+    if champion is None:
+        return Verdict("champion", "the first of this collection")
+    if not champion.candidate.method:
+        return Verdict("challenger", "the present champion was not registered by labelscape auto and stays")
+    if not champion.known:
+        return Verdict(
+            "champion", f"the present champion, {champion.candidate.name}, is not known to this version"
+        )
+    present = choice.find(champion.candidate.recipe())
+    if present is None:
+        return Verdict("challenger", f"the present champion, {champion.candidate.label}, was not scored")
+    return _compare(choice, present)
+
+
+def _is_unknown_baseline(one: Standing) -> bool:
+    return one.candidate.plain and one.state in ("skipped", "failed")
+
+
+def _without(unknown: Sequence[Standing]) -> str:
+    """Which plain baselines the winner could not be compared with, and what to do."""
+    were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
+    names = " and ".join(one.candidate.label for one in unknown)
+    late = any(one.state == "skipped" for one in unknown)
+    todo = f"{'give more time with --budget, or ' if late else ''}name others with --candidates"
+    return f"{names}, {were} not scored; {todo}"
+
+
+def _compare(choice: Choice, present: Standing) -> Verdict:
+    metric, name = choice.metric, present.candidate.label
+    lead = paired_lead(choice.winner.values(metric), present.values(metric))
+    amount = f"{lead.mean:.3f} ± {lead.spread:.3f} in {metric_title(metric)}"
+    if lead.beyond_noise:
+        return Verdict("champion", f"it beats the present champion, {name}, by {amount}", lead)
+    baseline = choice.baseline
+    below = baseline is not None and leading([present, baseline], metric) is not present
+    if baseline is not None and below:
+        reason = f"the present champion, {name}, is below the best plain baseline, {baseline.candidate.label}"
+        return Verdict("champion", reason, lead)
+    reason = f"its lead over the present champion, {name}, {amount}, is within noise ({lead.needed:.3f})"
+    return Verdict("challenger", reason, lead)
+
+
+def stage(choice: Choice) -> Stage:
+    """The record of a choice; its inputs are the scores of all candidates."""
+    return Stage(
+        name="choice",
+        code=("embedding_core.model_selection.significance", *MEASURING),
+        params={
+            "metric": choice.metric,
+            "tune_for": choice.tune_for,
+            "states": {one.name: [one.state, one.reason] for one in choice.standings},
+        },
+        inputs={one.name: digest_of(one.ref) for one in choice.standings if one.ref},
+        produce=lambda: _record(choice),
+    )
+
+
+def describe(choice: Choice) -> dict[str, Any]:
+    """A choice as plain data."""
+    return {
+        "metric": choice.metric,
+        "tune_for": choice.tune_for,
+        "winner": choice.winner.name,
+        "baseline": choice.baseline.name if choice.baseline else None,
+        "lead": asdict(choice.lead) if choice.lead else None,
+        "candidates": [
+            {
+                "name": one.name,
+                "title": one.candidate.label,
+                "plain": one.candidate.plain,
+                "state": one.state,
+                "reason": one.reason or None,
+                **one.candidate.recipe(),
+                "metrics": _by_metric(one.rows),
+            }
+            for one in choice.standings
+        ],
+    }
+
+
+def _by_metric(rows: Sequence[Score]) -> dict[str, list[float]]:
+    """Values of each metric, fold by fold."""
+    found: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: row.fold):
+        found.setdefault(row.metric, []).append(row.value)
+    return found
+
+
+def _record(choice: Choice) -> Artifact:
+    text = json.dumps(describe(choice), indent=2, sort_keys=True, ensure_ascii=False)
+    return pack_files([StoredFile(_RECORD, "application/json", text.encode())])

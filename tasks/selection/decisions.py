@@ -1,0 +1,73 @@
+"""Decisions from out-of-fold scores: what `auto` measures, and the thresholds that its models keep."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.predictions import Predictions, unpack_predictions
+from storage.artifacts.schemas import Score
+from storage.artifacts.store import Store
+from tasks.dataset import Dataset
+
+CODE = ("embedding_core.model_selection.decisions", "tasks.selection.decisions")
+"""What computes them."""
+MEASURING = (*CODE, "embedding_core.metrics")
+"""What measures them."""
+THRESHOLDS = {"micro_f1": "one tuned threshold", "macro_f1": "tuned thresholds"}
+"""How labels are decided, in words, by what for; all else at one half, or by the best score."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a model's thresholds are tuned for, and the out-of-fold scores of its method that teach them."""
+
+    tune_for: str
+    scores: ArtifactRef
+
+
+def labels_of(found: Predictions, dataset: Dataset) -> NDArray[np.int8]:
+    """True labels (m, K) of the items that were predicted, in their order."""
+    place = {name: row for row, name in enumerate(dataset.ids)}
+    return dataset.Y[[place[name] for name in found.ids]]
+
+
+def only_folds(found: Predictions, folds: Collection[int]) -> Predictions:
+    """What was predicted on some folds alone."""
+    chosen = np.isin(found.folds, list(folds))
+    ids = [name for name, here in zip(found.ids, chosen, strict=True) if here]
+    return Predictions(ids, found.folds[chosen], found.scores[chosen])
+
+
+def decide(found: Predictions, dataset: Dataset, tune_for: str) -> NDArray[np.int8]:
+    """Labels (m, K) that the scores come to, each fold's decided by what the other folds teach."""
+    from embedding_core.model_selection.decisions import decide_out_of_fold
+
+    Y = labels_of(found, dataset)
+    return decide_out_of_fold(found.scores, Y, found.folds, tune_for, dataset.single_label)
+
+
+def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> list[Score]:
+    """Every metric of out-of-fold scores on each of their folds.
+
+    Labels are decided by thresholds that the other folds teach; metrics of ranks see the scores as they are.
+    """
+    from embedding_core.metrics import multilabel_metrics
+
+    Y, decided = labels_of(found, dataset), decide(found, dataset, tune_for)
+    scores = []
+    for fold in np.unique(found.folds).tolist():
+        chosen = found.folds == fold
+        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen])
+        scores += [Score(name, name, fold, metric, value) for metric, value in values.items()]
+    return scores
+
+
+def learn_thresholds(tuning: Tuning, dataset: Dataset, store: Store) -> NDArray[np.float64]:
+    """Thresholds (K,) of a model that is fitted on all labels, from the out-of-fold scores of all folds."""
+    from embedding_core.model_selection.decisions import tune_thresholds
+
+    found = unpack_predictions(store.read(tuning.scores))
+    return tune_thresholds(found.scores, labels_of(found, dataset), tuning.tune_for)

@@ -1,0 +1,213 @@
+"""Tracking a choice: one parent run, one child a candidate, and the winner in the model registry."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from embedding_core.registry.candidates import Candidate
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import TRACKING
+from storage.artifacts.store import Artifact, Store
+from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
+from storage.tracking.engine import redact
+from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
+from tasks.report.ranking import format_score, group_scores
+from tasks.selection.choice import Champion, Choice, Standing, Verdict, describe
+from tasks.selection.decisions import THRESHOLDS
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.embedding import Data, load_model_payload
+from tasks.stages.tracking import (
+    SCORES_TAG,
+    SETTINGS_TAG,
+    Facts,
+    as_json,
+    entry_metrics,
+    lineage_tags,
+    load_tracked,
+    make_tracker,
+    pack_tracked,
+)
+
+RECIPE_TAG, STATE_TAG, TUNE_TAG = "labelscape.recipe", "labelscape.state", "labelscape.tune_for"
+BASELINE_TAG = "labelscape.baseline"
+_DIGEST = "labelscape.digest."
+# What decides whether a model was fitted on the present data.
+_DATA = ("labels", "features")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Who has which title after a choice, and whether the registry was changed; `name` is the model's."""
+
+    name: str
+    champion: Version | None
+    challenger: Version | None
+    changed: bool
+
+
+def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
+    """The present champion of a collection; None before the first."""
+    found = ModelRegistry(tracker).find(model_name(experiment), CHAMPION)
+    if found is None:
+        return None
+    recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
+    digests = {name: found.tags.get(_DIGEST + name, "") for name in (*_DATA, "model")}
+    tune_for = found.tags.get(TUNE_TAG, "hamming")  # models of before there were thresholds have no such tag
+    return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
+
+
+def data_digests(data: Data, store: Store) -> dict[str, str]:
+    """Digests of the labels and the features that candidates are fitted on."""
+    return {name: str(digest) for name, digest in data.inputs(False, store).items()}
+
+
+def is_outdated(champion: Champion, digests: Mapping[str, str], tune_for: str) -> bool:
+    """Whether the champion was fitted on other data than the present, or decides for something else."""
+    other_data = any(champion.digests.get(name) != digest for name, digest in digests.items())
+    return other_data or champion.tune_for != tune_for
+
+
+def stage(
+    facts: Facts,
+    uri: str | None,
+    data: Data,
+    choice: Choice,
+    record: ArtifactRef | None,
+    models: Mapping[str, ArtifactRef | None],
+    workspace: Workspace,
+) -> Stage:
+    """The record of a tracked choice; the same choice with the same models is not tracked twice."""
+    tracker = make_tracker(uri, workspace.home)
+    inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
+    return Stage(
+        name=TRACKING,
+        variant="auto",
+        code=(),
+        params={"uri": redact(tracker.uri), "experiment": facts.experiment, "config": facts.config},
+        inputs={name: digest_of(ref) for name, ref in inputs.items()},
+        produce=lambda: _track(tracker, facts, data, choice, inputs, models, workspace.store),
+        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+    )
+
+
+def _track(
+    tracker: Tracker,
+    facts: Facts,
+    data: Data,
+    choice: Choice,
+    results: Mapping[str, ArtifactRef | None],
+    models: Mapping[str, ArtifactRef | None],
+    store: Store,
+) -> Artifact:
+    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+
+    measured = [one for one in choice.standings if one.rows]
+    digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
+    made_of = [data.manifest, data.features, data.affinity]
+    made_of += [ref for one in choice.standings for ref in (one.ref, one.trial)]
+    known = {label: ref for label, ref in results.items() if ref}
+    lineage = lineage_tags(known, store, filter(None, made_of))
+    record = RunRecord(
+        experiment=facts.experiment,
+        name=facts.name,
+        params=facts.config,
+        tags={**facts.tags, SETTINGS_TAG: facts.settings, **lineage, **digests},
+        methods=[_method_record(one, choice.tune_for, models.get(one.name), store) for one in measured],
+        files={"config.json": as_json(facts.config), "choice.json": as_json(describe(choice))},
+        fold_rows=[row for one in measured for row in one.rows],
+        primary=choice.winner.name,
+    )
+    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
+
+
+def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, store: Store) -> MethodRecord:
+    (entry,) = group_scores(one.rows)
+    means, spreads = entry_metrics(entry, "")
+    # The same scores decided for something else are another result to `compare`.
+    scores = one.ref and (f"{one.ref.digest}:{tune_for}" if tune_for in THRESHOLDS else one.ref.digest)
+    return MethodRecord(
+        name=one.name,
+        title=_title(one, tune_for),
+        params={**one.candidate.recipe(), "tune_for": tune_for},
+        metrics=means,
+        metrics_std=spreads,
+        classifier=one.name,
+        tags={
+            BASELINE_TAG: str(one.candidate.plain).lower(),
+            STATE_TAG: one.state,
+            **({SCORES_TAG: scores} if scores else {}),
+            **({f"{_DIGEST}model": model.digest} if model else {}),
+        },
+        model=load_model_payload(model, store) if model else None,
+    )
+
+
+def _title(one: Standing, tune_for: str) -> str:
+    """The candidate's, with what tells its figures from those of `run`, which decides at one half."""
+    stopped = "" if one.state == "scored" else "stopped early"
+    notes = ", ".join(note for note in (THRESHOLDS.get(tune_for, ""), stopped) if note)
+    return f"{one.candidate.label} ({notes})" if notes else one.candidate.label
+
+
+def settle(
+    tracker: Tracker,
+    experiment: str,
+    choice: Choice,
+    verdict: Verdict,
+    tracked: TrackedRun,
+    models: Mapping[str, ArtifactRef],
+    digests: Mapping[str, str],
+) -> Settled:
+    """Register what was fitted, each under its title; a model that has it already is left as it is.
+
+    `models` holds the winner's, and the present champion's fitted anew where it keeps the title and its data
+    have changed.
+    """
+    registry, name = ModelRegistry(tracker), model_name(experiment)
+    before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}
+
+    def entitle(one: Standing, alias: str) -> Version:
+        known, model = before[alias], models[one.name]
+        if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
+            return known
+        tags = version_tags(one, choice, {**digests, "model": model.digest})
+        return registry.register(name, tracked.children[one.name], alias, tags)
+
+    winner = entitle(choice.winner, verdict.title)
+    if verdict.title == CHAMPION:
+        registry.withdraw(name, CHALLENGER)
+        return Settled(name, winner, None, winner != before[CHAMPION])
+    refitted = [one for one in choice.scored if one.name in models and one is not choice.winner]
+    champion = entitle(refitted[0], CHAMPION) if refitted else before[CHAMPION]
+    return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
+
+
+def version_tags(one: Standing, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
+    """What is kept with a registered version: how to make it again, on what it was fitted, its score."""
+    (entry,) = group_scores(one.rows)
+    return {
+        RECIPE_TAG: json.dumps(_recipe(one.candidate), sort_keys=True),
+        TUNE_TAG: choice.tune_for,
+        "labelscape.metric": choice.metric,
+        "labelscape.score": format_score(entry.mean(choice.metric), entry.spread(choice.metric)),
+        BASELINE_TAG: str(one.candidate.plain).lower(),
+        **{f"{_DIGEST}{name}": digest for name, digest in digests.items()},
+    }
+
+
+def _candidate(recipe: Mapping[str, Any]) -> Candidate:
+    """The candidate of a kept recipe; one without a method where the recipe is not there."""
+    return Candidate(
+        name=recipe.get("name", "another model"),
+        method=recipe.get("method", ""),
+        params=recipe.get("params", {}),
+        title=recipe.get("title", ""),
+        members=tuple(recipe.get("members", ())),
+        most_items=recipe.get("most_items"),
+    )
+
+
+def _recipe(candidate: Candidate) -> dict[str, Any]:
+    known = asdict(candidate)
+    return {**known, **candidate.recipe()}

@@ -1,0 +1,112 @@
+"""Affinity: a sparse graph between the items, from their features or as given."""
+
+from pathlib import Path
+from typing import Any
+
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import pack_edges
+from storage.artifacts.store import Artifact
+from storage.errors import ConfigError
+from storage.sources import read_edges
+from storage.sources.listing import digest_files, index_path
+from tasks.dataset import load_features
+from tasks.settings import AffinitySettings, SourceSettings
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.ingest import changed_meanwhile
+from tasks.stages.neighbors import limit_neighbors
+
+_GIGABYTE = 1e9
+# The edges that are stored, and the check of their symmetry, take twice the graph's memory again.
+_DENSE_MATRICES = 6
+_DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
+_CODE = {
+    "given": ("storage.sources.edges", "embedding_core.graph.graphs"),
+    "knn": ("embedding_core.graph.graphs", "embedding_core.scaling"),
+    "gaussian": ("embedding_core.graph.graphs", "embedding_core.scaling"),
+}
+
+
+def stage(
+    settings: AffinitySettings,
+    source: SourceSettings,
+    scale: str,
+    features: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """The graph of the readable items, in the order of their features."""
+    kind = resolve_graph(settings, source)
+    inputs = {"features": digest_of(features)}
+    edges = _digest_edges(source, workspace) if kind == "given" else None
+    if edges is not None:
+        inputs["edges"] = edges
+    return Stage(
+        name="affinity",
+        code=_CODE[kind],
+        params=_params(settings, kind, scale),
+        inputs=inputs,
+        produce=lambda: (
+            _take_given(source, edges, features, workspace)
+            if edges is not None
+            else _build(settings, kind, scale, features, workspace)
+        ),
+    )
+
+
+def resolve_graph(settings: AffinitySettings, source: SourceSettings) -> str:
+    """Which graph is built: `auto` means the given edges where there are any."""
+    if settings.graph == "given" and source.edges is None:
+        raise ConfigError("affinity.graph is 'given', but no edge list is named; set source.edges.")
+    if settings.graph == "auto":
+        return "given" if source.edges else "knn"
+    return settings.graph
+
+
+def _params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]:
+    """The settings that matter for this kind of graph; changing the others leaves it fresh."""
+    used = {
+        "given": (),
+        "knn": ("n_neighbors", "weights", "sigma"),
+        "gaussian": ("sigma",),
+    }[kind]
+    own = {name: getattr(settings, name) for name in used}
+    return {"graph": kind, **own} if kind == "given" else {"graph": kind, "scale": scale, **own}
+
+
+def _digest_edges(source: SourceSettings, workspace: Workspace) -> str:
+    edges = Path(str(source.edges))
+    return digest_files([edges], index_path(workspace.cache_dir, edges))[0]
+
+
+def _take_given(
+    source: SourceSettings, digest: str, features: ArtifactRef | None, workspace: Workspace
+) -> Artifact:
+    from embedding_core.graph.graphs import graph_from_edges
+
+    assert features is not None
+    found = load_features(workspace.store, features)
+    edges = read_edges(Path(str(source.edges)), found.ids)
+    if _digest_edges(source, workspace) != digest:
+        raise changed_meanwhile(str(source.edges))
+    # Edges may count positions in the whole collection, so unreadable items leave only afterwards.
+    graph = graph_from_edges(*edges, len(found.ids))
+    return pack_edges(graph[found.readable][:, found.readable])
+
+
+def _build(
+    settings: AffinitySettings, kind: str, scale: str, features: ArtifactRef | None, workspace: Workspace
+) -> Artifact:
+    from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph, check_dense_size
+    from embedding_core.scaling import Scaler
+
+    assert features is not None
+    found = load_features(workspace.store, features)
+    X = found.X[found.readable]
+    X = Scaler(scale).fit(X).transform(X)
+    if kind == "knn":
+        n_neighbors = limit_neighbors(
+            "affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter
+        )
+        return pack_edges(build_knn_graph(X, n_neighbors, settings.weights, settings.sigma))
+    budget = settings.memory_budget_gb * _GIGABYTE
+    check_dense_size(X.shape[0], budget, _DENSE_ADVICE, _DENSE_MATRICES)
+    return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))

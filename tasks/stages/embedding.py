@@ -1,0 +1,186 @@
+"""Embedding and model: fit one method on every labelled item, place all items, keep what annotates."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from embedding_core.registry import get_method, inner_methods, method_modules
+from storage.artifacts.keys import ArtifactRef, canonical_json
+from storage.artifacts.models import FORMAT, dump_model
+from storage.artifacts.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
+from storage.artifacts.store import Artifact, Store
+from storage.errors import StoreError
+from tasks.dataset import Dataset, load_dataset, load_graph
+from tasks.selection.decisions import CODE as DECISIONS
+from tasks.selection.decisions import Tuning, learn_thresholds
+from tasks.settings import AnnotationSettings
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.ingest import part_digest
+from tasks.stages.neighbors import limit_neighbors
+
+if TYPE_CHECKING:
+    from embedding_core.annotator import Annotator
+
+
+# The scale that methods give their features themselves.
+_OWN_SCALE = "zscore"
+# Parameters by which a method builds a graph of its own.
+_OWN_GRAPH = {"graph", "n_neighbors", "sigma", "tau"}
+
+
+@dataclass(frozen=True)
+class Data:
+    """References to what every method is fitted on.
+
+    `scale` is how methods see the features, and how the graph saw them unless its edges were given.
+    """
+
+    manifest: ArtifactRef | None
+    features: ArtifactRef | None
+    affinity: ArtifactRef | None
+    scale: str
+    edges_given: bool = False
+
+    def inputs(self, uses_graph: bool, store: Store) -> dict[str, str | None]:
+        """Digests of the inputs of a method; the graph only where the method uses it."""
+        inputs = {"labels": part_digest(self.manifest, "labels", store), "features": digest_of(self.features)}
+        return {**inputs, "affinity": digest_of(self.affinity)} if uses_graph else inputs
+
+
+def stage(
+    name: str, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
+) -> Stage:
+    """The embedding of all items by one method, and the model beside it."""
+    made = Stage(
+        name="embedding",
+        variant=name,
+        code=(*method_modules(name, params), "embedding_core.annotator"),
+        params={
+            "method": method_settings(name, params),
+            "scale": data.scale,
+            **annotation.model_dump(mode="json"),
+        },
+        inputs=data.inputs(takes_graph(name, params, data), workspace.store),
+        produce=lambda: _embed(made, params, annotation, data, workspace),
+    )
+    return made
+
+
+def model_stage(
+    name: str,
+    params: Mapping[str, Any],
+    data: Data,
+    workspace: Workspace,
+    variant: str = "",
+    tuning: Tuning | None = None,
+) -> Stage:
+    """The model of a method that classifies by itself and so has no embedding; `variant` if not its name.
+
+    With `tuning` it keeps thresholds; else labels are decided at one half.
+    """
+    method = get_method(name)
+    tuned: dict[str, Any] = {"tune_for": tuning.tune_for} if tuning else {}
+    scores = {"scores": digest_of(tuning.scores)} if tuning else {}
+    return Stage(
+        name="model",
+        variant=variant or name,
+        code=(*method_modules(name, params), "embedding_core.annotator", *(DECISIONS if tuning else ())),
+        params={"method": method_settings(name, params), "scale": method.input_scale(data.scale), **tuned},
+        inputs={**data.inputs(takes_graph(name, params, data), workspace.store), **scores},
+        produce=lambda: _pack(name, _fit(name, params, AnnotationSettings(), data, workspace, tuning)[0]),
+    )
+
+
+def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
+    """Whether a method is given the run's graph.
+
+    One that is told how to build its own is not; nor is one that scales the features itself, where the run's
+    graph was built on features of another scale.
+    """
+    method = get_method(name)
+    if not method.uses_graph or _OWN_GRAPH & params.keys():
+        return False
+    return not method.own_scaling or data.edges_given or data.scale == _OWN_SCALE
+
+
+def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What the registry and the configuration say of a method, as it enters a key."""
+    method = get_method(name)
+    known = {"facts": method.facts(), "params": {**method.defaults, **params}}
+    inner = {one: get_method(one).facts() for one in inner_methods(name, params)}
+    return {**known, "inner": inner} if inner else known
+
+
+def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:
+    """The model of a method, or the one that belongs to its embedding; None where it must be fitted again."""
+    known = store.details(ref)["metadata"].get("model")
+    try:
+        model = ArtifactRef.from_json(json.loads(known)) if known else ref
+        return unpack_model(store.read(model))[0].payload
+    except StoreError:
+        return None
+
+
+def _fit(
+    name: str,
+    params: Mapping[str, Any],
+    annotation: AnnotationSettings,
+    data: Data,
+    workspace: Workspace,
+    tuning: Tuning | None = None,
+) -> tuple["Annotator", Dataset]:
+    from embedding_core.annotator import Annotator
+
+    assert data.manifest and data.features
+    dataset = load_dataset(workspace.store, data.manifest, data.features)
+    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
+    labelled = int((dataset.Y >= 0).all(axis=1).sum())
+    annotator = Annotator(
+        method=name,
+        params=dict(params),
+        scale=data.scale,
+        n_neighbors=limit_neighbors(
+            "annotation.n_neighbors", annotation.n_neighbors, labelled, workspace.reporter
+        ),
+        weights=annotation.weights,
+        single_label=dataset.single_label,
+        label_names=dataset.label_names,
+        recipe=dataset.recipe,
+        thresholds=learn_thresholds(tuning, dataset, workspace.store) if tuning else None,
+    )
+    return annotator.fit(dataset.X, dataset.Y, graph), dataset
+
+
+def _embed(
+    made: Stage, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
+) -> Artifact:
+    annotator, dataset = _fit(made.variant, params, annotation, data, workspace)
+    packed = pack_embedding(
+        Embedding(
+            ids=dataset.ids,
+            coordinates=_place_all(annotator, dataset.X),
+            eigenvalues=annotator.model_.eigenvalues_,
+            method=made.variant,
+        )
+    )
+    model = _store_model(made, annotator, workspace.store)
+    known = {"model": canonical_json(model.to_json())}
+    return replace(packed, metadata={**packed.metadata, **known}, links=(model,))
+
+
+def _place_all(annotator: "Annotator", X: Any) -> Any:
+    """Coordinates of all items: as the fit placed them where it saw all, else by its map."""
+    if get_method(annotator.method).sees_all_rows:
+        return annotator.model_.embedding_
+    return annotator.transform(X)
+
+
+def _store_model(made: Stage, annotator: "Annotator", store: Store) -> ArtifactRef:
+    """Keep the fitted model beside the embedding, under the same ingredients."""
+    recipe = replace(made.recipe(), stage="model")
+    return store.compute(recipe, lambda: _pack(made.variant, annotator), force=True).ref
+
+
+def _pack(name: str, annotator: "Annotator") -> Artifact:
+    return pack_model([ModelFile(name, FORMAT, dump_model(annotator))])

@@ -1,0 +1,222 @@
+"""Tracking: one parent run a flow run and one child a method; the record of it is itself an artefact."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from embedding_core.registry import get_method
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import TRACKING
+from storage.artifacts.schemas import Score, StoredFile, pack_files, unpack_files
+from storage.artifacts.store import Artifact, Store
+from storage.tracking.client import (
+    MethodRecord,
+    RunRecord,
+    TrackedRun,
+    Tracker,
+    default_artifact_root,
+    default_uri,
+)
+from storage.tracking.engine import redact
+from tasks.maintenance.lineage import Genealogy, list_family
+from tasks.report.ranking import Entry, rank_entries
+from tasks.settings import TrackingSettings
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.embedding import Data, load_model_payload
+from tasks.stages.evaluation import load_scores
+from tasks.stages.report import Circumstances, compose_report
+
+_RECORD = "tracked.json"
+# The experiment that holds what the papers are compared with, and no model.
+PAPERS = "reproduce"
+SCORES_TAG = "labelscape.digest.scores"
+SETTINGS_TAG = "labelscape.settings"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a run beside its artefacts."""
+
+    name: str
+    experiment: str
+    config: Mapping[str, Any]
+    method_params: Mapping[str, Mapping[str, Any]]
+    settings: str
+    tags: Mapping[str, str]
+
+
+def make_tracker(uri: str | None, home: Path) -> Tracker:
+    """The tracker at an address, by default the database in the home folder."""
+    return Tracker(uri, None) if uri else Tracker(default_uri(home), default_artifact_root(home))
+
+
+def stage(
+    settings: TrackingSettings,
+    facts: Facts,
+    data: Data,
+    embeddings: Mapping[str, ArtifactRef | None],
+    models: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    report: ArtifactRef | None,
+    workspace: Workspace,
+    correlation: ArtifactRef | None = None,
+) -> Stage:
+    """The record of a tracked run; a run with the same results is not tracked twice.
+
+    The `correlation` is part of the report's lineage alone.
+    """
+    tracker = make_tracker(settings.uri, workspace.home)
+    refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
+    refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
+    refs |= {f"model[{name}]": ref for name, ref in models.items()}
+    refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
+    return Stage(
+        name=TRACKING,
+        # What is recorded are results of other stages; how they are sent does not make them stale.
+        code=(),
+        params={
+            "uri": redact(tracker.uri),
+            "experiment": facts.experiment,
+            "config": facts.config,
+        },
+        inputs={name: digest_of(ref) for name, ref in refs.items()},
+        produce=lambda: _track(tracker, facts, refs, scores, workspace.store, correlation),
+        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+    )
+
+
+def pack_tracked(tracked: TrackedRun) -> Artifact:
+    """Pack where a run was tracked."""
+    return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+
+
+def list_collections(tracker: Tracker) -> list[str]:
+    """Experiments that hold runs of collections, the latest used first."""
+    return [info.name for info in tracker.experiments() if info.name != PAPERS]
+
+
+def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
+    """Where a run was tracked."""
+    files = {file.name: file.data for file in unpack_files(store.read(ref))}
+    return TrackedRun(**json.loads(files[_RECORD]))
+
+
+def _track(
+    tracker: Tracker,
+    facts: Facts,
+    refs: Mapping[str, ArtifactRef | None],
+    scores: Mapping[str, ArtifactRef | None],
+    store: Store,
+    correlation: ArtifactRef | None,
+) -> Artifact:
+    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+
+    known = {name: ref for name, ref in refs.items() if ref is not None}
+    rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
+    ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
+    primary = _first_classifier(ranked, rows)
+    damaged = [one.to_json() for one in store.set_aside]
+    stages = {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}
+    around = Circumstances(stages | ({correlation.stage: correlation} if correlation else {}), damaged)
+    report = compose_report(known["report"], store, around)
+    record = RunRecord(
+        experiment=facts.experiment,
+        name=facts.name,
+        params=facts.config,
+        tags={
+            **facts.tags,
+            SETTINGS_TAG: facts.settings,
+            **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
+            **lineage_tags(around.stages, store),
+        },
+        methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
+        files={
+            "config.json": as_json(facts.config),
+            **{f"report/{name}": data for name, data in report.items()},
+        },
+        fold_rows=rows,
+        primary=next((name for name in primary if _fitted(name, known)), None),
+    )
+    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
+
+
+def lineage_tags(
+    stages: Mapping[str, ArtifactRef], store: Store, made_of: Iterable[ArtifactRef] = ()
+) -> dict[str, str]:
+    """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it.
+
+    What else they may be `made_of` is looked at first, so that not the whole store is.
+    """
+    tags: dict[str, str] = {}
+    for one in list_family(Genealogy(store, [*stages.values(), *made_of]).of_results(stages)):
+        tags[f"labelscape.digest.{one.label}"] = one.digest
+        if one.seconds is None:
+            continue
+        tags[f"labelscape.key.{one.label}"] = one.name
+        tags[f"labelscape.code.{one.label}"] = one.code
+        tags[f"labelscape.seconds.{one.label}"] = f"{one.seconds:.3f}"
+        tags[f"labelscape.settings.{one.label}"] = " ".join(f"{k}={v}" for k, v in one.settings.items())
+        tags |= {f"labelscape.version.{name}": number for name, number in one.versions.items()}
+    return {name: value for name, value in tags.items() if value}
+
+
+def _first_classifier(ranked: list[Entry], rows: list[Score]) -> dict[str, Entry]:
+    """The entry of each method under the classifier that was asked first, best method first."""
+    first: dict[str, str] = {}
+    for method, classifier, *_ in rows:
+        first.setdefault(method, classifier)
+    return {entry.method: entry for entry in ranked if entry.classifier == first[entry.method]}
+
+
+def _method_record(
+    entry: Entry,
+    entries: list[Entry],
+    facts: Facts,
+    refs: Mapping[str, ArtifactRef],
+    store: Store,
+) -> MethodRecord:
+    means, spreads = entry_metrics(entry, "")
+    for other in entries:
+        if other.method == entry.method and other.classifier != entry.classifier:
+            more, more_spreads = entry_metrics(other, f"{other.classifier}/")
+            means, spreads = means | more, spreads | more_spreads
+    method = get_method(entry.method)
+    fitted = _fitted(entry.method, refs)
+    digests = {"scores": refs[f"evaluation[{entry.method}]"].digest}
+    digests |= {fitted.stage: fitted.digest} if fitted else {}
+    return MethodRecord(
+        name=entry.method,
+        title=method.title,
+        params={"method": entry.method, **method.defaults, **facts.method_params[entry.method]},
+        metrics=means,
+        metrics_std=spreads,
+        classifier=entry.classifier,
+        tags={"labelscape.baseline": str(method.baseline).lower()}
+        | {f"labelscape.digest.{name}": digest for name, digest in digests.items()},
+        model=load_model_payload(fitted, store) if fitted else None,
+    )
+
+
+def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
+    """The artefact that holds a method's model; a method that takes no new items has none."""
+    if not get_method(method).inductive:
+        return None
+    return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")
+
+
+def entry_metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Means and spreads of every metric, their names behind a prefix."""
+    means = {f"{prefix}{metric}": entry.mean(metric) for metric in entry.values}
+    spreads = {f"{prefix}{metric}": entry.spread(metric) for metric in entry.values}
+    return _present(means), _present(spreads)
+
+
+def _present(values: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def as_json(value: Any) -> bytes:
+    """Plain data as text that is the same for the same data."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode()

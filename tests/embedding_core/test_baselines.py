@@ -1,0 +1,113 @@
+"""The plain methods beside which all others are shown."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM
+from embedding_core.errors import InvalidInput
+from embedding_core.knn_classifier import NeighborLabels
+
+
+def draw(n=90, p=5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * [1, 10, 100, 1, 1]
+    Y = np.column_stack([X[:, 0] > 0, X[:, 3] + X[:, 4] > 0.5, rng.random(n) < 0.3]).astype(np.int8)
+    return X, Y
+
+
+def test_unscaled_svm_equals_that_of_scikit_learn():
+    X, Y = draw()
+    model = ScaledSVM(scale="none").fit(X[:60], Y[:60])
+    plain = OneVsRestClassifier(SVC()).fit(X[:60], Y[:60])
+    np.testing.assert_array_equal(model.predict(X[60:]), plain.predict(X[60:]))
+    assert not np.array_equal(model.predict(X[60:]), ScaledSVM().fit(X[:60], Y[:60]).predict(X[60:]))
+
+
+def test_svm_equals_a_pipeline_of_scikit_learn():
+    X, Y = draw()
+    expected = make_pipeline(StandardScaler(), OneVsRestClassifier(SVC())).fit(X[:60], Y[:60])
+    model = ScaledSVM().fit(X[:60], Y[:60])
+    np.testing.assert_array_equal(model.predict(X[60:]), expected.predict(X[60:]))
+    decision = expected.decision_function(X[60:])
+    np.testing.assert_allclose(model.predict_scores(X[60:]), 1 / (1 + np.exp(-decision)))
+
+
+def test_svm_predicts_one_valued_labels_as_seen():
+    X, Y = draw()
+    Y[:, 0], Y[:, 1] = 1, 0
+    model = ScaledSVM().fit(X, Y)
+    assert (model.predict(X)[:, :2] == [1, 0]).all()
+    assert (model.predict_scores(X)[:, :2] == [1.0, 0.0]).all()
+
+
+def test_svm_with_constant_columns_ignores_them():
+    X, Y = draw()
+    padded = np.column_stack([X, np.full(len(X), 7.3)])
+    # gamma = 1 / (p variance) counts the constant column twice, in p and in the variance, and so is the same.
+    np.testing.assert_array_equal(
+        ScaledSVM().fit(padded, Y).predict(padded), ScaledSVM().fit(X, Y).predict(X)
+    )
+
+
+def test_svm_learns_from_labelled_rows_alone():
+    X, Y = draw()
+    hidden = Y.copy()
+    hidden[60:] = -1
+    other = Y.copy()
+    other[60:] = 1 - other[60:]
+    model, told = ScaledSVM().fit(X, hidden), ScaledSVM().fit(X, other)
+    alone = SVC().fit(StandardScaler().fit(X).transform(X)[:60], Y[:60, 0])
+    expected = alone.predict(StandardScaler().fit(X).transform(X))
+    np.testing.assert_array_equal(model.predict(X)[:, 0], expected)
+    assert (told.predict(X) != model.predict(X)).any()
+
+
+def test_svm_takes_sparse_rows():
+    X, Y = draw()
+    X[np.abs(X) < 0.3] = 0
+    scores = ScaledSVM().fit(sp.csr_array(X), Y).predict_scores(sp.csr_array(X))
+    divided = X / X.std(axis=0)
+    expected = SVC().fit(divided, Y[:, 0]).decision_function(divided)
+    np.testing.assert_allclose(scores[:, 0], 1 / (1 + np.exp(-expected)), atol=1e-6)
+
+
+def test_input_neighbours_with_and_without_scaling():
+    X, Y = draw()
+    scaler = StandardScaler().fit(X[:60])
+    raw = NeighborLabels().fit(X[:60], Y[:60]).predict(X[60:])
+    scaled = NeighborLabels().fit(scaler.transform(X[:60]), Y[:60]).predict(scaler.transform(X[60:]))
+    assert (raw != scaled).any()
+    np.testing.assert_array_equal(InputNeighbors().fit(X[:60], Y[:60]).predict(X[60:]), raw)
+    np.testing.assert_array_equal(InputNeighbors("zscore").fit(X[:60], Y[:60]).predict(X[60:]), scaled)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ScaledSVM(C=0), "C=0 is not legal; give a positive number"),
+        (ScaledSVM(gamma="wide"), "gamma='wide'"),
+        (ScaledSVM(gamma=-1.0), "gamma=-1.0"),
+        (InputNeighbors("loud"), "scale 'loud' is not known"),
+        (InputNeighbors(n_neighbors=100), "n_neighbors=100 with 90"),
+    ],
+)
+def test_bad_parameters_are_named(model, message):
+    with pytest.raises(InvalidInput, match=message):
+        model.fit(*draw())
+
+
+def test_labels_of_other_rows_are_refused():
+    X, Y = draw()
+    with pytest.raises(InvalidInput, match="X has 90 rows and Y has 89"):
+        ScaledSVM().fit(X, Y[:-1])
+
+
+@pytest.mark.parametrize("model", [ScaledSVM(C=2.0, gamma=0.1), InputNeighbors("unit", 3, "distance")])
+def test_parameters_survive_clone(model):
+    assert clone(model).get_params() == model.get_params()

@@ -1,0 +1,109 @@
+"""The menu: data that the registry and the configuration complete."""
+
+import pytest
+
+from embedding_core.errors import InvalidInput
+from embedding_core.registry import get_method
+from embedding_core.registry.candidates import MENU, Candidate, pick_candidates
+from flows.config import load_config
+from flows.selection import line_up
+from storage.artifacts.keys import canonical_json
+from tasks.selection.choice import Champion
+
+
+def champion(candidate: Candidate) -> Champion:
+    return Champion(candidate, {}, "1", "r")
+
+
+def test_every_candidate_builds_and_can_annotate() -> None:
+    for one in MENU:
+        method = get_method(one.method)
+        assert method.role == "classifier"
+        assert method.inductive
+        method.build(**one.params)
+        canonical_json(one.recipe())
+    names = [one.name for one in MENU]
+    assert len(set(names)) == len(names)
+
+
+def test_the_menu_of_the_issue_is_whole_and_cheap_ones_stand_before_the_dear() -> None:
+    assert [one.name for one in MENU] == [
+        "mlda_knn",
+        "kernel_dle_linear",
+        "kernel_dle",
+        "projections_knn",
+        "rbf_svc",
+        "random_forest",
+        "kernel_dle_forest",
+        "kernel_dle_few",
+    ]
+    assert [one.name for one in MENU if one.plain] == ["rbf_svc", "random_forest"]
+
+
+def test_a_method_of_another_version_is_called_by_its_name() -> None:
+    assert Candidate("old", "a_method_of_old").label == "old"
+    assert Candidate("random_forest", "random_forest").label == "Random forest"
+
+
+def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
+    for one in MENU:
+        by_name = {other.name: other for other in MENU[: MENU.index(one)]}
+        for name in one.members:
+            assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
+
+
+def test_names_pick_from_the_menu_and_from_the_registry() -> None:
+    assert [one.name for one in pick_candidates(True)] == [one.name for one in MENU]
+    picked = pick_candidates(True, ("svm", "kernel_dle_linear", "svm"))
+    assert [(one.name, one.method) for one in picked] == [("svm", "svm"), ("kernel_dle_linear", "kernel_dle")]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("rbf_scv", "'rbf_scv' is not known. Did you mean rbf_svc"),
+        ("mlda", "'mlda' cannot annotate new items by itself. Did you mean mlda_knn"),
+        ("spectral_graph_transducer", "'spectral_graph_transducer' cannot annotate"),
+    ],
+)
+def test_names_that_cannot_stand_there(name: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        pick_candidates(True, (name,))
+
+
+def test_parameters_of_the_configuration_reach_candidates_and_the_members_of_a_mean() -> None:
+    config = load_config(
+        None,
+        ["embedding.params.random_forest.n_estimators=7", "embedding.params.kernel_dle.few_labels='auto'"],
+    )
+    found = {one.name: one for one in line_up(config, True, None)}
+    assert found["random_forest"].params == {"n_estimators": 7}
+    assert found["kernel_dle"].params == {"few_labels": False}
+    assert found["kernel_dle_forest"].params["params"] == {
+        "kernel_dle": {"few_labels": False},
+        "random_forest": {"n_estimators": 7},
+    }
+
+
+def test_the_own_tuning_of_a_method_does_not_enter_candidates_or_means() -> None:
+    config = load_config(
+        None,
+        ["embedding.params.kernel_dle.tune_for='macro_f1'", "embedding.params.kernel_dle.landmarks=300"],
+    )
+    found = {one.name: one for one in line_up(config, False, None)}
+    assert found["kernel_dle"].params == {"few_labels": False, "landmarks": 300}
+    assert found["kernel_dle_forest"].params["params"]["kernel_dle"] == found["kernel_dle"].params
+
+
+def test_the_champion_enters_once_and_under_a_name_of_its_own() -> None:
+    config = load_config(None, ["auto.candidates=random_forest, rbf_svc"])
+    kept = line_up(config, True, champion(Candidate("random_forest", "random_forest")))
+    assert [one.name for one in kept] == ["random_forest", "rbf_svc"]
+    other = line_up(config, True, champion(Candidate("svm", "svm")))
+    assert [one.name for one in other] == ["svm", "random_forest", "rbf_svc"]
+    older = Candidate("random_forest", "random_forest", {"n_estimators": 9})
+    changed = line_up(config, True, champion(older))
+    assert [one.name for one in changed] == ["random_forest_champion", "random_forest", "rbf_svc"]
+    assert changed[0].recipe() == older.recipe()
+    gone = line_up(config, True, champion(Candidate("x", "a_method_of_old")))
+    assert [one.name for one in gone] == ["random_forest", "rbf_svc"]

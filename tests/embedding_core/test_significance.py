@@ -1,0 +1,89 @@
+"""The rule by which one method is better than another, and by which a candidate is given up."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from embedding_core.model_selection.significance import (
+    CONFIDENCE,
+    FAR_BEHIND,
+    INDEPENDENT,
+    best_of,
+    is_hopeless,
+    paired_lead,
+)
+
+
+def test_the_error_is_the_corrected_one_of_nadeau_and_bengio():
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.random(5), rng.random(5)
+    lead = paired_lead(ours, theirs)
+    differences = ours - theirs
+    error = np.sqrt(differences.var(ddof=1) * (1 / 5 + 1 / 4))
+    assert lead.mean == pytest.approx(differences.mean())
+    assert lead.error == pytest.approx(error)
+    assert lead.needed == pytest.approx(stats.t.ppf(CONFIDENCE, 4) * error)
+    assert lead.won == (differences > 0).sum()
+
+
+def test_the_text_s_figure_of_five_folds():
+    lead = paired_lead([0.0, 1.0, 2.0, 3.0, 4.0], [0.0] * 5)
+    assert lead.needed / lead.spread == pytest.approx(1.43, abs=0.005)
+
+
+def test_the_test_share_counts_all_folds_that_rows_were_dealt_to():
+    two_of_five = paired_lead([0.9, 0.8], [0.5, 0.6], n_folds=5)
+    assert two_of_five.error == pytest.approx(np.std([0.4, 0.2], ddof=1) * np.sqrt(1 / 2 + 1 / 4))
+
+
+def test_draws_that_share_nothing_have_the_plain_paired_test():
+    rng = np.random.default_rng(3)
+    ours, theirs = rng.random(8), rng.random(8)
+    lead = paired_lead(ours, theirs, INDEPENDENT)
+    plain = stats.ttest_rel(ours, theirs)
+    assert lead.mean / lead.error == pytest.approx(plain.statistic)
+    assert lead.needed == pytest.approx(stats.t.ppf(CONFIDENCE, 7) * lead.error)
+
+
+@pytest.mark.parametrize(
+    ("differences", "beyond"),
+    [
+        ([0.05, 0.04, 0.06, 0.05, 0.05], True),
+        ([0.05, -0.04, 0.06, -0.05, 0.05], False),
+        ([-0.05, -0.04, -0.06, -0.05, -0.05], False),
+        ([0.0] * 5, False),
+        ([1e-17] * 5, False),
+        ([0.01] * 5, True),
+        ([0.5], False),
+    ],
+)
+def test_beyond_noise(differences, beyond):
+    assert paired_lead(differences, [0.0] * len(differences)).beyond_noise is beyond
+
+
+def test_equal_methods_are_told_apart_as_seldom_as_the_rule_says():
+    rng = np.random.default_rng(1)
+    found = [paired_lead(*rng.normal(size=(2, 5))).beyond_noise for _ in range(2000)]
+    # The correction makes the rule stricter than 5 % where folds are independent, as here.
+    assert 0.001 < np.mean(found) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("lags", "hopeless"),
+    [
+        ([0.10, 0.15], True),
+        ([0.06, 0.08], True),
+        ([0.06, 0.16], False),
+        ([FAR_BEHIND - 0.01, FAR_BEHIND - 0.01], False),
+        ([-0.10, -0.15], False),
+        ([0.9], False),
+    ],
+)
+def test_who_is_given_up(lags, hopeless):
+    leader = np.full(len(lags), 0.8)
+    assert is_hopeless(leader - lags, leader, n_folds=5) is hopeless
+
+
+def test_the_best_is_the_first_of_equals():
+    assert best_of({"a": [0.1, 0.3], "b": [0.3, 0.1 + 1e-16], "c": [0.0, 0.1]}) == "a"
+    assert best_of({"a": [0.1, 0.3], "b": [0.3, 0.11]}) == "b"

@@ -1,0 +1,91 @@
+"""The machine whose settings are chosen inside the training labels."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from embedding_core.classifiers.baselines import ScaledSVM
+from embedding_core.classifiers.tuned_svm import TunedSVM
+from embedding_core.errors import InvalidInput
+from embedding_core.model_selection.folds import stratified_folds
+from embedding_core.model_selection.inner_choice import choose_option, rate_scores
+from tests.synthetic import multi_label, single_label
+
+
+def test_it_is_the_scaled_machine_of_the_best_point_of_the_grid():
+    X, Y = multi_label(90)
+    model = TunedSVM().fit(X, Y)
+    unit = 1 / (X.shape[1] * ((X - X.mean(axis=0)) / X.std(axis=0)).var())
+    ratings = {}
+    for width in (0.1, 0.3, 1.0, 3.0):
+        for C in (1.0, 10.0, 100.0):
+            scores = np.zeros(Y.shape)
+            for train, test in stratified_folds(Y, 3, seed=0):
+                scores[test] = ScaledSVM(C, width * unit).fit(X[train], Y[train]).predict_scores(X[test])
+            ratings[C, width] = rate_scores(Y, scores)
+    best = max(ratings.values())
+    assert ratings[model.C_, round(model.gamma_ / unit, 6)] == pytest.approx(best)
+    assert len({rating[0] for rating in ratings.values()}) > 3
+    np.testing.assert_array_equal(
+        model.predict_scores(X), ScaledSVM(model.C_, model.gamma_).fit(X, Y).predict_scores(X)
+    )
+
+
+def test_unit_of_the_width_is_that_of_the_scaled_machine_also_for_sparse_rows():
+    X, Y = multi_label(60)
+    for form in (np.asarray, sp.csr_array):
+        model = TunedSVM(widths=(1.0,), penalties=(1.0,)).fit(form(X), Y)
+        np.testing.assert_allclose(
+            model.predict_scores(form(X)), ScaledSVM().fit(form(X), Y).predict_scores(form(X)), atol=1e-6
+        )
+
+
+def test_only_the_choice_uses_fewer_rows():
+    X, Y = multi_label(90)
+    model = TunedSVM(tuning_rows=30).fit(X, Y)
+    np.testing.assert_array_equal(
+        model.predict_scores(X), ScaledSVM(model.C_, model.gamma_).fit(X, Y).predict_scores(X)
+    )
+
+
+def test_unlabelled_rows_and_missing_classes():
+    X, y = single_label(60)
+    Y = np.eye(5, dtype=np.int8)[y]
+    Y[40:] = -1
+    model, alone = TunedSVM().fit(X, Y), TunedSVM().fit(X[:40], Y[:40])
+    np.testing.assert_array_equal(model.predict_scores(X), alone.predict_scores(X))
+    assert (model.predict_scores(X)[:, 4] == 0).all()
+
+
+@pytest.mark.parametrize("params", [{"penalties": ()}, {"widths": (1.0, -1.0)}])
+def test_bad_grids(params):
+    X, Y = multi_label(20)
+    with pytest.raises(InvalidInput, match=next(iter(params))):
+        TunedSVM(**params).fit(X, Y)
+
+
+def test_rating_of_classes_is_accuracy_then_squared_error():
+    Y = np.eye(2, dtype=np.int8)[[0, 1, 0]]
+    sure, unsure = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]]), np.full((3, 2), 0.5)
+    assert rate_scores(Y, sure)[0] == 1.0
+    assert rate_scores(Y, unsure)[0] == pytest.approx(2 / 3)
+    assert rate_scores(Y, sure)[1] == pytest.approx(-0.01)
+
+
+def test_the_option_is_judged_by_rows_it_has_not_seen():
+    rng = np.random.default_rng(0)
+    Y = (rng.random((30, 3)) < 0.5).astype(np.int8)
+    seen: list[tuple[set[int], set[int]]] = []
+
+    def score(train, test):
+        seen.append((set(train), set(test)))
+        yield rng.random((len(test), 3))
+        yield Y[test].astype(float)
+
+    assert choose_option(Y, 2, score) == 1
+    assert all(not train & test for train, test in seen)
+    assert set.union(*(test for _, test in seen)) == set(range(30))
+
+
+def test_one_option_needs_no_fold():
+    assert choose_option(np.ones((5, 2), dtype=np.int8), 1, lambda train, test: [][0]) == 0

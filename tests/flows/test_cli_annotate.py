@@ -1,0 +1,204 @@
+"""`labelscape annotate`: labels with scores for new items, and what it refuses."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from storage.errors import TrackingError
+from storage.tracking.client import ExperimentInfo, ModelInfo, TrackedRun
+from storage.tracking.registry import Version
+from tasks.selection.tracking import BASELINE_TAG
+from tasks.stages.embedding import load_model_payload
+from tests.conftest import Command, run_locally, write_pictures
+
+
+class FakeTracker:
+    """A tracker with one model, in place of MLflow; after it an experiment of a paper was tracked."""
+
+    uri = "sqlite:////fake.db"
+
+    def __init__(self, payload: bytes | None) -> None:
+        self.payload = payload
+
+    def is_empty(self) -> bool:
+        return True
+
+    def experiments(self) -> list[ExperimentInfo]:
+        papers, own = ExperimentInfo("2", "reproduce"), ExperimentInfo("1", "pictures")
+        return [papers, own] if self.payload else [papers]
+
+    def latest(self, experiment: str | None = None) -> TrackedRun | None:
+        if experiment != "pictures":
+            return TrackedRun("q" * 32, {}, "2", self.uri)
+        return TrackedRun("p" * 32, {}, "1", self.uri) if self.payload else None
+
+    def model(self, run: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
+        if run != "p" * 32:
+            raise TrackingError(f"no run {run!r} at {self.uri}")
+        assert self.payload
+        return self.payload, ModelInfo("c" * 32, run, "run", "pictures", "mlda", "MLDA", {}, {})
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """A model of images and one of a table, as a run keeps them."""
+    place = tmp_path_factory.mktemp("models")
+    found = {}
+    for name, source in (("images", write_pictures(place / "pictures", 40)), ("table", "iris")):
+        run = run_locally(source, place / name, "embedding.method=mlda", "evaluation.baselines=[]")
+        ref = run.products.embeddings["mlda"]
+        assert ref
+        found[name] = load_model_payload(ref, run.workspace.store) or b""
+    return found
+
+
+class TestAnnotate:
+    @pytest.fixture
+    def use(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes | None], None]:
+        def use(payload: bytes | None) -> None:
+            monkeypatch.setattr("flows.commands.annotate.open_tracker", lambda uri: FakeTracker(payload))
+
+        return use
+
+    def test_images(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["images"])
+        folder = write_pictures(tmp_path / "new", 6)
+        (folder / "bad.jpg").write_bytes(b"no picture")
+        done = command("annotate", folder)
+        assert done.code == 0
+        assert "6 items annotated by MLDA of run pppppppp (pictures)" in done.out
+        assert "1 skipped:\n  bad.jpg: not an image" in done.out
+        table = pq.read_table("annotations.parquet")
+        assert table.column_names == ["id", "labels", "score:blue", "score:green", "score:red"]
+        assert table.schema.metadata[b"method"] == b"mlda"
+        rows = list(csv.DictReader(io.StringIO(Path("annotations.csv").read_text(encoding="utf-8"))))
+        assert [row["id"] for row in rows] == table["id"].to_pylist() == [f"p{i:02d}.png" for i in range(6)]
+        scores = np.array(
+            [[float(row[f"score:{name}"]) for name in ("blue", "green", "red")] for row in rows]
+        )
+        assert ((scores >= 0) & (scores <= 1)).all()
+        named = [set(row["labels"].split("|")) - {""} for row in rows]
+        expected = [
+            {n for n, s in zip(("blue", "green", "red"), row, strict=True) if s > 0.5} for row in scores
+        ]
+        assert named == expected
+
+    def test_json_lists_what_was_skipped(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["images"])
+        folder = write_pictures(tmp_path / "new", 3)
+        (folder / "bad.jpg").write_bytes(b"")
+        found = json.loads(command("annotate", folder, "--json", "--out", tmp_path / "x.y").out)
+        assert found["items"] == 3
+        assert found["skipped"] == [{"file": "bad.jpg", "reason": "the file is empty (0 bytes)"}]
+        assert found["files"] == [str(tmp_path / "x.y.parquet"), str(tmp_path / "x.y.csv")]
+        assert all(Path(file).is_file() for file in found["files"])
+
+    @pytest.mark.parametrize("plain", [True, False])
+    def test_json_says_whether_the_champion_is_a_plain_baseline(
+        self,
+        command: Command,
+        tmp_path: Path,
+        models: dict[str, bytes],
+        use: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+        plain: bool,
+    ) -> None:
+        use(models["table"])
+        champion = Version("labelscape-t", "3", "p" * 32, {BASELINE_TAG: str(plain).lower()})
+        monkeypatch.setattr("flows.annotate.find_champion", lambda *given: champion)
+        (tmp_path / "t.csv").write_text("f0,f1,f2,f3\n5.1,3.5,1.4,0.2\n")
+        found = json.loads(command("annotate", tmp_path / "t.csv", "--json").out)
+        assert found["champion"] == {"model": "labelscape-t", "version": "3", "plain_baseline": plain}
+        assert ("a plain baseline" in command("annotate", tmp_path / "t.csv").out) == plain
+
+    def test_a_table(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["table"])
+        (tmp_path / "t.csv").write_text("f0,f1,f2,f3\n5.1,3.5,1.4,0.2\n6.3,2.5,5.0,1.9\n")
+        found = json.loads(command("annotate", tmp_path / "t.csv", "--json").out)
+        assert found["labels"] == {"setosa": 1, "versicolor": 0, "virginica": 1}
+
+    @pytest.mark.parametrize(
+        ("model", "given", "says"),
+        [
+            ("images", "gone", "gone: no such folder or file"),
+            ("images", "empty", "empty holds no images; give the folder"),
+            ("images", "broken", "none of 1 images is readable; the first is a.png"),
+            ("images", "t.csv", "t.csv is a file, but the model was trained on images"),
+            ("table", "new", "trained on given features, not on images; annotate a table"),
+            ("table", "t.csv", "has 2 feature columns; the model was trained on 4"),
+            (None, "new", "no run has been tracked at sqlite:////fake.db yet"),
+        ],
+    )
+    def test_refusals(
+        self,
+        command: Command,
+        tmp_path: Path,
+        models: dict[str, bytes],
+        use: Callable[..., None],
+        model: str | None,
+        given: str,
+        says: str,
+    ) -> None:
+        use(models[model] if model else None)
+        write_pictures(tmp_path / "new", 2)
+        for name in ("empty", "broken"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "broken" / "a.png").write_bytes(b"no picture")
+        (tmp_path / "t.csv").write_text("f0,f1\n1,2\n")
+        done = command("annotate", given)
+        assert done.code == 2
+        assert says in done.err
+        assert "Traceback" not in done.err
+        assert not list(tmp_path.glob("annotations*"))
+
+    def test_another_recipe_is_refused(
+        self,
+        command: Command,
+        tmp_path: Path,
+        models: dict[str, bytes],
+        use: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        use(models["images"])
+        write_pictures(tmp_path / "new", 2)
+        monkeypatch.setattr("tasks.annotation.feature_code", lambda: "f" * 32)
+        done = command("annotate", "new")
+        assert done.code == 2
+        assert "another version of the extraction" in done.err
+        assert "Train again" in done.err
+
+    def test_a_folder_that_is_not_there_to_write_in(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["images"])
+        done = command("annotate", write_pictures(tmp_path / "new", 2), "--out", "no/such/place")
+        assert done.code == 2
+        assert "no/such/place.parquet" in done.err
+
+    def test_before_the_first_run(self, command: Command, picture_folder: Path) -> None:
+        for verb in (("annotate", picture_folder), ("compare",)):
+            done = command(*verb, "--home", "home")
+            assert done.code == 2
+            assert "no run has been tracked at sqlite:///" in done.err
+            assert "labelscape run" in done.err
+        assert not Path("home/mlflow.db").exists()
+
+    def test_compare_does_not_show_the_experiment_of_a_paper(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tracker = FakeTracker(b"a model")
+        monkeypatch.setattr(tracker, "runs", lambda experiment: [], raising=False)
+        monkeypatch.setattr("flows.commands.compare.open_tracker", lambda options: tracker)
+        assert command("compare").out.startswith("experiment pictures, ")

@@ -1,0 +1,229 @@
+"""Running again after a change: what the manifest records, what `status` foresees, what a run tells."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from flows.stale_reasons import explain
+from storage.artifacts.run_log import RunLog
+from storage.artifacts.store import Store
+from storage.sources.image_files import stamp_files
+from tasks.maintenance.lineage import Genealogy, list_family
+from tasks.report.lineage_figure import draw_lineage
+from tests.conftest import UNTRACKED, Command
+
+pytestmark = pytest.mark.usefixtures("without_engine")
+SHORT = (*UNTRACKED, "--set", "evaluation.folds=2", "--methods", "mlda", "--until", "correlation")
+
+
+def run(command: Command, *arguments: object) -> dict[str, Any]:
+    done = command("run", *arguments, "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def status(command: Command, *arguments: object) -> dict[str, dict[str, Any]]:
+    return {one["label"]: one for one in json.loads(command("status", *arguments, "--json").out)}
+
+
+def disturb(folder: Path) -> None:
+    """One image changed, one added, one removed, one renamed, one labelled otherwise."""
+    Image.new("RGB", (24, 32), "red").save(folder / "p00.png")
+    Image.new("RGB", (24, 32), "blue").save(folder / "p98.png")
+    (folder / "p01.png").unlink()
+    (folder / "p02.png").rename(folder / "p99.png")
+    labels = folder / "labels.csv"
+    labels.write_text(labels.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8")
+
+
+CHANGES = {
+    "counts": {"added": 1, "changed": 1, "removed": 1, "renamed": 1, "relabelled": 1},
+    "added": ["p98.png"],
+    "changed": ["p00.png"],
+    "removed": ["p01.png"],
+    "renamed": [["p02.png", "p99.png"]],
+    "relabelled": ["p04.png"],
+}
+
+
+class TestChangesOfItems:
+    def test_the_manifest_records_what_happened(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        first = run(command, picture_folder, *SHORT)
+        assert first["changes"] is None
+        disturb(picture_folder)
+        said = status(command, picture_folder, *SHORT[:-2])["ingest"]["reasons"][0]
+        assert said == (
+            "data: 1 changed (p00.png), 1 added (p98.png), 1 removed (p01.png), "
+            "1 renamed (p02.png → p99.png), 1 relabelled (p04.png)"
+        )
+        again = run(command, picture_folder, *SHORT)
+        since = next(one["digest"] for one in first["stages"] if one["stage"] == "ingest")
+        assert again["changes"] == {"since": since, **CHANGES}
+        store = Store(tmp_path / ".labelscape" / "store")
+        (manifest,) = (one for one in store.entries() if one["stage"] == "ingest" and one["history"])
+        assert manifest["history"] == again["changes"]
+        assert RunLog(store.root).find(again["run"]).changes == again["changes"]
+
+    def test_the_way_back_is_told_although_the_manifest_is_there_already(
+        self, command: Command, picture_folder: Path
+    ) -> None:
+        run(command, picture_folder, *SHORT)
+        image = picture_folder / "p00.png"
+        before = image.read_bytes()
+        Image.new("RGB", (24, 32), "red").save(image)
+        run(command, picture_folder, *SHORT)
+        image.write_bytes(before)
+        again = run(command, picture_folder, *SHORT)
+        assert {one["state"] for one in again["stages"]} == {"fresh"}
+        assert again["changes"]["changed"] == ["p00.png"]
+        assert "data       1 changed since" not in command("run", picture_folder, *SHORT).out
+
+    def test_only_the_portion_of_the_changed_image_is_written(
+        self, command: Command, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tasks.stages.chunks.MEAN_ITEMS", 5)
+        run(command, picture_folder, *SHORT)
+        parts = tmp_path / ".labelscape" / "store" / "features_part"
+        before = {path: path.stat().st_mtime_ns for path in parts.rglob("*.parquet")}
+        assert len(before) > 3
+        Image.new("RGB", (24, 32), "red").save(picture_folder / "p20.png")
+        run(command, picture_folder, *SHORT)
+        after = {path: path.stat().st_mtime_ns for path in parts.rglob("*.parquet")}
+        assert len(after.items() - before.items()) == 1
+        assert before.items() <= after.items()
+
+    @pytest.mark.usefixtures("settled")
+    def test_what_sizes_and_times_hide_a_paranoid_run_sees(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        run(command, picture_folder, *SHORT)
+        image = picture_folder / "p00.png"
+        data = bytearray(image.read_bytes())
+        data[-20] ^= 1
+        image.write_bytes(data)
+        pretend_unchanged(tmp_path / ".labelscape" / "cache", picture_folder, image)
+        assert status(command, picture_folder, *SHORT[:-2])["ingest"]["state"] == "fresh"
+        seen = status(command, picture_folder, *SHORT[:-2], "--paranoid")["ingest"]
+        assert seen["reasons"] == ["data: 1 changed (p00.png)"]
+        assert run(command, picture_folder, *SHORT, "--paranoid")["changes"]["changed"] == ["p00.png"]
+
+
+def pretend_unchanged(cache: Path, folder: Path, image: Path) -> None:
+    """Make what is remembered of an image fit its present size and times, which no tool can set back all."""
+    found = image.stat()
+    for index in (cache / "listing").glob("*.json"):
+        known = json.loads(index.read_text(encoding="utf-8"))
+        if str(image) in known["files"]:
+            digest = known["files"][str(image)][-1]
+            state = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+            known["files"][str(image)] = [*state, found.st_ctime_ns + 10**10, digest]
+            index.write_text(json.dumps(known), encoding="utf-8")
+            memo = json.loads(index.with_suffix(".stamp").read_text(encoding="utf-8"))
+            memo["stamp"] = stamp_files(folder, skip=cache).text
+            index.with_suffix(".stamp").write_text(json.dumps(memo), encoding="utf-8")
+
+
+def test_several_stages_are_refreshed_and_nothing_else(command: Command, picture_folder: Path) -> None:
+    first = run(command, picture_folder, *SHORT)
+    again = run(command, picture_folder, *SHORT, "--refresh", "features", "--refresh", "correlation")
+    computed = [one["stage"] for one in again["stages"] if one["state"] == "computed"]
+    assert computed == ["features", "correlation"]
+    assert [one["digest"] for one in again["stages"]] == [one["digest"] for one in first["stages"]]
+
+
+class TestStatus:
+    def test_it_looks_past_a_manifest_that_will_change(self, command: Command, picture_folder: Path) -> None:
+        run(command, picture_folder, *SHORT)
+        labels = picture_folder / "labels.csv"
+        labels.write_text(
+            labels.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8"
+        )
+        before = sorted(path for path in Path(".labelscape/store").rglob("*") if path.is_file())
+        found = status(command, picture_folder, *SHORT[:-2])
+        states = {label: found[label]["state"] for label in ("ingest", "features", "affinity", "correlation")}
+        assert states == {"ingest": "stale", "features": "fresh", "affinity": "fresh", "correlation": "stale"}
+        assert found["correlation"]["reasons"] == ["data: labels changed"]
+        assert sorted(path for path in Path(".labelscape/store").rglob("*") if path.is_file()) == before
+
+    def test_what_is_certain_and_what_depends(self, command: Command, picture_folder: Path) -> None:
+        run(command, picture_folder, *SHORT)
+        Image.new("RGB", (24, 32), "red").save(picture_folder / "p20.png")
+        found = status(command, picture_folder, *SHORT[:-2])
+        assert {label: found[label]["would_run"] for label in ("features", "affinity", "report")} == {
+            "features": "yes",
+            "affinity": "perhaps",
+            "report": "yes",
+        }
+        text = command("status", picture_folder, *SHORT[:-2]).out
+        assert "features                               stale because 1 of 40 items to extract; data: " in text
+        assert "1 more if what they wait for comes out differently, about " in text.splitlines()[-1]
+
+    @pytest.mark.parametrize(
+        ("stage", "name", "said"),
+        [
+            ("affinity", {"n_neighbors": (10, 15)}, "parameter affinity.n_neighbors 10 → 15"),
+            ("affinity", {"scale": ("none", "unit")}, "parameter features.scale none → unit"),
+            ("ingest", {"min_label_count": (1, 2)}, "parameter source.min_label_count 1 → 2"),
+            ("embedding", {"weights": ("a", "b")}, "parameter annotation.weights a → b"),
+            (
+                "embedding",
+                {"method": ({"params": {"tau": 1}}, {"params": {"tau": 2}})},
+                "parameter embedding.params.mlda.tau 1 → 2",
+            ),
+            ("tracking", {"config": ({"name": None}, {"name": "x"})}, "parameter name None → x"),
+        ],
+    )
+    def test_a_parameter_is_called_as_it_is_set(self, stage: str, name: dict[str, Any], said: str) -> None:
+        (key, (old, new)) = next(iter(name.items()))
+        recipe = {"stage": stage, "variant": "mlda", "code": {}, "inputs": {}, "schema": 1}
+        assert explain({**recipe, "params": {key: old}}, {**recipe, "params": {key: new}}) == [said]
+
+
+class TestLineageInTheReport:
+    @pytest.mark.slow
+    def test_the_page_draws_it_and_follows_the_code(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        made = run(command, picture_folder, *SHORT[:-2])
+        page = Path(made["report"])
+        text = page.read_text(encoding="utf-8")
+        assert '<a href="#lineage">Lineage</a></nav>' in text
+        drawing = text[text.index('<svg class="lineage"') : text.index("</svg>")]
+        for one in made["stages"]:
+            if one["stage"] not in ("report", "tracking"):
+                assert f">{one['stage']}<" in drawing or one["stage"][:26] in drawing
+                assert f"digest {one['digest'][:12]}" in drawing
+                assert one["digest"] in text
+        assert drawing.count('class="outside"') == 1, "the bytes of the source"
+        shown = page.with_name("lineage.json")
+        shown.write_text("{}", encoding="utf-8")
+        page.write_text("of other circumstances", encoding="utf-8")
+        run(command, picture_folder, *SHORT[:-2])
+        assert page.read_text(encoding="utf-8") == text
+
+    def test_every_artefact_is_drawn_right_of_what_it_was_made_of(
+        self, command: Command, picture_folder: Path, tmp_path: Path
+    ) -> None:
+        made = run(command, picture_folder, *SHORT)
+        store = Store(tmp_path / ".labelscape" / "store")
+        stages = RunLog(store.root).find(made["run"]).stages
+        family = list_family(Genealogy(store, stages.values()).of_results(stages))
+        names = [one.name for one in family]
+        assert [one.label for one in family] == ["source", "ingest", "features", "affinity", "correlation"]
+        assert all(names.index(given) < names.index(one.name) for one in family for given in one.inputs)
+        assert all(one.code and one.versions["python"] for one in family[1:])
+        drawing = draw_lineage(family)
+        assert drawing.count("<rect") == 5
+        assert drawing.count("<path") == sum(len(one.inputs) for one in family)
+
+
+def test_a_stage_that_cannot_do_its_work_says_how_to_go_on(command: Command, picture_folder: Path) -> None:
+    given = ("run", picture_folder, *UNTRACKED, "--set", "embedding.n_components=9", "--methods", "mlda")
+    done = command(*given)
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == f"resume with: labelscape {' '.join(map(str, given))}"

@@ -1,0 +1,277 @@
+"""Whole runs when things go wrong: killed, damaged, at once, without room. Real processes, real disks."""
+
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.config import load_config
+from flows.runner import RunResult, run_training
+from flows.stages import Span
+from tests.conftest import Command, write_pictures
+from tests.run_driver import QUICK
+from tests.storage.test_store_crash import on_own_disk
+
+REPOSITORY = Path(__file__).parents[2]
+DRIVER = [sys.executable, "-m", "tests.run_driver"]
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*DRIVER, *map(str, arguments)],
+        cwd=REPOSITORY,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, errors = process.communicate(timeout=1800)
+    assert process.returncode == 0, errors
+    return json.loads(out.splitlines()[-1])
+
+
+def artefacts(home: Path) -> dict[str, str]:
+    """Digest of each data file of a store, by its place."""
+    store = home / "store"
+    return {
+        path.relative_to(store).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in store.rglob("*.parquet")
+        if "damaged" not in path.parts
+    }
+
+
+def litter(home: Path) -> list[Path]:
+    """What no process that ended in order leaves."""
+    return [
+        path
+        for path in home.rglob("*")
+        if path.suffix in (".tmp", ".lock") or path.name.startswith((".index-", ".demo-"))
+    ]
+
+
+def quick_run(source: Path | str, home: Path, *settings: str) -> RunResult:
+    return run_training(
+        load_config(None, [*QUICK, *settings], home=str(home), source={"path": str(source)}), Span()
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [100])
+def test_a_run_killed_at_any_instant_goes_on_to_the_same_bytes(
+    kills: int, tmp_path: Path, command: Command
+) -> None:
+    found = finish(start("kill_often", tmp_path, kills, 20261117))
+    whole = artefacts(tmp_path / "undisturbed")
+    assert len(whole) > 15
+    for number in range(found["chains"]):
+        home = tmp_path / f"chain{number}"
+        assert artefacts(home) == whole
+        assert command("store", "verify", "--home", home).code == 0
+        assert command("store", "gc", "--home", home).code == 0
+        assert litter(home) == []
+        assert artefacts(home) == whole, "gc took what the run needs"
+
+
+@pytest.mark.slow
+def test_the_command_itself_is_killed_and_goes_on(tmp_path: Path) -> None:
+    pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
+    undisturbed = quick_run(pictures, tmp_path / "other", "embedding.method=mlda")
+    given = [sys.executable, "-m", "flows.cli", "run", str(pictures), "--home", str(home)]
+    settings = ("evaluation.folds=2", "report.thumbnails=2", "embedding.method=mlda")
+    given += [part for setting in settings for part in ("--set", setting)]
+    surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    for stage in ("ingest", "features", "embedding", "evaluation", "report"):
+        with subprocess.Popen(
+            given,
+            env=surroundings,
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            assert process.stderr is not None
+            assert any(line.strip().startswith(stage) for line in process.stderr)
+            process.kill()
+    done = subprocess.run(
+        [*given, "--json"], env=surroundings, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    summary = json.loads(done.stdout)
+    states = {one["stage"]: one["state"] for one in summary["stages"]}
+    assert {states[label] for label in ("ingest", "features", "affinity", "embedding[mlda]")} == {"fresh"}
+    digests = {one["stage"]: one["digest"] for one in summary["stages"] if one["stage"] != "tracking"}
+    assert digests == {one.label: one.ref.digest for one in undisturbed.stages}
+    assert summary["tracking"]["run_id"]
+
+
+def flip(path: Path, dice: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    path.write_bytes(data)
+
+
+def cut(path: Path, dice: random.Random) -> None:
+    os.truncate(path, dice.randrange(path.stat().st_size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".parquet", ".json"])
+@pytest.mark.parametrize("harm", [flip, cut])
+def test_every_artefact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, harm: Any, suffix: str) -> None:
+    pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
+    first = quick_run(pictures, home, "embedding.method=mlda")
+    assert first.report is not None
+    whole, dice = artefacts(home), random.Random(5)
+    assert {name.split("/")[0] for name in whole} >= {
+        "ingest",
+        "features",
+        "features_part",
+        "model",
+        "report",
+    }
+    for name in sorted(whole):
+        harm((home / "store" / name).with_suffix(suffix), dice)
+        result = quick_run(pictures, home, "embedding.method=mlda")
+        stage, _, key = name.removesuffix(".parquet").split("/")
+        assert [one.name for one in result.damaged] == [f"{stage}/{key}"]
+        assert artefacts(home) == whole
+        assert (home / "store" / "damaged" / stage / f"{key}{suffix}").exists()
+        assert result.report is not None
+        assert f"{stage}/{key}" in result.report.read_text(encoding="utf-8")
+    assert quick_run(pictures, home, "embedding.method=mlda").damaged == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [2, 4])
+@pytest.mark.parametrize("same", [True, False])
+def test_runs_at_once_compute_each_stage_once(tmp_path: Path, runs: int, same: bool) -> None:
+    pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    settings = ["tracking.enabled=true", "embedding.method=mlda"]
+    jobs = [
+        [*settings, f"affinity.n_neighbors={3 if same else 3 + number}", f"name=run{0 if same else number}"]
+        for number in range(runs)
+    ]
+    running = [start("at_once", home, meeting, pictures, *job) for job in jobs]
+    while len(list(meeting.glob("here-*"))) < runs and all(one.poll() is None for one in running):
+        time.sleep(0.05)
+    (meeting / "go").touch()
+    results = [finish(one) for one in running]
+    assert [one["problem"] for one in results] == [None] * runs
+    times = Counter(name for one in results for name in one["computed"])
+    assert set(times.values()) == {1}, times
+    stages = Counter(name.split("/")[0] for name in times)
+    assert stages["features"] == stages["ingest"] == 1
+    assert stages["affinity"] == stages["tracking"] == (1 if same else runs)
+    assert len({one["run"] for one in results}) == (1 if same else runs)
+    assert not [path for path in litter(home) if path.name != "in-use.lock"]
+
+
+@pytest.fixture
+def under_way(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str], Path]]:
+    """A real run that has found its data and waits before its embeddings: home, process, where to say go."""
+    pictures, home, meeting = (
+        write_pictures(tmp_path / "pictures", 20),
+        tmp_path / "home",
+        tmp_path / "meeting",
+    )
+    meeting.mkdir()
+    process = start("pausing", home, meeting, pictures, "embedding.method=mlda")
+    while not (meeting / "under-way").exists() and process.poll() is None:
+        time.sleep(0.02)
+    yield home, process, meeting
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+def test_nothing_that_a_run_under_way_uses_is_removed(
+    under_way: tuple[Path, subprocess.Popen[str], Path], command: Command
+) -> None:
+    home, process, meeting = under_way
+    before = artefacts(home)
+    assert before, "the run has made its data"
+    refused = command("store", "gc", "--keep", "0", "--home", home)
+    assert refused.code == 2
+    assert "a run is using" in refused.err
+    assert command("store", "verify", "--home", home).code == 0
+    assert artefacts(home) == before
+    (meeting / "go").touch()
+    finish(process)
+    assert command("store", "gc", "--keep", "0", "--home", home).code == 0
+    assert before.items() <= artefacts(home).items(), "the last run of a source is kept"
+
+
+DISK = """
+mount -t tmpfs -o size=%s none "$0"
+export LABELSCAPE_HOME="$0/home" PREFECT_API_URL=http://127.0.0.1:9/api PYTHONPATH="$PWD"
+python="$1" pictures="$2"
+run() {
+  "$python" -m flows.cli run "$pictures" --set tracking.enabled=false --until embedding 2>"$0.err" >"$0.out"
+}
+"""
+
+
+def disk_script(size: str, script: str) -> str:
+    return DISK % size + script + '\ncat "$0.answer"'
+
+
+@pytest.mark.slow
+def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    pictures, place = write_pictures(tmp_path / "pictures", 20), tmp_path / "disk"
+    place.mkdir()
+    script = disk_script(
+        "20m",
+        """
+"$1" -m flows.cli run "$2" --set tracking.enabled=false --until features 2>/dev/null >/dev/null
+find "$0/home/store" -name '*.parquet' | sort | xargs sha256sum > "$0.before"
+dd if=/dev/zero of="$0/filler" bs=4k 2>/dev/null || true
+run && code=0 || code=$?
+sha256sum --quiet -c "$0.before"
+find "$0/home" -name '*.tmp' > "$0.torn"
+rm "$0/filler"
+mount -o remount,size=200m "$0"
+tail -n 1 "$0.err" > "$0.last"
+run && again=0 || again=$?
+echo "{\\"code\\": $code, \\"again\\": $again}" > "$0.answer"
+""",
+    )
+    answer = on_own_disk(script, place, sys.executable, pictures)
+    assert answer["code"] == 2
+    assert answer["again"] == 0
+    assert (tmp_path / "disk.torn").read_text() == ""
+    assert (tmp_path / "disk.last").read_text().startswith("resume with: labelscape run ")
+
+
+@pytest.mark.slow
+def test_a_run_on_a_read_only_disk_says_so_at_once(tmp_path: Path) -> None:
+    pictures, place = write_pictures(tmp_path / "pictures", 20), tmp_path / "disk"
+    place.mkdir()
+    script = disk_script(
+        "200m",
+        """
+run
+find "$0/home/store" -name '*.parquet' | sort | xargs sha256sum > "$0.before"
+mount -o remount,ro "$0"
+run && code=0 || code=$?
+sha256sum --quiet -c "$0.before"
+echo "{\\"code\\": $code}" > "$0.answer"
+""",
+    )
+    answer = on_own_disk(script, place, sys.executable, pictures)
+    lines = (tmp_path / "disk.err").read_text().splitlines()
+    assert answer["code"] == 2, lines
+    assert any("Read-only file system" in line and "--home" in line for line in lines)
+    assert not any("Traceback" in line for line in lines)
+    assert lines[-1].startswith("resume with: labelscape run ")

@@ -1,0 +1,272 @@
+"""Schedules: what is refused at once, and a real server that schedules and runs."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+
+from flows import schedule
+from flows.config import load_config
+from flows.services import Services, down, up
+from storage.errors import ConfigError, ServiceError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STAND_IN = "tests.stand_in_flow.train"
+Found = TypeVar("Found")
+
+
+def wait_for(
+    ask: Callable[[], Found | None],
+    what: str,
+    seconds: float = 120,
+    alive: Callable[[], bool] = lambda: True,
+) -> Found:
+    """The first answer that is not None or empty; a server has no other way to tell."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and alive():
+        found = ask()
+        if found:
+            return found
+        time.sleep(0.5)
+    pytest.fail(f"no {what} after {seconds} s, or who should make it has ended")
+
+
+class TestRefusals:
+    def test_no_server_says_how_to_start_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from prefect.settings import PREFECT_API_URL, temporary_settings
+
+        with (
+            temporary_settings(restore_defaults={PREFECT_API_URL}),
+            pytest.raises(ServiceError, match="labelscape up"),
+        ):
+            schedule.deploy({"home": str(tmp_path)}, "0 3 * * *", "pool", "nightly", entrypoint=STAND_IN)
+
+    def test_a_server_that_does_not_answer_is_named(self, tmp_path: Path) -> None:
+        from prefect.settings import PREFECT_API_URL, temporary_settings
+
+        with (
+            temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+            pytest.raises(ServiceError, match=r"127\.0\.0\.1:9/api .*labelscape up"),
+        ):
+            schedule.serve({"home": str(tmp_path)}, "0 3 * * *", "nightly", entrypoint=STAND_IN)
+
+    @pytest.mark.parametrize("cron", ["", "at dawn", "61 3 * * *", "* * *", "@never"])
+    def test_a_bad_cron_is_shown_a_good_one(self, cron: str) -> None:
+        with pytest.raises(ConfigError, match=r"five fields"):
+            schedule._schedule(cron, None)
+
+    def test_a_bad_time_zone_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="Nowhere"):
+            schedule._schedule("0 3 * * *", "Nowhere/Land")
+
+    def test_a_configuration_that_does_not_fit_is_refused_here(self) -> None:
+        with pytest.raises(ConfigError, match=r"config\.wrokers"):
+            schedule._load_flow(STAND_IN, {"config": {"wrokers": 1}})
+
+
+def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {"home": "h", "source": {"path": "photos", "labels": None, "edges": "e.csv", "kind": "auto"}}
+    config = schedule._parameters(given)["config"]
+    assert config["home"] == str(tmp_path / "h")
+    assert config["source"] == {
+        "path": str(tmp_path / "photos"),
+        "labels": None,
+        "edges": str(tmp_path / "e.csv"),
+        "kind": "auto",
+    }
+    assert schedule._parameters({"source": {"path": "demo"}})["config"]["source"] == {"path": "demo"}
+
+
+def test_a_worker_is_told_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LABELSCAPE_STORE", "s3://bucket/ours")
+    assert schedule._parameters(load_config(None))["config"]["store"]["uri"] == "s3://bucket/ours"
+    assert schedule._parameters({})["config"]["store"] == {"uri": "s3://bucket/ours"}
+    given = {"store": {"uri": "s3://bucket/another"}}
+    assert schedule._parameters(given)["config"]["store"] == given["store"]
+    monkeypatch.delenv("LABELSCAPE_STORE")
+    assert "store" not in schedule._parameters({})["config"]
+
+
+def test_prefect_yaml_says_what_deploy_says() -> None:
+    text = (REPOSITORY / "prefect.yaml").read_text()
+    content = yaml.safe_load(text)
+    (nightly,) = content["deployments"]
+    assert nightly["entrypoint"] == schedule.ENTRYPOINT
+    assert nightly["tags"] == schedule.TAGS
+    assert nightly["concurrency_limit"] == 1
+    assert content["pull"] == []
+    assert schedule._schedule(**nightly["schedules"][0]) is not None
+    assert not re.search(r"[\s\"'](/|~|[A-Z]:\\)\w", text), "a path of one machine"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Services]]:
+    """A real server on a free port, and the settings that lead this process to it."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    home = tmp_path_factory.mktemp("schedule")
+    try:
+        services = up(home, 0, 0)
+        with temporary_settings({PREFECT_API_URL: services.prefect_url}):
+            yield home, services
+    finally:
+        down(home)
+
+
+@pytest.fixture
+def client(server: tuple[Path, Services]) -> Iterator[Any]:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as found:
+        yield found
+
+
+def environment(api: str) -> dict[str, str]:
+    """For processes that start elsewhere: the server's address, and where to import from."""
+    return os.environ | {"PREFECT_API_URL": api, "PYTHONPATH": str(REPOSITORY)}
+
+
+def runs_of(client: Any, deployment: Any, *states: str) -> list[Any]:
+    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+
+    chosen = DeploymentFilter(id=DeploymentFilterId(any_=[deployment.id]))
+    found = client.read_flow_runs(deployment_filter=chosen, limit=200)
+    return [run for run in found if run.state.type.value in states]
+
+
+def deployment_named(client: Any, name: str) -> Any:
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        return client.read_deployment_by_name(name)
+    except ObjectNotFound:
+        return None
+
+
+def run_now(client: Any, run: Any) -> None:
+    """What `Run now` does to a scheduled run."""
+    from prefect.states import Scheduled
+
+    client.set_flow_run_state(run.id, Scheduled(), force=True)
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
+
+
+@pytest.mark.slow
+class TestRealServer:
+    def test_a_served_deployment_is_scheduled_and_runs(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        code = (
+            "import sys; from flows.schedule import serve\n"
+            "config = {'home': sys.argv[1], 'workers': 2, 'source': {'path': 'demo'}}\n"
+            f"serve(config, '0 3 * * *', 'served', entrypoint={STAND_IN!r})"
+        )
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        serving = subprocess.Popen(command, cwd=REPOSITORY, env=environment(server[1].prefect_url))
+
+        def serves() -> bool:
+            return serving.poll() is None
+
+        try:
+            found = wait_for(lambda: deployment_named(client, "stand-in/served"), "deployment", alive=serves)
+            due = wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
+            assert all(
+                (run.expected_start_time.hour, run.expected_start_time.minute) == (3, 0) for run in due
+            )
+            run_now(client, due[0])
+            (done,) = wait_for(lambda: runs_of(client, found, "COMPLETED", "FAILED", "CRASHED"), "run's end")
+            assert done.state.type.value == "COMPLETED"
+            assert (done.id, done.auto_scheduled) == (due[0].id, True)
+            assert (tmp_path / "ran.txt").read_text() == "demo 2"
+        finally:
+            stop(serving)
+        found = client.read_deployment(found.id)
+        assert found.entrypoint == STAND_IN
+        assert found.global_concurrency_limit.limit == 1
+        assert found.paused, "a schedule that nobody serves"
+
+    def test_a_worker_runs_a_registered_deployment(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        given = {"home": str(tmp_path), "workers": 3}
+        for _ in range(2):  # the second registration updates the first
+            text = schedule.deploy(given, "*/5 * * * *", "shelf", "registered", "Europe/Zurich", STAND_IN)
+        assert "stand-in/registered" in text
+        found = deployment_named(client, "stand-in/registered")
+        assert (found.entrypoint, found.pull_steps or [], found.path) == (STAND_IN, [], None)
+        assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("shelf", 1)
+        assert [entry.schedule.timezone for entry in found.schedules] == ["Europe/Zurich"]
+        due = wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
+        run_now(client, due[0])
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "shelf", "--run-once"]
+        subprocess.run(command, cwd=tmp_path, env=environment(server[1].prefect_url), check=True, timeout=180)
+        assert [run.id for run in runs_of(client, found, "COMPLETED")] == [due[0].id]
+        assert (tmp_path / "ran.txt").read_text() == "demo 3"
+
+    def test_the_server_refuses_parameters_that_do_not_fit(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        from prefect.exceptions import PrefectHTTPStatusError
+
+        schedule.deploy({"home": str(tmp_path)}, None, "shelf", "checked", entrypoint=STAND_IN)
+        found = deployment_named(client, "stand-in/checked")
+        assert found.schedules == []
+        for wrong in ({"wrokers": 1}, {"workers": "many"}, {"source": {"pth": "x"}}):
+            with pytest.raises(PrefectHTTPStatusError) as refusal:
+                client.create_flow_run_from_deployment(found.id, parameters={"config": wrong})
+            assert refusal.value.response.status_code in (409, 422)
+        assert runs_of(client, found, "SCHEDULED", "PENDING", "RUNNING") == []
+
+    def test_a_pool_of_another_kind_is_refused(self, client: Any, tmp_path: Path) -> None:
+        from prefect.client.schemas.actions import WorkPoolCreate
+
+        client.create_work_pool(WorkPoolCreate(name="boxes", type="docker"))
+        with pytest.raises(ServiceError, match="'boxes' is of type 'docker'; expected 'process'"):
+            schedule.deploy({"home": str(tmp_path)}, None, "boxes", "nightly", entrypoint=STAND_IN)
+
+    def test_the_train_flow_itself_is_registered_and_guarded(
+        self, server: tuple[Path, Services], client: Any
+    ) -> None:
+        from prefect.exceptions import PrefectHTTPStatusError
+
+        from flows.config import load_config
+
+        home = server[0]
+        schedule.deploy(load_config(None, home=str(home)), "0 3 * * *", "shelf", "nightly")
+        found = deployment_named(client, "labelscape-train/nightly")
+        assert found.entrypoint == schedule.ENTRYPOINT
+        assert found.parameters["config"]["home"] == str(home)
+        with pytest.raises(PrefectHTTPStatusError):
+            client.create_flow_run_from_deployment(found.id, parameters={"config": {"embeding": {}}})
+
+    def test_prefects_own_command_registers_the_same(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        schedule._ensure_pool("labelscape")
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
+        file = ["--prefect-file", str(REPOSITORY / "prefect.yaml")]
+        surroundings = environment(server[1].prefect_url) | {"PWD": str(tmp_path)}
+        subprocess.run([*command, *file], cwd=tmp_path, env=surroundings, check=True, timeout=120)
+        found = deployment_named(client, "labelscape-train/nightly")
+        assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])
+        assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("labelscape", 1)
+        assert found.job_variables == {"working_dir": str(tmp_path), "env": {"PYTHONSAFEPATH": "1"}}
+        wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")

@@ -1,0 +1,418 @@
+"""`auto` without engine and tracker: what is scored, kept, given up and left out."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
+from embedding_core.evaluation import predict_fold
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.model_selection.folds import stratified_folds
+from embedding_core.model_selection.thresholds import f1_thresholds
+from flows.pipeline import open_workspace
+from flows.runner import StageRunner
+from flows.selection import Contested, walk_contest
+from flows.stages import Span
+from storage.artifacts.models import load_model
+from storage.artifacts.predictions import Predictions, unpack_predictions
+from storage.artifacts.store import Store
+from storage.errors import ConfigError, SourceError, StageError
+from storage.tracking.client import RunRecord, TrackedRun
+from tasks.dataset import Dataset, load_dataset
+from tasks.reporter import Reporter
+from tasks.selection import tracking
+from tasks.selection.budget import Budget
+from tasks.selection.candidates import Contest, items_a_label, load_predictions
+from tasks.selection.choice import Standing
+from tasks.selection.decisions import measure
+from tasks.settings import EvaluationSettings
+from tasks.stage import run_stage
+from tasks.stages.embedding import Data, load_model_payload
+from tasks.stages.tracking import Facts
+from tests.conftest import local_config
+from tests.inline_folds import InlineFolds
+
+QUICK = "embedding.params.random_forest.n_estimators=10"
+
+
+class Listener(Reporter):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+class Run:
+    """One run of `auto` in this process."""
+
+    def __init__(self, source: Path | str, home: Path, *overrides: str, budget: Budget | None = None) -> None:
+        self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
+        self.listener = Listener()
+        self.workspace = open_workspace(self.config, self.listener)
+        self.runner = StageRunner(self.workspace, Span(), run_stage)
+        self.budget = budget or Budget(600)
+        self.folds = InlineFolds(1, self.budget)
+
+    def __call__(self) -> Contested:
+        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.folds, self.budget)
+        return self.found
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {one.name: one.state for one in self.found.choice.standings}
+
+    @property
+    def computed(self) -> set[str]:
+        return {label for label, record in self.runner.records.items() if not record.cached}
+
+    @property
+    def dataset(self) -> Dataset:
+        refs = {label: record.ref for label, record in self.runner.records.items()}
+        return load_dataset(self.workspace.store, refs["ingest"], refs["features"])
+
+
+def names(*candidates: str) -> str:
+    return f"auto.candidates={','.join(candidates)}"
+
+
+@pytest.fixture(scope="module")
+def iris(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    budget = Budget(600, clock=lambda: 0.0)
+    run = Run(
+        "iris", tmp_path_factory.mktemp("iris"), names("mlda_knn", "random_forest", "svm"), budget=budget
+    )
+    run()
+    return run
+
+
+def test_every_candidate_is_scored_on_all_folds_as_the_evaluation_does(iris: Run) -> None:
+    dataset = iris.dataset
+    folds = stratified_folds(dataset.Y, 4, iris.config.evaluation.seed)
+    for one in iris.found.choice.standings:
+        expected = []
+        for train, test in folds:
+            params: dict[str, Any] = dict(one.candidate.params)
+            (found,) = predict_fold(
+                one.candidate.method, params, dataset.X, dataset.Y, train, test, single_label=True
+            )
+            expected.append(multilabel_metrics(dataset.Y[test], found.labels, found.scores)["macro_f1"])
+        assert one.values("macro_f1") == pytest.approx(expected)
+    assert set(iris.states.values()) == {"scored"}
+
+
+class Notebook:
+    """In place of a tracker: keeps what it is told."""
+
+    uri = "sqlite:///nowhere"
+
+    def log(self, record: RunRecord, trusted: object) -> TrackedRun:
+        self.record = record
+        return TrackedRun("parent", {}, "0", self.uri)
+
+
+def test_the_lineage_of_a_choice_is_told_without_listing_the_store(
+    iris: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(store: Store) -> None:
+        raise AssertionError("every manifest of the store was read")
+
+    notebook = Notebook()
+    monkeypatch.setattr(Store, "looks", refuse)
+    monkeypatch.setattr(tracking, "make_tracker", lambda uri, home: notebook)
+    refs = {label: record.ref for label, record in iris.runner.records.items()}
+    data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")
+    facts = Facts("iris, auto", "iris", {}, {}, "", {})
+    made = iris.found.choice
+    tracking.stage(facts, None, data, made, refs["choice"], iris.found.models, iris.workspace).produce()
+    told = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
+    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # nobody used it
+    assert expected.items() <= told.items()
+
+
+def test_a_second_run_computes_nothing(iris: Run) -> None:
+    again = Run("iris", iris.workspace.home, names("mlda_knn", "random_forest", "svm"))
+    assert again().choice.winner.name == iris.found.choice.winner.name
+    assert again.computed == set()
+    assert again.folds.done == []
+
+
+def test_another_budget_or_menu_leaves_scores_fresh_and_more_folds_do_not(iris: Run) -> None:
+    again = Run("iris", iris.workspace.home, names("svm", "1nn"), "auto.budget=1h")
+    again()
+    assert {label for label in again.computed if "[svm]" in label} <= {"model[svm]"}
+    assert {"trial[1nn]", "candidate[1nn]"} <= again.computed
+    other = Run("iris", iris.workspace.home, names("svm"), "evaluation.folds=3")
+    other()
+    assert other.folds.done == [("svm", 0), ("svm", 1), ("svm", 2)]
+
+
+def fitted_model(run: Run, name: str) -> Annotator:
+    payload = load_model_payload(run.found.models[name], run.workspace.store)
+    assert payload
+    model: Annotator = load_model(payload, SKOPS_TRUSTED_TYPES)
+    return model
+
+
+def test_the_winner_is_fitted_on_all_labels(iris: Run) -> None:
+    model = fitted_model(iris, iris.found.choice.winner.name)
+    assert model.thresholds is None
+    assert model.method == iris.found.choice.winner.candidate.method
+    assert (model.predict(iris.dataset.X) == iris.dataset.Y).all(axis=1).mean() > 0.95
+    assert iris.found.settled is None
+
+
+@pytest.mark.slow
+def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Path) -> None:
+    chosen = names("random_forest", "kernel_dle", "kernel_dle_forest")
+    run = Run("iris", tmp_path, chosen)
+    found = run()
+    assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
+    mean = found.choice.standings[2]
+    data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
+    contest = Contest(EvaluationSettings(), data, run.workspace, run.folds)
+    assert mean.ref
+    scores = load_predictions(contest, mean.ref)
+    train, test = stratified_folds(run.dataset.Y, 4, run.config.evaluation.seed)[0]
+    (whole,) = predict_fold(
+        "kernel_dle_forest",
+        mean.candidate.params,
+        run.dataset.X,
+        run.dataset.Y,
+        train,
+        test,
+        single_label=True,
+    )
+    np.testing.assert_allclose(scores.scores[scores.folds == 0], whole.scores)
+
+
+@pytest.fixture
+def odd_table(tmp_path: Path) -> Path:
+    """Classes that a line does not part and neighbours do, and of which a plain mean knows nothing."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(160, 2))
+    classes = np.where((X[:, 0] > 0) == (X[:, 1] > 0), "same", "other")
+    lines = [f"{a},{b},{name}" for (a, b), name in zip(X.tolist(), classes, strict=True)]
+    table = tmp_path / "odd.csv"
+    table.write_text("\n".join(["f0,f1,class", *lines]) + "\n")
+    return table
+
+
+def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, odd_table: Path) -> None:
+    run = Run(odd_table, tmp_path / "home", names("1nn", "mlls", "svm"))
+    run()
+    assert run.states == {"1nn": "scored", "mlls": "stopped", "svm": "scored"}
+    assert [fold for method, fold in run.folds.done if method == "mlls"] == [0, 1]
+    stopped = run.found.choice.standings[1]
+    assert "behind 1NN, input as given in macro F1" in stopped.reason
+    assert {row.fold for row in stopped.rows} == {0, 1}
+    kept = Run(odd_table, tmp_path / "home", names("mlls"))
+    kept()
+    assert kept.folds.done == [("mlls", 2), ("mlls", 3)]  # what was measured is not measured again
+
+
+@pytest.mark.slow
+def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(tmp_path: Path) -> None:
+    run = Run("iris", tmp_path, "embedding.params.rbf_svc.penalties=[1.0]")
+    run()
+    few = run.found.choice.standings[-1]
+    assert (few.name, few.state) == ("kernel_dle_few", "skipped")
+    assert few.reason == "it is for labels that fewer than 40 items carry; here 50 do"
+    assert {state for name, state in run.states.items() if name != "kernel_dle_few"} <= {"scored", "stopped"}
+    assert run.found.verdict.title == "champion"
+    named = Run("iris", tmp_path, names("kernel_dle_few"))
+    named()
+    assert named.states == {"kernel_dle_few": "scored"}
+
+
+def test_a_budget_that_ends_leaves_out_the_rest_and_says_so(tmp_path: Path) -> None:
+    folds: list[object] = []
+    budget = Budget(6, clock=lambda: float(len(folds)))  # a second a fold
+    run = Run("iris", tmp_path, names("svm", "1nn", "random_forest"), budget=budget)
+    run.folds.done = folds  # type: ignore[assignment]
+    run()
+    assert run.states == {"svm": "scored", "1nn": "skipped", "random_forest": "skipped"}
+    assert run.found.choice.standings[2].reason == "the budget of 6 s ended"
+    assert run.found.verdict.title == "challenger"
+    again = Run("iris", tmp_path, names("svm", "1nn", "random_forest"))
+    again()
+    assert "svm" not in {method for method, _ in again.folds.done}
+    assert set(again.states.values()) == {"scored"}
+
+
+def test_a_budget_too_short_for_anything_is_the_user_s_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match="the budget of 0 s ended before any candidate was scored; give more"
+    ):
+        Run("iris", tmp_path, names("svm"), budget=Budget(0))()
+
+
+def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path: Path) -> None:
+    run = Run("iris", tmp_path, names("svm", "random_forest"), "embedding.params.svm.C=-1")
+    run()
+    assert run.states == {"svm": "failed", "random_forest": "scored"}
+    assert "C=-1 is not legal" in run.found.choice.standings[0].reason
+    alone = Run("iris", tmp_path, names("svm"), "embedding.params.svm.C=-1")
+    with pytest.raises(StageError, match=r"no candidate could be scored; trial\[svm\]: C=-1 is not legal"):
+        alone()
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["a", "b", "a"], "3 labelled items for 4 folds; label more items, or ask for fewer folds"),
+        (
+            ["a", "b", "a", "b", "a", "c"],
+            "label 'c': only one labelled item carries it.*source.min_label_count=2",
+        ),
+        (["", "", ""], "none of the 3 items carries a label"),
+        (["a", "a", "a", "a"], "has one label only, 'a'"),
+    ],
+)
+def test_labels_that_cannot_be_dealt_to_folds(tmp_path: Path, labels: list[str], says: str) -> None:
+    lines = [f"{number},{number % 3},{label}" for number, label in enumerate(labels)]
+    (tmp_path / "t.csv").write_text("\n".join(["f0,f1,class", *lines]) + "\n")
+    with pytest.raises(SourceError, match=says):
+        Run(tmp_path / "t.csv", tmp_path / "home")()
+
+
+def test_several_labels_and_unlabelled_items(tmp_path: Path, picture_folder: Path) -> None:
+    run = Run(picture_folder, tmp_path / "home", names("mlda_knn", "projections_knn", "random_forest"))
+    found = run()
+    assert set(run.states.values()) == {"scored"}
+    assert found.choice.winner.values("macro_f1")
+    folds = {row.fold for row in found.choice.winner.rows}
+    assert folds == {0, 1, 2, 3}
+    assert (run.dataset.Y < 0).any()
+
+
+@pytest.fixture(scope="module")
+def songs_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three labels, two of them rare: their scores seldom pass one half."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(160, 4))
+    noisy = X[:, :3] + 0.8 * rng.normal(size=(160, 3))
+    Y = (noisy > [0.3, 1.3, 1.5]).astype(int)
+    lines = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    table = tmp_path_factory.mktemp("songs") / "songs.csv"
+    table.write_text("\n".join(["f0,f1,f2,f3,label:calm,label:loud,label:odd", *lines]) + "\n")
+    return table
+
+
+@pytest.fixture(scope="module")
+def songs(songs_table: Path) -> Run:
+    run = Run(songs_table, songs_table.parent / "home", names("svm", "random_forest"))
+    run()
+    return run
+
+
+def scores_of(run: Run, standing: Standing) -> Predictions:
+    assert standing.ref
+    return unpack_predictions(run.workspace.store.read(standing.ref))
+
+
+def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run) -> None:
+    assert songs.found.choice.tune_for == "macro_f1"
+    place = {name: row for row, name in enumerate(songs.dataset.ids)}
+    for one in songs.found.choice.standings:
+        found = scores_of(songs, one)
+        Y = songs.dataset.Y[[place[name] for name in found.ids]]
+        for fold, value in enumerate(one.values("macro_f1")):
+            here = found.folds == fold
+            cut = f1_thresholds(found.scores[~here], Y[~here])[0]
+            tuned = multilabel_metrics(Y[here], (found.scores[here] > cut).astype(int), found.scores[here])
+            assert value == pytest.approx(tuned["macro_f1"])
+            assert one.values("lrap")[fold] == pytest.approx(tuned["lrap"])
+
+
+def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
+    winner = songs.found.choice.winner
+    model = fitted_model(songs, winner.name)
+    found = scores_of(songs, winner)
+    place = {name: row for row, name in enumerate(songs.dataset.ids)}
+    Y = songs.dataset.Y[[place[name] for name in found.ids]]
+    np.testing.assert_array_equal(model.thresholds, f1_thresholds(found.scores, Y)[0])
+    assert model.predict(songs.dataset.X)[:, 1:].sum() > 0
+    assert (np.asarray(model.thresholds) < 0.45).any()
+
+
+@pytest.mark.parametrize(
+    ("metric", "n_thresholds"), [("micro_f1", 1), ("hamming_loss", None), ("lrap", None)]
+)
+def test_another_metric_decides_anew_without_a_fold_fitted(
+    songs: Run, metric: str, n_thresholds: int | None
+) -> None:
+    other = Run(
+        songs.config.source.path,
+        songs.workspace.home,
+        names("svm", "random_forest"),
+        f"evaluation.sort_by={metric}",
+    )
+    other()
+    assert other.folds.done == []
+    assert {"choice"} <= {label.split("[")[0] for label in other.computed} <= {"choice", "model"}
+    thresholds = fitted_model(other, other.found.choice.winner.name).thresholds
+    assert (None if thresholds is None else len(set(thresholds))) == n_thresholds
+    at_half = [one.values("hamming_loss") for one in other.found.choice.standings]
+    tuned = [one.values("hamming_loss") for one in songs.found.choice.standings]
+    assert at_half != tuned
+
+
+def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
+    songs: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, list[float]] = {}
+
+    def listen(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+        seen[trial.name] = leader.values(metric)
+        return ""
+
+    monkeypatch.setattr("tasks.selection.choice.reason_to_stop", listen)
+    again = Run(songs.config.source.path, songs.workspace.home, names("svm", "random_forest"))
+    leader = again().choice.standings[0]
+    found = scores_of(again, leader)
+    first = Predictions(
+        [name for name, fold in zip(found.ids, found.folds, strict=True) if fold < 2],
+        found.folds[found.folds < 2],
+        found.scores[found.folds < 2],
+    )
+    rows = measure("svm", first, again.dataset, "macro_f1")
+    expected = [row.value for row in rows if row.metric == "macro_f1"]
+    assert seen == {"random_forest": expected}
+    assert expected != leader.values("macro_f1")[:2]
+
+
+def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
+    again = Run(
+        songs.config.source.path,
+        songs.workspace.home,
+        names("svm", "random_forest"),
+        "embedding.params.kernel_dle.tune_for=micro_f1",
+    )
+    again()
+    assert again.folds.done == []
+    told = [text for text in again.listener.said if "tune_for" in text]
+    assert told == [
+        "  warning: embedding.params.kernel_dle.tune_for is not used by auto; the labels of all candidates "
+        "are decided for evaluation.sort_by."
+    ]
+
+
+def test_labels_that_nobody_carries_do_not_make_the_others_few(songs: Run) -> None:
+    Y = np.pad(songs.dataset.Y, ((0, 0), (0, 5)))
+    assert items_a_label(replace(songs.dataset, Y=Y)) == items_a_label(songs.dataset)
+
+
+def test_progress_tells_who_runs_and_how_much_time_is_left(iris: Run) -> None:
+    told = [text for text in iris.listener.said if text.startswith("candidate ")]
+    assert told == [
+        "candidate 1 of 3: MLDA + tuned kNN (10 min 0 s of the budget left)",
+        "candidate 2 of 3: Random forest (10 min 0 s of the budget left)",
+        "candidate 3 of 3: Scaled SVM (10 min 0 s of the budget left)",
+    ]

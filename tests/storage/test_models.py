@@ -1,0 +1,121 @@
+"""Models as bytes: the same in every process, opened only when every type is trusted."""
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from storage.artifacts.models import dump_model, load_model
+from storage.errors import StoreError
+
+TRUSTED = ("tests.storage.test_models.Shifted", "scipy.sparse._csr.csr_matrix")
+
+
+class Shifted(BaseEstimator):
+    """A stand-in for an estimator of ours."""
+
+    def __init__(self, shift: float = 0.0, names: Any = None) -> None:
+        self.shift = shift
+        self.names = names
+
+    def fit(self, X: np.ndarray) -> "Shifted":
+        self.mean_ = X.mean(axis=0) + self.shift
+        self.shared_ = {"same": self.mean_, "graph": sparse.csr_matrix(np.diag(X[0]))}
+        self.names_ = list(self.names or [])
+        return self
+
+
+def fitted() -> Shifted:
+    names = "".join(["sk", "y"]), "sky", "file", "__id__", "1"
+    return Shifted(1.0, names).fit(np.arange(12.0).reshape(4, 3))
+
+
+def pipeline() -> Any:
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    return make_pipeline(StandardScaler(), SVC()).fit(X, X[:, 0] > 0)
+
+
+def test_a_model_comes_back_with_its_state() -> None:
+    found = load_model(dump_model(fitted()), TRUSTED)
+    assert isinstance(found, Shifted)
+    assert found.get_params() == {"shift": 1.0, "names": ("sky", "sky", "file", "__id__", "1")}
+    np.testing.assert_array_equal(found.mean_, fitted().mean_)
+    np.testing.assert_array_equal(found.shared_["graph"].toarray(), np.diag([0.0, 1.0, 2.0]))
+    assert found.shared_["same"] is found.mean_
+    assert found.names_ == ["sky", "sky", "file", "__id__", "1"]
+
+
+def test_a_model_predicts_the_same() -> None:
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    np.testing.assert_array_equal(load_model(dump_model(pipeline()), ()).predict(X), pipeline().predict(X))
+
+
+@pytest.mark.slow
+def test_the_same_model_gives_the_same_bytes_in_every_process() -> None:
+    code = (
+        "import sys; from tests.storage.test_models import *; keep = [object() for _ in range(999)]; "
+        "sys.stdout.write(dump_model(fitted()).hex() + ' ' + dump_model(pipeline()).hex())"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, check=True)
+    elsewhere = [bytes.fromhex(payload) for payload in done.stdout.decode().split()]
+    assert elsewhere == [dump_model(fitted()), dump_model(pipeline())]
+    assert [dump_model(load_model(payload, TRUSTED)) for payload in elsewhere] == elsewhere
+
+
+def test_a_type_that_is_not_trusted_is_refused_by_name() -> None:
+    with pytest.raises(StoreError, match=r"tests\.storage\.test_models\.Shifted"):
+        load_model(dump_model(fitted()), ())
+
+
+def test_a_forged_type_is_refused_before_it_is_made() -> None:
+    payload = dump_model(pipeline())
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(payload)) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "schema.json":
+                schema = json.loads(data) | {"__class__": "Popen", "__module__": "subprocess"}
+                data = json.dumps(schema).encode()
+            new.writestr(name, data)
+    with pytest.raises(StoreError, match=r"subprocess\.Popen"):
+        load_model(target.getvalue(), TRUSTED)
+
+
+class Explosive:
+    def __reduce__(self) -> Any:
+        return (exec, ("raise SystemExit('unpickled')",))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"PK", pickle.dumps(Explosive()), dump_model(fitted())[:200], dump_model(fitted())[:-40]],
+    ids=["empty", "magic", "pickle", "cut", "cut late"],
+)
+def test_bytes_that_are_no_model_are_refused(payload: bytes) -> None:
+    with pytest.raises(StoreError, match="are no model"):
+        load_model(payload, TRUSTED)
+
+
+class Stateless:
+    def __getstate__(self) -> Any:
+        raise TypeError("an open connection")
+
+
+def test_what_cannot_be_saved_is_refused_with_the_reason() -> None:
+    model = fitted()
+    model.connection_ = Stateless()
+    with pytest.raises(StoreError, match="cannot be saved as skops: an open connection"):
+        dump_model(model)

@@ -1,0 +1,119 @@
+"""The log of runs: named by what they gave, found by the beginning of a name, never half-written."""
+
+from dataclasses import replace
+
+import pytest
+
+from storage.artifacts import disk
+from storage.artifacts.blobs import RemoteShelf
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.remote import Remote
+from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.errors import StoreError
+
+
+def reference(stage, letter):
+    return ArtifactRef(stage, letter * 64, letter * 64, "scores", 3)
+
+
+def logged(**changes):
+    run = LoggedRun(
+        name="photos",
+        experiment="photos",
+        source="/data/photos",
+        config={"evaluation": {"folds": 5}},
+        stages={"ingest": reference("ingest", "a"), "evaluation[mlda]": reference("evaluation", "b")},
+    )
+    return replace(run, **changes)
+
+
+@pytest.fixture(params=["local", "shared"])
+def log(request, tmp_path):
+    if request.param == "local":
+        return RunLog(tmp_path / "store")
+    return RunLog(RemoteShelf(Remote(f"file://{tmp_path}/store"), "runs"))
+
+
+def test_a_run_comes_back_as_it_was(log):
+    kept = log.add(logged(seconds=1.5, problem="no answer"))
+    assert log.entries() == [kept]
+    assert (kept.seconds, kept.problem, kept.stages) == (1.5, "no answer", logged().stages)
+
+
+def test_a_run_is_named_by_its_configuration_and_results_alone():
+    run = logged()
+    tracking = {"tracking": reference("tracking", "c")}
+    assert logged(name="other", seconds=9.0, stages={**run.stages, **tracking}).id == run.id
+    for label in ("tracking[auto]", "tracking[dle-table3]"):
+        assert logged(stages={**run.stages, label: reference("tracking", "c")}).id == run.id
+    assert logged(config={"evaluation": {"folds": 3}}).id != run.id
+    assert logged(stages={"ingest": reference("ingest", "d")}).id != run.id
+
+
+def test_the_same_run_once_more_keeps_its_first_date_its_pin_and_its_tracker(log, monkeypatch):
+    first = log.add(logged(tracked={"uri": "sqlite://", "run_id": "f" * 32}))
+    log.pin(first)
+    again = log.add(replace(logged(), problem="no answer"))
+    assert (again.created, again.pinned, again.tracked) == (first.created, True, first.tracked)
+    assert log.entries() == [again]
+    log.pin(again, pinned=False)
+    assert not log.find(again.id).pinned
+
+
+def test_the_newest_run_comes_first_and_a_removed_one_is_gone(log, monkeypatch):
+    runs = [logged(config={"seed": seed}) for seed in range(3)]
+    for second, run in enumerate(runs):
+        monkeypatch.setattr("storage.artifacts.run_log.datetime", FixedClock(second))
+        log.add(run)
+    assert [run.id for run in log.entries()] == [run.id for run in reversed(runs)]
+    log.remove(runs[1])
+    assert [run.id for run in log.entries()] == [runs[2].id, runs[0].id]
+
+
+class FixedClock:
+    """Stands in for `datetime`."""
+
+    def __init__(self, second):
+        self.second = second
+
+    def now(self, zone):
+        import datetime
+
+        return datetime.datetime(2026, 1, 1, 0, 0, self.second, tzinfo=zone)
+
+
+def test_the_beginning_of_either_id_finds_a_run(log):
+    run = log.add(logged(tracked={"uri": "sqlite://", "run_id": "feed" * 8}))
+    assert log.find(run.id[:4]) == log.find("feedfe") == run
+
+
+def test_what_no_run_or_several_begin_with_is_refused(log):
+    with pytest.raises(StoreError, match=r"no run 'abcd'.*Newest runs: none yet"):
+        log.find("abcd")
+    first = log.add(logged(tracked={"uri": "u", "run_id": "feed1"}))
+    second = log.add(logged(config={}, tracked={"uri": "u", "run_id": "feed2"}))
+    with pytest.raises(StoreError, match=f"{first.id[:3]!r}.*4 or more"):
+        log.find(first.id[:3])
+    with pytest.raises(StoreError, match="'feed' may be one of the runs") as refused:
+        log.find("feed")
+    assert first.id in str(refused.value)
+    assert second.id in str(refused.value)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40])
+def test_a_damaged_entry_is_no_run(log, tmp_path, cut):
+    run = log.add(logged())
+    file = tmp_path / "store" / "runs" / f"{run.id}.json"
+    file.write_bytes(file.read_bytes()[:cut])
+    assert log.entries() == []
+    assert log.add(logged()).id == run.id
+    assert len(log.entries()) == 1
+
+
+def test_a_record_of_a_later_version_is_a_run(log, tmp_path):
+    run = log.add(logged())
+    file = tmp_path / "store" / "runs" / f"{run.id}.json"
+    file.write_bytes(disk.seal({**run.to_json(), "from_the_future": [1]}))
+    assert log.entries() == [run]
+    assert list(log.verify()) == []
+    assert log.unreadable() == []

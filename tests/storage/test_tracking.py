@@ -1,0 +1,386 @@
+"""Tracking: what is logged comes back, failures are marked, nothing heavy is loaded to ask."""
+
+import contextlib
+import http.server
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+
+from storage.errors import LabelscapeError, TrackingError
+from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_uri
+from storage.tracking.engine import redact
+from storage.tracking.models import flatten_params, join_metrics, split_metrics
+
+TRUSTED = ["tests.storage.test_tracking.Doubler"]
+
+
+class Doubler(BaseEstimator):
+    """The least that is a model of ours: state, `predict` and a number of features."""
+
+    def fit(self, X: np.ndarray) -> "Doubler":
+        self.factor_ = np.array([2.0])
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return X * self.factor_
+
+
+def payload() -> bytes:
+    import skops.io
+
+    return bytes(skops.io.dumps(Doubler().fit(np.zeros((1, 3)))))
+
+
+def method(name: str, f1: float = 0.5, **given: Any) -> MethodRecord:
+    defaults: dict[str, Any] = {
+        "params": {"n_components": None, "graph": {"weights": "heat"}},
+        "metrics": {"macro_f1": f1, "hamming_loss": 0.25},
+        "metrics_std": {"macro_f1": 0.02, "hamming_loss": 0.01},
+        "classifier": "1nn",
+        "tags": {"digest": "ab" * 8},
+        "files": {"figures/spectrum.txt": b"1 2 3"},
+    }
+    return MethodRecord(name, f"Title of {name}", **(defaults | given))
+
+
+def record(experiment: str, *methods: MethodRecord, **given: Any) -> RunRecord:
+    chosen = methods or (method("mlda", 0.6, model=payload()), method("svm", 0.7))
+    return RunRecord(experiment, "a run", {"source": {"path": "demo"}}, {"lineage": "x"}, chosen, **given)
+
+
+@pytest.fixture(scope="module")
+def tracker(tmp_path_factory: pytest.TempPathFactory) -> Tracker:
+    """One database for the module: setting up a new one takes seconds; tests differ by experiment."""
+    home = tmp_path_factory.mktemp("tracking")
+    return Tracker(default_uri(home), home / "mlartifacts")
+
+
+@pytest.fixture
+def client(tracker: Tracker) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=tracker.uri)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A loopback server with one answer to everything."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.slow
+class TestLogging:
+    def test_parent_and_children(self, tracker: Tracker, client: Any) -> None:
+        done = tracker.log(record("nesting"), TRUSTED)
+        assert list(done.children) == ["mlda", "svm"]
+        parent = client.get_run(done.parent_id)
+        assert parent.info.status == "FINISHED"
+        assert parent.info.run_name == "a run"
+        assert parent.data.params == {"source.path": "demo"}
+        assert parent.data.tags["lineage"] == "x"
+        for name, run_id in done.children.items():
+            child = client.get_run(run_id)
+            assert child.info.status == "FINISHED"
+            assert child.info.experiment_id == done.experiment_id
+            assert child.data.tags["mlflow.parentRunId"] == done.parent_id
+            assert child.data.tags["labelscape.method"] == name
+            assert child.data.params == {"n_components": "null", "graph.weights": "heat"}
+            assert child.data.metrics["hamming_loss_std"] == 0.01
+
+    def test_files_keep_their_folders_and_bytes(self, tracker: Tracker, client: Any, tmp_path: Path) -> None:
+        done = tracker.log(record("files", files={"index.html": b"<p>", "img/a.png": b"\x89"}), TRUSTED)
+        folder = Path(client.download_artifacts(done.parent_id, "", str(tmp_path)))
+        assert (folder / "index.html").read_bytes() == b"<p>"
+        assert (folder / "img" / "a.png").read_bytes() == b"\x89"
+        assert tracker.artifact_root is not None
+        assert any(tracker.artifact_root.rglob("a.png"))
+
+    @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "", "a\\b"])
+    def test_file_names_that_leave_the_run_are_refused(self, tracker: Tracker, name: str) -> None:
+        with pytest.raises(TrackingError, match="relative path"):
+            tracker.log(record("leaving", files={name: b""}), TRUSTED)
+
+    def test_folds_are_steps_and_no_totals(self, tracker: Tracker, client: Any) -> None:
+        rows = [("mlda", "1nn", fold, "macro_f1", 0.5 + fold / 10) for fold in range(3)]
+        rows += [("mlda", "10nn", 0, "macro_f1", 0.9), ("svm", "svm", 0, "macro_f1", 0.9)]
+        done = tracker.log(record("folds", fold_rows=rows), TRUSTED)
+        history = client.get_metric_history(done.children["mlda"], "fold/macro_f1")
+        assert [(entry.step, entry.value) for entry in history] == [(0, 0.5), (1, 0.6), (2, 0.7)]
+        assert "fold/macro_f1" not in tracker.runs("folds")[0].metrics
+
+    def test_more_than_one_request_holds(self, tracker: Tracker, client: Any) -> None:
+        many = method(
+            "mlda", params={f"p{i}": i for i in range(230)}, metrics={f"m{i}": i for i in range(1200)}
+        )
+        done = tracker.log(record("many", many), TRUSTED)
+        data = client.get_run(done.children["mlda"]).data
+        assert data.params == {f"p{i}": str(i) for i in range(230)}
+        assert data.metrics["m1199"] == 1199
+
+    def test_long_values_are_cut_visibly(self, tracker: Tracker, client: Any) -> None:
+        done = tracker.log(record("long", method("mlda", params={"ids": "x" * 9000}, tags={"t": "y" * 9000})))
+        data = client.get_run(done.children["mlda"]).data
+        assert data.params["ids"].endswith("x…")
+        assert data.tags["t"].endswith("y…")
+
+    def test_a_failure_half_way_marks_all_it_began(self, tracker: Tracker, client: Any) -> None:
+        broken = method("svm", metrics={"no*good": 1.0})
+        with pytest.raises(TrackingError, match=r"no\*good"):
+            tracker.log(record("broken", method("mlda"), broken))
+        runs = client.search_runs([client.get_experiment_by_name("broken").experiment_id])
+        states = {run.info.run_name: run.info.status for run in runs}
+        assert states == {"a run": "FAILED", "Title of mlda": "FINISHED", "Title of svm": "FAILED"}
+        assert tracker.runs("broken") == []
+        assert tracker.latest("broken") is None
+
+    def test_an_interrupt_marks_the_run_killed(
+        self, tracker: Tracker, client: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from storage.tracking.writer import RunWriter
+
+        def interrupt(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(RunWriter, "_log_files", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tracker.log(record("interrupted", method("mlda")))
+        (run,) = client.search_runs([client.get_experiment_by_name("interrupted").experiment_id])
+        assert run.info.status == "KILLED"
+
+    def test_two_threads_log_at_once(self, tracker: Tracker) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(tracker.log, record("threads"), TRUSTED) for _ in range(2)]
+            done = [future.result() for future in futures]
+        assert {run.parent_id for run in tracker.runs("threads")} == {run.parent_id for run in done}
+        assert len(tracker.runs("threads")) == 4
+
+    def test_a_method_twice_is_refused(self, tracker: Tracker) -> None:
+        with pytest.raises(TrackingError, match="'mlda' is given twice"):
+            tracker.log(record("twice", method("mlda"), method("mlda")))
+
+    def test_a_deleted_experiment_is_named(self, tracker: Tracker, client: Any) -> None:
+        done = tracker.log(record("deleted", method("mlda")))
+        client.delete_experiment(done.experiment_id)
+        with pytest.raises(TrackingError, match="'deleted' is deleted"):
+            tracker.log(record("deleted", method("mlda")))
+
+    def test_the_process_keeps_its_own_address(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import mlflow
+
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///elsewhere.db")
+        tracker.log(record("address"), TRUSTED)
+        assert mlflow.get_tracking_uri() == "sqlite:///elsewhere.db"
+        mlflow.set_tracking_uri(None)
+
+
+@pytest.mark.slow
+class TestModels:
+    @pytest.mark.slow
+    def test_payload_comes_back_and_predicts(self, tracker: Tracker) -> None:
+        from storage.artifacts.models import load_model
+
+        done = tracker.log(record("models"), TRUSTED)
+        data, info = tracker.model(done.parent_id)
+        assert (info.method, info.parent_id, info.experiment) == ("mlda", done.parent_id, "models")
+        assert info.run_id == done.children["mlda"]
+        model: Any = load_model(data, TRUSTED)
+        np.testing.assert_array_equal(model.predict(np.ones((2, 3))), np.full((2, 3), 2.0))
+
+    @pytest.mark.slow
+    def test_mlflow_itself_can_use_it(
+        self, tracker: Tracker, client: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import mlflow
+
+        done = tracker.log(record("pyfunc"), TRUSTED)
+        model_id = client.get_run(done.children["mlda"]).data.tags["labelscape.model_id"]
+        logged = client.get_logged_model(model_id)
+        assert logged.experiment_id == done.experiment_id
+        assert {metric.key for metric in logged.metrics} >= {"macro_f1", "hamming_loss_std"}
+        monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "true")
+        loaded = mlflow.pyfunc.load_model(logged.artifact_location)
+        np.testing.assert_array_equal(loaded.predict(np.ones((1, 3), np.float32)), [[2.0, 2.0, 2.0]])
+
+    @pytest.mark.slow
+    def test_a_named_method_and_a_method_run(self, tracker: Tracker) -> None:
+        both = (method("mlda", model=payload()), method("dle", model=payload()), method("svm"))
+        done = tracker.log(record("named", *both, primary="dle"), TRUSTED)
+        assert tracker.model(done.parent_id)[1].method == "dle"
+        assert tracker.model(done.parent_id, "mlda")[1].method == "mlda"
+        assert tracker.model(done.children["mlda"])[1].method == "mlda"
+        with pytest.raises(TrackingError, match="no model of svm; it holds models of: mlda, dle"):
+            tracker.model(done.parent_id, "svm")
+        with pytest.raises(TrackingError, match="'mlda', not of 'dle'"):
+            tracker.model(done.children["mlda"], "dle")
+        with pytest.raises(TrackingError, match="holds no model"):
+            tracker.model(done.children["svm"])
+
+    def test_an_unknown_run_is_named(self, tracker: Tracker) -> None:
+        tracker.log(record("unknown", method("mlda")))
+        with pytest.raises(TrackingError, match="no run 'feed'"):
+            tracker.model("feed")
+
+    def test_an_untrusted_payload_is_refused_before_anything_is_written(
+        self, tracker: Tracker, client: Any
+    ) -> None:
+        with pytest.raises(LabelscapeError, match="Doubler"):
+            tracker.log(record("untrusted"), trusted=[])
+        assert client.get_experiment_by_name("untrusted") is None
+
+
+@pytest.mark.slow
+class TestFinding:
+    @pytest.mark.slow
+    def test_runs_come_latest_first_with_their_spread(self, tracker: Tracker) -> None:
+        first, second = (tracker.log(record("compare"), TRUSTED) for _ in range(2))
+        rows = tracker.runs("compare")
+        assert [row.parent_id for row in rows] == [second.parent_id] * 2 + [first.parent_id] * 2
+        assert [row.method for row in rows] == ["mlda", "svm"] * 2
+        assert rows[0].metrics == {"macro_f1": 0.6, "hamming_loss": 0.25}
+        assert rows[0].metrics_std == {"macro_f1": 0.02, "hamming_loss": 0.01}
+        assert (rows[0].title, rows[0].classifier, rows[0].run_name) == ("Title of mlda", "1nn", "a run")
+        assert rows[0].run_tags["lineage"] == "x"
+
+    def test_latest_of_one_experiment_and_of_all(self, tracker: Tracker) -> None:
+        one = tracker.log(record("latest one", method("mlda")))
+        two = tracker.log(record("latest two", method("mlda")))
+        assert tracker.latest("latest one") == one
+        assert tracker.latest() == two
+        assert [info.name for info in tracker.experiments()][:2] == ["latest two", "latest one"]
+
+    def test_an_unknown_experiment_names_a_near_one(self, tracker: Tracker) -> None:
+        tracker.log(record("emotions", method("mlda")))
+        with pytest.raises(TrackingError, match=r"no experiment 'emotion' .* did you mean 'emotions'"):
+            tracker.runs("emotion")
+
+    def test_exists_until_deleted(self, tracker: Tracker, client: Any) -> None:
+        done = tracker.log(record("exists", method("mlda")))
+        assert tracker.exists(done.parent_id)
+        assert not tracker.exists("0" * 32)
+        client.delete_run(done.parent_id)
+        assert not tracker.exists(done.parent_id)
+
+    def test_asking_creates_no_database(self, tmp_path: Path) -> None:
+        empty = Tracker(default_uri(tmp_path / "home"))
+        assert (empty.exists("a"), empty.latest(), empty.experiments()) == (False, None, [])
+        with pytest.raises(TrackingError, match="no run has been tracked"):
+            empty.runs("demo")
+        with pytest.raises(TrackingError, match="no run has been tracked"):
+            empty.model("a")
+        assert not (tmp_path / "home").exists()
+
+
+class TestBadAddresses:
+    def test_no_server_is_reported_within_seconds(self) -> None:
+        nobody = Tracker(f"http://127.0.0.1:{free_port()}")
+        start = time.monotonic()
+        for ask in (
+            lambda: nobody.log(record("x", method("mlda"))),
+            nobody.latest,
+            lambda: nobody.exists("a"),
+        ):
+            with pytest.raises(TrackingError, match="labelscape up"):
+                ask()
+        assert time.monotonic() - start < 10
+
+    def test_another_server_is_reported(self) -> None:
+        with answering(200, b"hello") as address:
+            with pytest.raises(TrackingError, match=r"127\.0\.0\.1"):
+                Tracker(address).log(record("x", method("mlda")))
+            with pytest.raises(TrackingError, match="does not answer as MLflow"):
+                Tracker(address).exists("a")
+
+    @pytest.mark.parametrize(
+        ("status", "body", "there"),
+        [
+            (404, b"{}", False),
+            (200, b'{"run": {"info": {"lifecycle_stage": "active"}}}', True),
+            (200, b'{"run": {"info": {"lifecycle_stage": "deleted"}}}', False),
+        ],
+    )
+    def test_exists_reads_a_servers_answer(self, status: int, body: bytes, there: bool) -> None:
+        with answering(status, body) as address:
+            assert Tracker(address).exists("a") is there
+
+    def test_a_refusing_server_is_no_missing_run(self) -> None:
+        with answering(401, b"") as address, pytest.raises(TrackingError, match="401"):
+            Tracker(address).exists("a")
+
+    @pytest.mark.parametrize("uri", ["mlruns", "file:///tmp/x", "/a/b", "sqlite://"])
+    def test_folders_are_refused(self, uri: str) -> None:
+        with pytest.raises(TrackingError, match="sqlite:////path"):
+            Tracker(uri)
+
+    def test_a_foreign_file_is_reported(self, tmp_path: Path) -> None:
+        (tmp_path / "mlflow.db").write_bytes(b"no database " * 500)
+        foreign = Tracker(default_uri(tmp_path))
+        with pytest.raises(TrackingError, match="not an MLflow database"):
+            foreign.exists("a")
+        with pytest.raises(TrackingError, match=r"mlflow\.db"):
+            foreign.latest()
+
+    def test_a_database_without_tables_holds_no_run(self, tmp_path: Path) -> None:
+        (tmp_path / "mlflow.db").touch()
+        assert not Tracker(default_uri(tmp_path)).exists("a")
+
+    def test_passwords_stay_out_of_messages(self) -> None:
+        assert redact("https://me:secret@host:1/x") == "https://host:1/x"
+
+
+def test_asking_loads_no_engine(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from storage.tracking.client import Tracker, default_uri\n"
+        f"assert not Tracker(default_uri(Path({str(tmp_path)!r}))).exists('a')\n"
+        "heavy = {'mlflow', 'prefect', 'sklearn', 'numpy', 'pandas', 'sqlalchemy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_flatten_names_and_texts() -> None:
+    given = {"a": {"b": {"c": 1.5}}, "d": {}, "e": "x", "f": (1, 2), "g": True}
+    assert flatten_params(given) == {"a.b.c": "1.5", "d": "{}", "e": "x", "f": "[1, 2]", "g": "true"}
+
+
+def test_spread_is_told_from_metrics_that_end_alike() -> None:
+    odd = method("m", metrics={"f1": 0.5, "only_std": 0.3}, metrics_std={"f1": 0.1})
+    assert split_metrics(join_metrics(odd)) == ({"f1": 0.5, "only_std": 0.3}, {"f1": 0.1})

@@ -1,0 +1,179 @@
+"""The choice among candidates and the winner's title, from numbers alone."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from embedding_core.registry.candidates import Candidate
+from storage.artifacts.schemas import Score
+from tasks.selection.choice import (
+    Champion,
+    Standing,
+    State,
+    choose,
+    decide_title,
+    describe,
+    leading,
+    reason_to_stop,
+)
+from tasks.selection.tracking import is_outdated
+
+BASE = [0.70, 0.72, 0.71, 0.69, 0.73]
+
+
+def standing(
+    method: str, values: Sequence[float], state: State = "scored", metric: str = "macro_f1"
+) -> Standing:
+    rows = [Score(method, method, fold, metric, value) for fold, value in enumerate(values)]
+    return Standing(Candidate(method, method), state, "", rows)
+
+
+def shifted(by: float) -> list[float]:
+    return [value + by + 0.001 * number for number, value in enumerate(BASE)]
+
+
+def champion(method: str) -> Champion:
+    return Champion(Candidate(method, method), {}, "3", "run")
+
+
+def test_the_best_mean_wins_and_is_compared_with_the_best_plain_one() -> None:
+    choice = choose(
+        [standing("svm", BASE), standing("rbf_svc", shifted(0.01)), standing("mlls", shifted(0.05))],
+        "macro_f1",
+    )
+    assert choice
+    assert (choice.winner.name, choice.baseline and choice.baseline.name) == ("mlls", "rbf_svc")
+    assert choice.lead
+    assert choice.lead.mean == pytest.approx(0.04)
+
+
+def test_losses_are_the_better_the_smaller() -> None:
+    found = leading(
+        [
+            standing("svm", [0.3, 0.3], metric="hamming_loss"),
+            standing("mlls", [0.2, 0.2], metric="hamming_loss"),
+        ],
+        "hamming_loss",
+    )
+    assert found
+    assert found.name == "mlls"
+
+
+def test_only_those_scored_on_all_folds_can_win() -> None:
+    high = [standing("mlls", [0.99, 0.99], state) for state in ("stopped", "skipped", "failed")]
+    choice = choose([*high, standing("svm", BASE)], "macro_f1")
+    assert choice
+    assert choice.winner.name == "svm"
+    assert choice.lead is None
+    assert choose(high, "macro_f1") is None
+
+
+def test_the_winner_is_never_below_a_plain_baseline() -> None:
+    choice = choose([standing("mlls", BASE), standing("random_forest", shifted(0.001))], "macro_f1")
+    assert choice
+    assert choice.winner.candidate.plain
+
+
+@pytest.mark.parametrize(
+    ("present", "others", "title", "says"),
+    [
+        (None, {}, "champion", "the first of this collection"),
+        ("mlls", {}, "champion", "it has the title already"),
+        ("svm", {"svm": 0.0}, "champion", "it beats the present champion, Scaled SVM, by 0.030"),
+        ("ml_knn", {"ml_knn": None}, "challenger", "is within noise"),
+        ("ml_knn", {}, "challenger", "the present champion, ML-kNN, was not scored"),
+        ("a_method_of_old", {}, "champion", "is not known to this version"),
+        ("", {}, "challenger", "was not registered by labelscape auto and stays"),
+    ],
+)
+def test_titles(present: str | None, others: dict[str, float | None], title: str, says: str) -> None:
+    noisy = [0.79, 0.68, 0.79, 0.67, 0.74]  # below the winner by less than its folds vary
+    standings = [standing("mlls", shifted(0.03 - 0.002))]
+    standings += [standing(name, noisy if by is None else shifted(by - 0.002)) for name, by in others.items()]
+    choice = choose(standings, "macro_f1")
+    assert choice
+    assert choice.winner.name == "mlls"
+    verdict = decide_title(choice, None if present is None else champion(present))
+    assert (verdict.title, says in verdict.reason) == (title, True), verdict
+
+
+def test_a_champion_below_a_plain_baseline_loses_the_title_even_within_noise() -> None:
+    noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
+    standings = [standing("ml_knn", noisy), standing("svm", shifted(0.005)), standing("mlls", shifted(0.01))]
+    choice = choose(standings, "macro_f1")
+    assert choice
+    verdict = decide_title(choice, champion("ml_knn"))
+    assert verdict.lead
+    assert not verdict.lead.beyond_noise
+    assert verdict.title == "champion"
+    assert "below the best plain baseline, Scaled SVM" in verdict.reason
+
+
+def test_a_plain_champion_below_the_best_plain_one_loses_the_title_too() -> None:
+    noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
+    choice = choose([standing("svm", noisy), standing("random_forest", shifted(0.005))], "macro_f1")
+    assert choice
+    verdict = decide_title(choice, champion("svm"))
+    assert verdict.lead
+    assert not verdict.lead.beyond_noise
+    assert verdict.title == "champion"
+    assert "Scaled SVM, is below the best plain baseline, Random forest" in verdict.reason
+
+
+def test_the_best_plain_one_keeps_the_title_from_another_within_noise() -> None:
+    noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
+    choice = choose([standing("svm", noisy), standing("mlls", shifted(0.005))], "macro_f1")
+    assert choice
+    assert decide_title(choice, champion("svm")).title == "challenger"
+
+
+def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
+    choice = choose([standing("mlls", BASE), standing("random_forest", (), "skipped")], "macro_f1")
+    assert choice
+    verdict = decide_title(choice, None)
+    assert verdict.title == "challenger"
+    assert "Random forest, a plain baseline, was not scored; give more time with --budget" in verdict.reason
+    assert decide_title(choice, champion("mlls")).title == "champion"
+
+
+@pytest.mark.parametrize("states", [("failed",), ("failed", "failed"), ("skipped", "failed")])
+def test_a_plain_baseline_that_failed_is_untried_too(states: tuple[State, ...]) -> None:
+    plain = zip(("random_forest", "rbf_svc"), states, strict=False)
+    choice = choose(
+        [standing("mlls", BASE), *(standing(name, (), state) for name, state in plain)], "macro_f1"
+    )
+    assert choice
+    verdict = decide_title(choice, None)
+    assert verdict.title == "challenger"
+    assert verdict.reason.endswith("name others with --candidates")
+    assert ("--budget" in verdict.reason) == ("skipped" in states)
+
+
+@pytest.mark.parametrize(
+    ("digests", "tune_for", "outdated"),
+    [
+        ({"labels": "a"}, "macro_f1", False),
+        ({"labels": "b"}, "macro_f1", True),
+        ({"labels": "a"}, "hamming", True),
+    ],
+)
+def test_a_champion_of_other_data_or_other_thresholds_is_outdated(
+    digests: dict[str, str], tune_for: str, outdated: bool
+) -> None:
+    present = Champion(Candidate("svm", "svm"), {"labels": "a", "model": "m"}, "1", "run", "macro_f1")
+    assert is_outdated(present, digests, tune_for) is outdated
+
+
+def test_who_is_given_up_is_said_with_the_lag() -> None:
+    leader = standing("svm", BASE[:2])
+    reason = reason_to_stop(standing("mlls", [0.5, 0.52]), leader, "macro_f1", 5)
+    assert reason == "after 2 folds 0.200 behind Scaled SVM in macro F1, more than 0.05 and 3 standard errors"
+    assert reason_to_stop(standing("mlls", [0.69, 0.71]), leader, "macro_f1", 5) == ""
+
+
+def test_the_record_holds_every_fold() -> None:
+    choice = choose([standing("mlls", BASE), standing("svm", BASE[:2], "stopped")], "macro_f1")
+    assert choice
+    record = describe(choice)
+    assert record["candidates"][0]["metrics"] == {"macro_f1": BASE}
+    assert [one["state"] for one in record["candidates"]] == ["scored", "stopped"]

@@ -1,0 +1,171 @@
+"""Features of many files: in order, with reasons for the bad, with and without a compiler."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching
+from PIL import Image
+
+from embedding_core.errors import InvalidInput
+from embedding_core.features import extraction
+from embedding_core.features.color_moments import ColorMoments
+from embedding_core.features.compiled import MOMENTS, PIXELS, compile_kernel
+from embedding_core.features.extraction import extract_file, extract_many
+from tests.embedding_core.test_color_moments import jpeg, naive_rgb, random_pixels
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> list[Path]:
+    """Forty files; a text file in place 11, nothing at all in place 23."""
+    paths = [tmp_path / f"{index:02d}.jpg" for index in range(40)]
+    for index, path in enumerate(paths):
+        path.write_bytes(jpeg(random_pixels(20, 30, seed=index)))
+    paths[11].write_text("no image")
+    paths[23].unlink()
+    return paths
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
+    moments = ColorMoments(grid=(2, 2))
+    counts: list[int] = []
+    results = list(extract_many(folder, moments, workers, counts.append))
+    assert [index for index, _, _ in results] == list(range(40))
+    assert counts == list(range(1, 41))
+    for index, features, error in results:
+        if index in (11, 23):
+            assert features is None
+            assert error is not None
+        else:
+            assert error is None
+            np.testing.assert_array_equal(features, extract_file(folder[index], moments))
+    assert "not an image" in results[11][2]
+    assert "No such file" in results[23][2]
+
+
+def test_threads_stay_a_few_files_ahead(folder, monkeypatch):
+    handed_over: list[int] = []
+
+    class WatchedPool(ThreadPoolExecutor):
+        def submit(self, function, paths, moments):
+            handed_over.append(len(paths))
+            return super().submit(function, paths, moments)
+
+    monkeypatch.setattr(extraction, "ThreadPoolExecutor", WatchedPool)
+    iterator = extract_many(folder * 20, ColorMoments(grid=(1, 1)), 2)
+    for consumed in range(1, 200):
+        next(iterator)
+        assert consumed <= sum(handed_over) <= consumed + 5 * extraction._CHUNK
+    iterator.close()
+    assert sum(handed_over) < 300
+
+
+def test_no_file_is_no_result():
+    assert list(extract_many([], ColorMoments(), 2)) == []
+
+
+def test_folder_and_huge_file_are_reasons(tmp_path, monkeypatch):
+    monkeypatch.setattr("embedding_core.features.extraction.MAX_FILE_BYTES", 3)
+    (tmp_path / "huge.jpg").write_bytes(b"1234")
+    reasons = [error for _, _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments(), 1)]
+    assert reasons[0] == "not a regular file"
+    assert "4 bytes" in reasons[1]
+
+
+def test_workers_must_be_positive():
+    with pytest.raises(InvalidInput, match="workers=0"):
+        next(extract_many([], ColorMoments(), 0))
+
+
+def run_python(code: str, **environment: str) -> str:
+    completed = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+def test_describing_features_does_not_import_numba():
+    code = (
+        "import sys; from embedding_core.features.color_moments import ColorMoments; "
+        "ColorMoments().feature_names(); sys.stdout.write(str('numba' in sys.modules))"
+    )
+    assert run_python(code) == "False"
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 200), (97, 64), (131, 17)])
+@pytest.mark.parametrize("grid", [(1, 1), (8, 8), (5, 11)])
+@pytest.mark.parametrize("low", [0, 250])
+def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
+    pixels = np.random.default_rng(7).integers(low, 256, (*size, 3), dtype=np.uint8)
+    compiled = ColorMoments(grid, ("mean", "std")).extract(pixels)
+    plain = ColorMoments(grid, ("mean", "std"), compiled=False).extract(pixels)
+    assert plain.tobytes() == compiled.tobytes()
+
+
+@pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
+def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
+    for number in range(count):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number:02d}.png")
+    code = (
+        "import sys; from pathlib import Path; "
+        "from embedding_core.features.color_moments import ColorMoments; "
+        "from embedding_core.features.extraction import extract_many; "
+        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)), 2)); "
+        "assert [row[1][0] for row in found] == list(range(len(found))); "
+        "sys.stdout.write(str('numba' in sys.modules))"
+    )
+    assert run_python(code) == loaded
+
+
+def count_values(rgb, out):
+    out[0, 0, 0, 0] = rgb.size
+
+
+def counted_values(kernel) -> float:
+    out = np.empty((1, 1, 1, 1))
+    kernel(np.zeros((2, 2, 3), np.uint8), out)
+    return float(out[0, 0, 0, 0])
+
+
+def test_a_kernel_is_compiled_where_no_cache_folder_can_be_found():
+    # numba refuses to keep code of a function whose file it cannot place, as it does where neither the
+    # source's folder nor the user's cache folder can be written.
+    code = count_values.__code__.replace(co_filename="<no file>")
+    homeless = type(count_values)(code, globals())
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        numba.njit(cache=True)(homeless)
+    assert counted_values(compile_kernel(PIXELS, MOMENTS)(homeless)) == 12
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), EOFError()])
+@pytest.mark.parametrize("action", ["save", "load"])
+def test_a_kernel_is_compiled_where_the_cache_fails(action, error, monkeypatch):
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, action, fail)
+    assert counted_values(compile_kernel(PIXELS, MOMENTS)(count_values)) == 12
+
+
+@pytest.mark.slow
+def test_photographs_are_all_read_and_exact(shared_data):
+    paths = sorted((shared_data / "msrc_v2" / "images").glob("*.jpg"))
+    assert len(paths) == 591
+    results = list(extract_many(paths, ColorMoments(), 2))
+    assert [error for _, _, error in results if error is not None] == []
+    with Image.open(paths[100]) as image:
+        np.testing.assert_array_equal(results[100][1], naive_rgb(np.asarray(image), (8, 8)))

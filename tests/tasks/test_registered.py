@@ -1,0 +1,69 @@
+"""Runs with a registered model are found wherever they were tracked, and in doubt a run counts as one."""
+
+from storage.artifacts.run_log import LoggedRun
+from storage.errors import TrackingError
+from tasks.maintenance.registered import find_registered
+
+
+class Answering:
+    """A tracker that knows of one registered run."""
+
+    def __init__(self, uri: str, known: frozenset[str] = frozenset()) -> None:
+        self.uri = uri
+        self.known = known
+
+    def is_empty(self) -> bool:
+        return "gone" in self.uri
+
+    def exists(self, run_id: str) -> bool:
+        return run_id in self.known
+
+    def registered_runs(self) -> set[str]:
+        if "silent" in self.uri:
+            raise TrackingError("no server answers")
+        return {f"{self.uri} champion"} | {one for one in self.known if "champion" in one}
+
+
+def runs_at(*uris: str) -> list[LoggedRun]:
+    return [
+        LoggedRun("a", "a", "/a", {"run": [uri, which]}, {}, tracked={"uri": uri, "run_id": f"{uri} {which}"})
+        for uri in uris
+        for which in ("champion", "other")
+    ]
+
+
+def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
+    runs = [*runs_at("here", "there", "silent", "gone"), LoggedRun("a", "a", "/a", {}, {})]
+    found = find_registered(runs, Answering("here"), Answering)
+    assert found.run_ids == {"here champion", "there champion"} | {
+        f"{uri} {which}" for uri in ("silent", "gone") for which in ("champion", "other")
+    }
+    assert set(found.silent) == {"silent", "gone"}
+    assert found.silent["silent"] == "no server answers"
+    assert found.silent["gone"] == "its file is gone, and here does not know 2 runs of it"
+    kept = [run for run in runs if found.keeps(run)]
+    assert len(kept) == 6
+
+
+def test_runs_of_a_database_that_has_moved_here_are_known():
+    runs = runs_at("gone")
+    moved = Answering("here", frozenset({"gone champion", "gone other"}))
+    found = find_registered(runs, moved, Answering)
+    assert (found.run_ids, found.silent) == ({"gone champion"}, {})
+    partly = find_registered(runs, Answering("here", frozenset({"gone other"})), Answering)
+    assert partly.run_ids == {"gone champion"}, "nobody knows"
+    assert partly.silent == {"gone": "its file is gone, and here does not know 1 runs of it"}
+
+
+def test_of_a_present_tracker_that_is_silent_too_all_runs_stay():
+    known = frozenset({"gone champion", "gone other"})
+    found = find_registered(runs_at("gone"), Answering("silent", known), Answering)
+    assert found.run_ids == known
+    assert found.silent == {"gone": "no server answers"}
+
+
+def test_a_tracker_that_is_given_up_keeps_nothing():
+    found = find_registered(
+        runs_at("gone", "silent", "there"), Answering("here"), Answering, ["gone", "silent"]
+    )
+    assert (found.run_ids, found.silent) == ({"there champion"}, {})

@@ -1,0 +1,334 @@
+"""Experiments as stages and as a command: one whole experiment on built-in sets, its keys, its records."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from embedding_core.protocols.trial import Arm
+from flows.config import load_config
+from flows.experiments import find_told, reproduce_one
+from flows.pipeline import open_workspace
+from flows.rerun import flow_parameters
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import RunLog
+from storage.artifacts.schemas import unpack_files
+from storage.artifacts.store import Store
+from storage.errors import ConfigError
+from storage.reference.sets import find_data_folder, is_original, reference_sets
+from tasks.maintenance.gc import Waste, find_waste
+from tasks.reporter import Reporter
+from tasks.reproduce import catalog, report, trials
+from tasks.reproduce.datasets import DatasetRef
+from tasks.reproduce.experiment import BASELINES, Experiment
+from tasks.reproduce.mlda import FIG5
+from tasks.settings import SourceSettings
+from tests.tasks.test_lineage import walk_inputs
+
+TINY = Experiment(
+    name="dle-table3",
+    title="a small copy of Table 3",
+    paper="a paper",
+    where="Table 3",
+    datasets=("iris", "wine"),
+    arms=(Arm("LPP", "lpp"), Arm("DLE", "dle"), *BASELINES),
+    protocol="embedding_core.protocols.semi_supervised",
+    full={"trials": 3, "labelled": 0.2, "readings": ["clean"], "seed": 0},
+    quick={"trials": 2},
+)
+
+
+def quiet_config(home: Path, **tracking):
+    return load_config(None, home=str(home), workers=1, tracking={"enabled": False, **tracking})
+
+
+def test_whole_experiment_on_built_in_sets(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    assert find_told(TINY, True, tmp_path, config) is None
+    told = reproduce_one(TINY, True, tmp_path, config)
+    measured = [row for row in told.rows if row.trials]
+    assert {(row.dataset, row.method, row.preprocessing) for row in measured} == {
+        (dataset, method, preprocessing)
+        for dataset in ("iris", "wine")
+        for method in ("LPP", "DLE")
+        for preprocessing in ("raw", "zscore")
+    }
+    assert all(row.trials == 2 and set(row.baselines) == {"1NN", "scaled SVM"} for row in measured)
+    (iris,) = [
+        row for row in measured if (row.dataset, row.method, row.preprocessing) == ("iris", "DLE", "raw")
+    ]
+    assert 0.8 < iris.mean <= 1
+    text = told.page.read_text(encoding="utf-8")
+    assert "| iris | DLE |" in text and "printed cells" in text
+    table = pq.read_table(told.page.parent / "cells.parquet")
+    assert table.num_rows == len(told.rows)
+    assert {"paper", "mean", "spread", "verdict", "baseline:1NN"} <= set(table.column_names)
+    assert "baseline_spread:1NN" in table.column_names
+    again = find_told(TINY, True, tmp_path, config)
+    assert again is not None and again.rows == told.rows
+    assert find_told(TINY, False, tmp_path, config) is None
+
+
+def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    for quick in (False, True):
+        reproduce_one(small, quick, tmp_path, config)
+    store = Store(tmp_path / "home" / "store")
+    assert find_waste(store, RunLog.of(store), keep=1) == Waste((), ())
+
+
+def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    assert reproduce_one(small, True, tmp_path, config).computed == 7
+    assert reproduce_one(small, True, tmp_path, config).computed == 0
+    wider = replace(small, arms=(*small.arms, Arm("PCA", "pca")))
+    assert reproduce_one(wider, True, tmp_path, config).computed == 2
+
+
+@pytest.mark.slow  # it starts processes
+def test_processes_give_the_same_numbers(tmp_path):
+    small = replace(TINY, datasets=("iris",), arms=TINY.arms[1:2])
+    alone, together = (
+        reproduce_one(
+            small,
+            True,
+            tmp_path,
+            load_config(
+                None, home=str(tmp_path / str(workers)), workers=workers, tracking={"enabled": False}
+            ),
+        )
+        for workers in (1, 2)
+    )
+    assert alone.rows == together.rows
+
+
+@pytest.mark.slow
+def test_an_experiment_is_tracked_once(tmp_path):
+    config = quiet_config(tmp_path / "home", enabled=True)
+    small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
+    told = reproduce_one(small, True, tmp_path, config)
+    assert told.tracked and reproduce_one(small, True, tmp_path, config).tracked == told.tracked
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}")
+    run = client.get_run(told.tracked.parent_id)
+    assert run.data.tags["labelscape.reproduce"] == "dle-table3"
+    names = {file.path for file in client.list_artifacts(told.tracked.parent_id)}
+    assert {"table.md", "cells.parquet"} <= names
+    client.delete_run(told.tracked.parent_id)
+    assert reproduce_one(small, True, tmp_path, config).tracked != told.tracked
+    (run,) = RunLog(tmp_path / "home" / "store").entries()  # where it was tracked names no other run
+    assert run.id == told.run_id
+
+
+def test_another_file_of_the_same_name_is_noticed(tmp_path):
+    place = tmp_path / reference_sets()["sonar"].path
+    place.parent.mkdir()
+    place.write_bytes(b"something else")
+    assert not is_original("sonar", tmp_path)
+    assert is_original("wine", tmp_path)
+
+
+@pytest.mark.slow
+def test_the_real_sets_are_those_of_the_list(shared_data):
+    ours = [name for name, one in reference_sets().items() if one.builtin or one.sha256]
+    assert len(ours) == len(reference_sets()) - 1  # all but TRECVID, which is licensed
+    assert all(is_original(name, shared_data) for name in ours)
+
+
+def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELSCAPE_DATA", str(tmp_path / "named"))
+    assert find_data_folder(None, tmp_path) == tmp_path / "named"
+    assert find_data_folder(str(tmp_path), tmp_path) == tmp_path
+    monkeypatch.delenv("LABELSCAPE_DATA")
+    assert find_data_folder(None, tmp_path) == tmp_path / "data"
+    new = tmp_path / "nowhere"
+    assert find_data_folder(str(new), tmp_path, must_exist=False) == new
+    with pytest.raises(ConfigError, match="no such folder"):
+        find_data_folder(str(tmp_path / "nowhere"), tmp_path)
+
+
+def test_list_says_what_is_missing(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
+    answer = command("reproduce", "list", "--home", tmp_path)
+    assert answer.code == 0
+    for name in catalog.experiments():
+        assert name in answer.out
+    assert "soybean, housing, balance" in answer.out
+
+
+def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, monkeypatch):
+    monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
+    answer = command("reproduce", "dle-tabel3", "--home", tmp_path)
+    assert answer.code == 2
+    assert "Did you mean dle-table3" in answer.err
+    answer = command("reproduce", "dle-fig2", "--home", tmp_path)
+    assert answer.code == 2
+    assert "face_yale.parquet is expected" in answer.err
+    answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
+    assert answer.code == 2
+    assert "has soybean, housing, wine, balance, iris" in answer.err
+    answer = command("reproduce", "dle-table3", "--sets", "wine, irsi", "--home", tmp_path)
+    assert answer.code == 2
+    assert "--sets wine,irsi: no set 'irsi'. Did you mean iris? dle-table3 has soybean" in answer.err
+
+
+@pytest.fixture
+def tiny_catalog(monkeypatch):
+    """The small experiment in place of all, run without Prefect."""
+    from flows.commands import reproduce as command_module
+
+    def alone(experiment, quick, folder, config, verbose):
+        return reproduce_one(experiment, quick, folder, config.model_copy(update={"workers": 1}))
+
+    for module in (catalog, command_module):
+        monkeypatch.setattr(module, "experiments", lambda: {TINY.name: TINY})
+    monkeypatch.setattr(command_module, "_run", alone)
+
+
+def test_command_prints_the_table_and_all_sums_up(command, tmp_path, tiny_catalog):
+    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+    answer = command("reproduce", "dle-table3", "--quick", "--home", tmp_path / "home")
+    assert answer.code == 0
+    assert "iris" in answer.out and "verdict" in answer.out
+    again = command("reproduce", "all", "--quick", "--home", tmp_path / "home")
+    assert "printed cells" in again.out and "7 " in again.out
+    assert "computed in" not in again.err
+
+
+def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("msrc", None, (None,), SourceSettings())
+    recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "embedding_core.classifiers.mlls"} <= set(recipe.code)
+    drawn = report.stage(FIG5, True, "labelscape", [data], {}, workspace).recipe()
+    assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
+
+
+def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    recipe = report.stage(TINY, True, "labelscape", [], {}, workspace).recipe()
+    called = [getattr(report, name, None) for name in report._compare_all.__code__.co_names]
+    used = {one.__module__ for one in called if callable(one)}
+    assert "tasks.reproduce.claims" in used
+    assert used <= set(recipe.code)
+    assert not {
+        name
+        for name in recipe.code
+        if name.startswith(("storage.artifacts.store", "storage.artifacts.locks"))
+    }
+
+
+def test_cells_name_their_data_settings_and_code(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    told = reproduce_one(TINY, True, tmp_path, config)
+    cells = pq.read_table(told.page.parent / "cells.parquet").to_pylist()
+    store = Store(tmp_path / "home" / "store")
+    recipes = {
+        one["recipe"]["variant"]: one["recipe"] for one in store.entries() if one["stage"] == "reproduce"
+    }
+    measured = [one for one in cells if one["trials"]]
+    for one in measured:
+        recipe = recipes[f"dle-table3/{one['dataset']}/{one['method']}"]
+        assert (one["features"], one["labels"]) == (recipe["inputs"]["features"], recipe["inputs"]["labels"])
+        assert json.loads(one["settings"]) == recipe["params"]["settings"]
+        assert (one["seed"], one["quick"], one["claim"]) == (0, True, False)
+        assert one["version"]
+    assert len({one["code"] for one in measured}) == 2  # of two methods
+    assert len({one["features"] for one in measured}) == 2  # of two sets
+    page = told.page.read_text(encoding="utf-8")
+    assert "By `labelscape reproduce dle-table3 --quick --sets iris,wine`, a quick run." in page
+    assert all(one["features"][:12] in page for one in measured)
+    assert '"seed": 0' in page
+
+
+def test_a_page_made_by_other_code_is_another_page(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    ref = ArtifactRef("reproduce", "a" * 64, "b" * 64, "cells", 3)
+
+    def key(made, by="labelscape reproduce"):
+        return report.stage(TINY, True, by, [], {("iris", "DLE"): made}, workspace).recipe().key
+
+    assert key(ref) != key(replace(ref, key="c" * 64))
+    assert key(ref) != key(ref, "labelscape reproduce --quick")
+
+
+def test_what_decides_a_number_is_in_its_key(tmp_path):
+    workspace = open_workspace(quiet_config(tmp_path), Reporter())
+    data = DatasetRef("iris", None, (None,), SourceSettings())
+
+    def key(experiment, arm=1, quick=True):
+        return trials.stage(experiment, experiment.arms[arm], data, quick, workspace).recipe().key
+
+    others = [
+        key(TINY, quick=False),
+        key(replace(TINY, full={**TINY.full, "seed": 1})),
+        key(replace(TINY, preprocessing=("raw",))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], params={"sigma": 2.0})))),
+        key(replace(TINY, arms=(TINY.arms[0], replace(TINY.arms[1], fit_on="train")))),
+    ]
+    assert len({key(TINY), *others}) == 6
+    assert key(replace(TINY, title="another title", note="a note")) == key(TINY)
+
+
+def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    again = (
+        f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path} --home {tmp_path / 'home'}"
+    )
+    answer = command("run", "--as", run.id, "--home", tmp_path / "home")
+    assert answer.code == 2
+    assert f"repeat it by `{again}`" in answer.err
+    assert f"again     {again}\n" in command("lineage", "--home", tmp_path / "home").out
+
+
+def test_an_experiment_leads_back_to_the_bytes_of_its_sets(command, tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, preprocessing=("raw",)), True, tmp_path, config)
+    (root,) = json.loads(command("lineage", "--json", "--home", tmp_path / "home").out)["results"]
+    below = list(walk_inputs(root))
+    assert root["label"] == "reproduce_report[dle-table3]"
+    assert {one["label"] for one in below if not one["inputs"]} == {"source"}
+    assert {"reproduce[dle-table3/wine/DLE]", "features[iris]"} <= {one["label"] for one in below}
+
+
+def test_what_prefect_does_not_know_of_is_kept_for_sync(command, tmp_path, tiny_catalog, monkeypatch):
+    from flows.commands import reproduce as command_module
+
+    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+    plainly = command_module._run
+    monkeypatch.setattr(command_module, "_run", lambda *given: replace(plainly(*given), unrecorded="no one"))
+    answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
+    assert "NOT IN PREFECT: no one Record it there later: labelscape sync" in answer.out
+    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    assert run.unrecorded == "no one"
+    assert flow_parameters(run) == {
+        "name": "dle-table3",
+        "quick": True,
+        "folder": str(tmp_path / "home" / "data"),
+        "config": {},
+        "sets": ["iris"],
+    }
+
+
+def test_a_tracker_that_does_not_answer_is_told_with_what_to_do(command, tmp_path, tiny_catalog):
+    (tmp_path / "labelscape.toml").write_text('[tracking]\nuri = "http://127.0.0.1:9"\n')
+    answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
+    assert answer.code == 0
+    assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in answer.out
+    assert "Results are in the store; give the same command again to track them." in answer.out
+
+
+def test_files_of_a_report_are_kept_in_the_store(tmp_path):
+    config = quiet_config(tmp_path / "home")
+    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    store = Store(tmp_path / "home" / "store")
+    (entry,) = [one for one in store.entries() if one["stage"] == "reproduce_report"]
+    files = unpack_files(store.read(store.ref("reproduce_report", entry["key"])))
+    assert {file.name for file in files} == {"table.md", "cells.parquet"}
