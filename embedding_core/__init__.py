@@ -1,4 +1,4 @@
-"""The mathematics of labelscape: embeddings of partly labelled collections.
+"""The mathematics of labelscape: embeddings of partly labeled collections.
 
 Public names are imported when first used, so that importing the package costs nothing.
 """

@@ -1,4 +1,4 @@
-"""The model that annotates items: scaling, a method of the registry, and neighbours in its embedding."""
+"""The model that annotates items: scaling, a method of the registry, and neighbors in its embedding."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import NeighborLabels, as_labelled_features, decide_labels
+from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
 from embedding_core.model_selection.thresholds import shift_scores
 from embedding_core.registry import METHODS, Method, get_method
@@ -17,7 +17,7 @@ from embedding_core.scaling import Features, Scaler, as_features
 SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
     sorted(
         {
-            # Sparse rows that a neighbour classifier keeps; skops reads them without unpickling.
+            # Sparse rows that a neighbor classifier keeps; skops reads them without unpickling.
             "scipy.sparse._csr.csr_array",
             "scipy.sparse._csr.csr_matrix",
             "embedding_core.annotator.Annotator",
@@ -37,13 +37,13 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
 """What a saved annotator may hold beyond skops' own list: our classes and CSR matrices. Refuse all else."""
 
 
-def _check_labels(method: Method, Y: NDArray[np.int8], labelled: NDArray[np.bool_]) -> None:
+def _check_labels(method: Method, Y: NDArray[np.int8], labeled: NDArray[np.bool_]) -> None:
     """Refuse labels that the method cannot take."""
     odd = len(rows_without_one_label(Y))
     if odd and not method.multi_label:
         others = ", ".join(other.name for other in METHODS.values() if other.multi_label)
         raise InvalidInput(
-            f"method {method.name} takes exactly one class a row, but {odd} of {labelled.sum()} labelled "
+            f"method {method.name} takes exactly one class a row, but {odd} of {labeled.sum()} labeled "
             f"rows carry none or several; choose one of {others}."
         )
 
@@ -66,7 +66,7 @@ def _check_thresholds(thresholds: ArrayLike | None, n_labels: int) -> None:
 
 
 class Annotator(BaseEstimator):
-    """Learn from the labelled rows of a collection, annotate others.
+    """Learn from the labeled rows of a collection, annotate others.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Annotator(BaseEstimator):
     scale : {"none", "zscore", "unit"}
         Scaling in front of the method, see `Scaler`; a method with a scaling of its own sees X as it is.
     n_neighbors, weights
-        Neighbours asked in the embedding, see `NeighborLabels`; classifiers answer themselves.
+        Neighbors asked in the embedding, see `NeighborLabels`; classifiers answer themselves.
     single_label : bool
         Every item carries exactly one label: `predict` then returns the best-scored one.
     label_names : sequence of str, optional
@@ -94,7 +94,7 @@ class Annotator(BaseEstimator):
     model_ : estimator
         The fitted method.
     neighbors_ : NeighborLabels
-        Over the labelled rows, placed as new rows will be; projections alone.
+        Over the labeled rows, placed as new rows will be; projections alone.
     classes_ : (K,) array
         Label names, else what the labels were called in Y.
     n_features_in_ : int
@@ -102,11 +102,11 @@ class Annotator(BaseEstimator):
     Notes
     -----
     A method that uses the graph, or that knows the rows of its fit alone, is fitted on all rows; every other
-    one, its scaling included, on the labelled rows.
+    one, its scaling included, on the labeled rows.
 
     Coordinates are compared with coordinates of their own kind. An eigenmap has two: `embedding_`, exact, for
     the rows of its fit alone, and `transform`, an approximation, for any row. New rows are placed by
-    `transform`, so the labelled rows they are compared with are too; for linear methods the two agree.
+    `transform`, so the labeled rows they are compared with are too; for linear methods the two agree.
 
     With thresholds `predict_scores` moves the scores so that one half means yes, see `shift_scores`. The
     labels of an item are then ranked by how far they pass their thresholds.
@@ -141,17 +141,17 @@ class Annotator(BaseEstimator):
         self.thresholds = thresholds
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Fit on X (n, p), Y (n, K) with rows of -1 unlabelled; affinity (n, n) for methods with a graph."""
+        """Fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity (n, n) for methods with a graph."""
         method = get_method(self.method)
-        X, indicator = as_labelled_features(X, Y)
+        X, indicator = as_labeled_features(X, Y)
         _check_affinity(affinity, X.shape[0])
-        _check_labels(method, indicator.Y, indicator.labelled)
+        _check_labels(method, indicator.Y, indicator.labeled)
         self.classes_ = self._name_classes(indicator.classes)
         _check_thresholds(self.thresholds, len(self.classes_))
         self.n_features_in_ = X.shape[1]
         Y_seen = indicator.Y
-        if not (method.sees_all_rows or indicator.labelled.all()):
-            X, Y_seen = X[indicator.labelled], Y_seen[indicator.labelled]
+        if not (method.sees_all_rows or indicator.labeled.all()):
+            X, Y_seen = X[indicator.labeled], Y_seen[indicator.labeled]
         self.scaler_ = Scaler(method.input_scale(self.scale)).fit(X)
         graph = {"affinity": affinity} if method.uses_graph else {}
         scaled = self.scaler_.transform(X)

@@ -92,9 +92,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         used = np.flatnonzero((target.Y == 1).any(axis=0))
         if len(used) < 2:
             found = (
-                f"1 class with labelled items ({target.classes[used[0]]})"
-                if len(used)
-                else "no labelled item"
+                f"1 class with labeled items ({target.classes[used[0]]})" if len(used) else "no labeled item"
             )
             raise InvalidInput(
                 f"y has {found}; {type(self).__name__} separates classes and needs two or more. Label items "
@@ -104,7 +102,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _weigh_labels(
         self, target: Indicator, sample_weight: Any
     ) -> tuple[Indicator, NDArray[np.float64] | None]:
-        """Labels and weights (n,); items of weight 0 become unlabelled, two or more classes must be left."""
+        """Labels and weights (n,); items of weight 0 become unlabeled, two or more classes must be left."""
         if sample_weight is None:
             return target, None
         weight = check_sample_weight(sample_weight, len(target.Y))
@@ -112,7 +110,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if len(left) < 2:
             others = f" but those of class {target.classes[left[0]]}" if len(left) else ""
             raise InvalidInput(
-                f"sample_weight is zero for all labelled items{others}; {type(self).__name__} separates "
+                f"sample_weight is zero for all labeled items{others}; {type(self).__name__} separates "
                 "classes: give items of two or more a positive weight."
             )
         return target.hide(np.flatnonzero(weight == 0)), weight

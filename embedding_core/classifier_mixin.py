@@ -1,4 +1,4 @@
-"""What all classifiers of partly labelled items share: the accuracy on labelled rows, scikit-learn's tags."""
+"""What all classifiers of partly labeled items share: the accuracy on labeled rows, scikit-learn's tags."""
 
 from typing import Any
 
@@ -29,13 +29,13 @@ class PartialLabelsMixin(ClassifierMixin):
     multi_label_: bool
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the labelled rows; with label columns a row is right where all its labels are.
+        """Accuracy on the labeled rows; with label columns a row is right where all its labels are.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (m, p)
         y : array-like of shape (m,) or (m, K)
-            In the form that `fit` was given. Unlabelled rows (-1) do not count; one at least is labelled.
+            In the form that `fit` was given. Unlabeled rows (-1) do not count; one at least is labeled.
         sample_weight : array-like of shape (m,), optional
 
         Returns
@@ -51,7 +51,7 @@ class PartialLabelsMixin(ClassifierMixin):
         times = target.counts(weight)
         if not times.sum() > 0:
             raise InvalidInput(
-                "sample_weight is zero for all labelled rows, so none is left to score; give one of them a "
+                "sample_weight is zero for all labeled rows, so none is left to score; give one of them a "
                 "positive weight."
             )
         right = predicted == in_given_form(target.Y, target.classes, self.multi_label_)

@@ -45,18 +45,18 @@ class Summary(NamedTuple):
 
 
 def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.intp]) -> NDArray[np.int8]:
-    """Copy of Y in which the training rows alone are labelled."""
+    """Copy of Y in which the training rows alone are labeled."""
     shared = np.intersect1d(train, test)
     if len(shared):
         raise InvalidInput(
             f"{len(shared)} rows are in both train and test, the first is {shared[0]}; keep them apart."
         )
     for name, rows in (("train", train), ("test", test)):
-        unlabelled = int((Y[rows] < 0).any(axis=1).sum())
-        if unlabelled or not len(rows):
+        unlabeled = int((Y[rows] < 0).any(axis=1).sum())
+        if unlabeled or not len(rows):
             raise InvalidInput(
-                f"{name} holds {len(rows)} rows, {unlabelled} of them unlabelled; "
-                "give at least one row, and labelled rows alone."
+                f"{name} holds {len(rows)} rows, {unlabeled} of them unlabeled; "
+                "give at least one row, and labeled rows alone."
             )
     hidden = np.full_like(Y, -1)
     hidden[train] = Y[train]
@@ -77,7 +77,7 @@ def _classify_by_neighbors(
     test: NDArray[np.intp],
     n_neighbors: Sequence[int],
 ) -> list[Prediction]:
-    """Answers of the nearest labelled rows in the embedding, for each number of neighbours, in one search.
+    """Answers of the nearest labeled rows in the embedding, for each number of neighbors, in one search.
 
     Test rows that were in the fit are compared with the others as the fit placed them, see `Annotator`.
     """
@@ -138,16 +138,16 @@ def evaluate_fold(
     method, params
         A name of the registry and the parameters of its estimator.
     X : (n, p) array or CSR matrix
-    Y : (n, K) array of 0/1, rows of -1 unlabelled
+    Y : (n, K) array of 0/1, rows of -1 unlabeled
     train, test : arrays of row numbers
-        Disjoint labelled rows. All rows but `train` are unlabelled to the fit.
+        Disjoint labeled rows. All rows but `train` are unlabeled to the fit.
     affinity : (n, n) matrix, optional
         For methods that use a graph; without it they build their own from X.
     scale : {"none", "zscore", "unit"}
         Scaling in front of the method, learnt on the rows the method is fitted on. Methods with a scaling of
         their own (the baselines) see X as it is.
     n_neighbors : sequence of int
-        Neighbours asked in the embedding of a projection, each in turn.
+        Neighbors asked in the embedding of a projection, each in turn.
     single_label : bool
         Rows carry exactly one label: the best-scored one is predicted.
 
@@ -159,7 +159,7 @@ def evaluate_fold(
     Notes
     -----
     Methods with `uses_graph`, or not inductive, are fitted on all rows (test rows without labels), others on
-    the training rows alone. Means over folds (`summarise`) are means of each fold's value, not of pooled
+    the training rows alone. Means over folds (`summarize`) are means of each fold's value, not of pooled
     decisions.
     """
     predictions = predict_fold(method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label)
@@ -171,7 +171,7 @@ def evaluate_fold(
     ]
 
 
-def summarise(rows: Iterable[tuple[str, str, int, str, float]]) -> dict[tuple[str, str, str], Summary]:
+def summarize(rows: Iterable[tuple[str, str, int, str, float]]) -> dict[tuple[str, str, str], Summary]:
     """Mean and spread over folds of (method, classifier, fold, metric, value) rows.
 
     Returns

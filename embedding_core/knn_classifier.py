@@ -1,6 +1,6 @@
-"""Labels of the nearest neighbours, one class at a time.
+"""Labels of the nearest neighbors, one class at a time.
 
-With one neighbour, deciding each class by itself is the same as taking over the neighbour's whole
+With one neighbor, deciding each class by itself is the same as taking over the neighbor's whole
 label row, so one search serves all classes. Memory: two blocks of rows, never all pairs.
 """
 
@@ -25,7 +25,7 @@ BLOCK_NUMBERS = 2**22
 SPARE_CANDIDATES = 4
 
 
-def as_labelled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
+def as_labeled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
     """Features and labels of the same rows, checked."""
     features, indicator = as_features(X), as_indicator(Y)
     check_one_row_each(features, indicator)
@@ -65,7 +65,7 @@ def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.flo
     """
     n, m = Z.shape[0], queries.shape[0]
     if k < 1 or k > n:
-        raise InvalidInput(f"n_neighbors={k} with {n} labelled rows; choose from 1 to {n}.")
+        raise InvalidInput(f"n_neighbors={k} with {n} labeled rows; choose from 1 to {n}.")
     if sp.issparse(Z) != sp.issparse(queries):
         raise InvalidInput("the fitted rows and the queries must both be dense or both be sparse.")
     shift = common_move(Z, queries)
@@ -87,9 +87,9 @@ def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.flo
 def vote(
     Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp], weights: str = "uniform"
 ) -> NDArray[np.float64]:
-    """Weighted share (m, K) of each label among the neighbours, in [0, 1].
+    """Weighted share (m, K) of each label among the neighbors, in [0, 1].
 
-    Weights "distance" are 1/d; neighbours at distance 0, if any, share all the weight.
+    Weights "distance" are 1/d; neighbors at distance 0, if any, share all the weight.
     """
     if weights not in WEIGHTS:
         raise InvalidInput(f"weights={weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
@@ -122,18 +122,18 @@ def decide_labels(scores: NDArray[np.float64], single_label: bool = False) -> ND
 
 
 class NeighborLabels(BaseEstimator):
-    """k nearest neighbours, one binary decision a class (Sect. 5.2 of [1]_).
+    """k nearest neighbors, one binary decision a class (Sect. 5.2 of [1]_).
 
     Parameters
     ----------
     n_neighbors : int
     weights : {"uniform", "distance"}
-        How much a neighbour counts: all the same, or by the inverse of its distance.
+        How much a neighbor counts: all the same, or by the inverse of its distance.
 
     Attributes
     ----------
     Z_ : (n, r) array or CSR matrix
-        The labelled rows; unlabelled ones are left out.
+        The labeled rows; unlabeled ones are left out.
     Y_ : (n, K) array of int8
     n_features_in_ : int
 
@@ -154,25 +154,24 @@ class NeighborLabels(BaseEstimator):
         self.weights = weights
 
     def fit(self, Z: Any, Y: ArrayLike) -> Self:
-        """Keep the labelled rows of Z (n, r) with their labels Y (n, K)."""
+        """Keep the labeled rows of Z (n, r) with their labels Y (n, K)."""
         if self.weights not in WEIGHTS:
             raise InvalidInput(f"weights={self.weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
-        Z, indicator = as_labelled_features(Z, Y)
-        n_labelled = int(indicator.labelled.sum())
-        if not 1 <= self.n_neighbors <= n_labelled:
+        Z, indicator = as_labeled_features(Z, Y)
+        n_labeled = int(indicator.labeled.sum())
+        if not 1 <= self.n_neighbors <= n_labeled:
             raise InvalidInput(
-                f"n_neighbors={self.n_neighbors} with {n_labelled} labelled rows; "
-                f"choose from 1 to {n_labelled}."
+                f"n_neighbors={self.n_neighbors} with {n_labeled} labeled rows; choose from 1 to {n_labeled}."
             )
-        self.Z_, self.Y_ = Z[indicator.labelled], indicator.Y[indicator.labelled]
+        self.Z_, self.Y_ = Z[indicator.labeled], indicator.Y[indicator.labeled]
         self.n_features_in_ = Z.shape[1]
         return self
 
     def predict_scores(self, Z: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbours that carry each label."""
+        """Share (m, K) of the neighbors that carry each label."""
         distances, indices = nearest_rows(self.Z_, as_features(Z, self.n_features_in_), self.n_neighbors)
         return vote(self.Y_, distances, indices, self.weights)
 
     def predict(self, Z: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the (weighted) neighbours carry."""
+        """Labels (m, K) that more than half of the (weighted) neighbors carry."""
         return decide_labels(self.predict_scores(Z))

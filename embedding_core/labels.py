@@ -1,6 +1,6 @@
 """Labels as the papers use them: the 0/1 matrix Y, its correlation C, the weights Z.
 
-Y is (n, K) with entries 0 and 1; a row of -1 is an unlabelled item. A labelled item may carry no label at
+Y is (n, K) with entries 0 and 1; a row of -1 is an unlabeled item. A labeled item may carry no label at
 all (a row of zeros): it says "none of these" and adds nothing to any class.
 """
 
@@ -16,7 +16,7 @@ from embedding_core.checks import check_choice
 from embedding_core.errors import InvalidInput
 from embedding_core.linalg.row_blocks import row_blocks
 
-UNLABELLED = -1
+UNLABELED = -1
 
 LABEL_WEIGHTS: Mapping[str, str] = {
     "binary": "Z = Y",
@@ -29,10 +29,10 @@ LABEL_WEIGHTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Indicator:
-    """Labels in one form: `Y` (n, K) int8 with rows of -1, `labelled` (n,) bool, `classes` (K,)."""
+    """Labels in one form: `Y` (n, K) int8 with rows of -1, `labeled` (n,) bool, `classes` (K,)."""
 
     Y: NDArray[np.int8]
-    labelled: NDArray[np.bool_]
+    labeled: NDArray[np.bool_]
     classes: NDArray[Any]
 
     @property
@@ -41,27 +41,27 @@ class Indicator:
         return self.Y.shape[1]
 
     def counts(self, sample_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """How often (n,) an item counts as a labelled one: its weight, 1 without weights; 0 if unlabelled."""
-        return np.where(self.labelled, 1.0 if sample_weight is None else sample_weight, 0.0)
+        """How often (n,) an item counts as a labeled one: its weight, 1 without weights; 0 if unlabeled."""
+        return np.where(self.labeled, 1.0 if sample_weight is None else sample_weight, 0.0)
 
     def hide(self, rows: NDArray[np.integer[Any]]) -> "Indicator":
-        """Return the same labels with `rows` made unlabelled."""
-        Y, labelled = self.Y.copy(), self.labelled.copy()
-        Y[rows] = UNLABELLED
-        labelled[rows] = False
-        return Indicator(Y, labelled, self.classes)
+        """Return the same labels with `rows` made unlabeled."""
+        Y, labeled = self.Y.copy(), self.labeled.copy()
+        Y[rows] = UNLABELED
+        labeled[rows] = False
+        return Indicator(Y, labeled, self.classes)
 
 
 def rows_without_one_label(Y: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Labelled rows of Y (n, K) that carry no or several labels; rows of -1 do not count."""
+    """Labeled rows of Y (n, K) that carry no or several labels; rows of -1 do not count."""
     counts = Y.sum(axis=1)
     return np.flatnonzero((counts >= 0) & (counts != 1))
 
 
 def one_label_each(Y: NDArray[np.int8]) -> bool:
-    """Whether every labelled row of Y (n, K) carries exactly one label; rows of -1 do not count.
+    """Whether every labeled row of Y (n, K) carries exactly one label; rows of -1 do not count.
 
-    True where no row is labelled.
+    True where no row is labeled.
     """
     return not rows_without_one_label(Y).size
 
@@ -71,28 +71,28 @@ def check_one_row_each(X: Any, target: Indicator) -> None:
     if X.shape[0] != len(target.Y):
         raise InvalidInput(
             f"Found input variables with inconsistent numbers of samples: X has {X.shape[0]} rows and Y has "
-            f"{len(target.Y)}; give one row of labels (or of -1, unlabelled) an item."
+            f"{len(target.Y)}; give one row of labels (or of -1, unlabeled) an item."
         )
 
 
 def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> None:
-    """Raise where a labelled item has no or several labels; `otherwise` are the methods that take those."""
+    """Raise where a labeled item has no or several labels; `otherwise` are the methods that take those."""
     odd = rows_without_one_label(target.Y)
     if odd.size:
         count = target.Y[odd[0]].sum()
         raise InvalidInput(
             f"Row {odd[0]} of y carries {count} labels ({odd.size} such rows); {name} takes exactly "
-            f"one class an item. Use {otherwise} for several labels, -1 for unlabelled items."
+            f"one class an item. Use {otherwise} for several labels, -1 for unlabeled items."
         )
 
 
 def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None:
-    """Raise where the labelled items agree on all labels; `multi_label`: these were given as columns."""
-    Y = target.Y[target.labelled]
+    """Raise where the labeled items agree on all labels; `multi_label`: these were given as columns."""
+    Y = target.Y[target.labeled]
     if (Y.min(axis=0) == Y.max(axis=0)).all():
         agreed = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
-        alone = "Only one item is labelled" + ("" if multi_label else f", of {agreed}")
-        found = f"The {len(Y)} labelled items have {agreed}" if len(Y) > 1 else alone
+        alone = "Only one item is labeled" + ("" if multi_label else f", of {agreed}")
+        found = f"The {len(Y)} labeled items have {agreed}" if len(Y) > 1 else alone
         raise InvalidInput(
             f"{found}; {name} separates classes and needs items on both sides of at least one. Label items "
             "of another class."
@@ -105,8 +105,8 @@ def as_indicator(y: Any) -> Indicator:
     Parameters
     ----------
     y : array-like of shape (n,) or (n, K)
-        Classes (integers or strings) with -1 (in an object array also None) for unlabelled, or 0/1 columns
-        with whole rows of -1 for unlabelled. Sparse 0/1 columns are accepted.
+        Classes (integers or strings) with -1 (in an object array also None) for unlabeled, or 0/1 columns
+        with whole rows of -1 for unlabeled. Sparse 0/1 columns are accepted.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def _as_array(y: Any) -> NDArray[Any]:
         array = np.asarray(y, dtype=object)
     if (array == "-1").any():
         raise InvalidInput(
-            'y holds the text "-1" among its classes; unlabelled items are None or the number -1, in a list '
+            'y holds the text "-1" among its classes; unlabeled items are None or the number -1, in a list '
             "or an array of objects."
         )
     return array
@@ -187,8 +187,8 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     classes : ndarray of shape (K,)
         Each once.
     """
-    if np.ndim(y) == 1 and not _labelled_classes(_as_array(y)).any():
-        raise InvalidInput("y names no class at all; only labels have a place. Leave unlabelled rows out.")
+    if np.ndim(y) == 1 and not _labeled_classes(_as_array(y)).any():
+        raise InvalidInput("y names no class at all; only labels have a place. Leave unlabeled rows out.")
     given = as_indicator(y)
     bare = np.flatnonzero((given.Y <= 0).all(axis=1))
     if bare.size:
@@ -270,33 +270,33 @@ def label_weights(
 
 
 def _from_classes(y: NDArray[Any]) -> Indicator:
-    labelled = _labelled_classes(y)
-    if not labelled.any():
-        raise InvalidInput(f"All {len(y)} items are unlabelled (-1); at least two classes need an item each.")
-    values = y[labelled]
+    labeled = _labeled_classes(y)
+    if not labeled.any():
+        raise InvalidInput(f"All {len(y)} items are unlabeled (-1); at least two classes need an item each.")
+    values = y[labeled]
     if values.dtype == object:
         values = _plain(values)
     classes, column = np.unique(values, return_inverse=True)
     Y = np.zeros((len(y), len(classes)), dtype=np.int8)
-    Y[~labelled] = UNLABELLED
-    Y[np.flatnonzero(labelled), column] = 1
-    return Indicator(Y, labelled, classes)
+    Y[~labeled] = UNLABELED
+    Y[np.flatnonzero(labeled), column] = 1
+    return Indicator(Y, labeled, classes)
 
 
-def _labelled_classes(y: NDArray[Any]) -> NDArray[np.bool_]:
+def _labeled_classes(y: NDArray[Any]) -> NDArray[np.bool_]:
     if y.dtype.kind == "f":
         _require_finite(y)
         odd = np.flatnonzero(y != np.round(y))
         if odd.size:
             raise InvalidInput(
                 f"Unknown label type: y[{odd[0]}] = {y[odd[0]]} is not a class; expected integers or strings "
-                "with -1 for unlabelled. Bin a continuous target first."
+                "with -1 for unlabeled. Bin a continuous target first."
             )
     if y.dtype == object:
-        return np.array([v is not None and not (_is_number(v) and v == UNLABELLED) for v in y], dtype=bool)
+        return np.array([v is not None and not (_is_number(v) and v == UNLABELED) for v in y], dtype=bool)
     if y.dtype.kind in "US":
         return np.ones(len(y), dtype=bool)
-    return y != UNLABELLED
+    return y != UNLABELED
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
@@ -308,7 +308,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     kinds = sorted({type(v).__name__ for v in values})
     raise InvalidInput(
         f"Unknown label type: y holds {', '.join(kinds)}; expected all strings or all integers, "
-        "with -1 or None for unlabelled (no NaN)."
+        "with -1 or None for unlabeled (no NaN)."
     )
 
 
@@ -337,26 +337,26 @@ def _from_columns(y: NDArray[Any], names: NDArray[Any] | None) -> Indicator:
         _require_finite(y)
     _require_legal(y)
     Y = y.astype(np.int8)
-    hidden = Y == UNLABELLED
+    hidden = Y == UNLABELED
     mixed = np.flatnonzero(hidden.any(axis=1) & ~hidden.all(axis=1))
     if mixed.size:
         raise InvalidInput(
             f"Row {mixed[0]} of y mixes -1 with 0/1: {Y[mixed[0]].tolist()} ({mixed.size} such rows); an "
-            "item is either labelled (0/1 throughout) or unlabelled (-1 throughout)."
+            "item is either labeled (0/1 throughout) or unlabeled (-1 throughout)."
         )
-    labelled = ~hidden.any(axis=1)
-    if not labelled.any():
-        raise InvalidInput(f"All {len(Y)} items are unlabelled (-1); at least two labels need an item each.")
-    return Indicator(Y, labelled, np.arange(Y.shape[1]) if names is None else names)
+    labeled = ~hidden.any(axis=1)
+    if not labeled.any():
+        raise InvalidInput(f"All {len(Y)} items are unlabeled (-1); at least two labels need an item each.")
+    return Indicator(Y, labeled, np.arange(Y.shape[1]) if names is None else names)
 
 
 def _require_legal(y: NDArray[Any]) -> None:
-    legal = (y == 0) | (y == 1) | (y == UNLABELLED)
+    legal = (y == 0) | (y == 1) | (y == UNLABELED)
     if not legal.all():
         row, column = np.argwhere(~legal)[0]
         raise InvalidInput(
             f"y[{row}, {column}] = {y[row, column]} is not a label; expected 0, 1, or a whole row of -1 for "
-            "unlabelled."
+            "unlabeled."
         )
 
 
@@ -364,4 +364,4 @@ def _require_finite(y: NDArray[Any]) -> None:
     if not np.isfinite(y).all():
         row = np.argwhere(~np.isfinite(y))[0]
         found = "NaN" if np.isnan(y[tuple(row)]) else "infinity"
-        raise InvalidInput(f"Input y contains {found} in row {row[0]}; use -1 for unlabelled items.")
+        raise InvalidInput(f"Input y contains {found} in row {row[0]}; use -1 for unlabeled items.")

@@ -13,7 +13,7 @@ counts is written at each one.
 | accuracy | share of rows with every cell right (subset accuracy) |
 | lrap | label ranking average precision; a row with no label, or with all, counts 1 |
 | map_macro | mean over the classes with a positive row of the average precision of the rows' ranking |
-| one_error | share of labelled rows whose best-scored label is wrong; labels tied at the top share the row |
+| one_error | share of labeled rows whose best-scored label is wrong; labels tied at the top share the row |
 | coverage0 | how far down the ranking the last true label lies, counted from 0; no label counts 0 |
 | ranking_loss | share of wrongly ordered (true, false) pairs of labels of a row, ties are wrong; none is 0 |
 
@@ -147,7 +147,7 @@ def _as_decisions(Y: ArrayLike, name: str) -> NDArray[np.int8]:
     if not np.isin(array, (0, 1)).all():
         found = sorted(set(np.unique(array).tolist()) - {0, 1})[:5]
         raise InvalidInput(
-            f"{name} holds {found}; expected 0 and 1 alone. Leave unlabelled rows (-1) out of the evaluation."
+            f"{name} holds {found}; expected 0 and 1 alone. Leave unlabeled rows (-1) out of the evaluation."
         )
     return array.astype(np.int8)
 

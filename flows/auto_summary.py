@@ -6,7 +6,7 @@ from typing import Any
 from flows.auto import AutoResult
 from flows.config import RunConfig
 from flows.selection import Contested
-from flows.summary import closing_lines, find_tracked, summarise_stages
+from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
 from tasks.report.ranking import format_score, group_scores, metric_title
@@ -18,12 +18,12 @@ _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
 
 
-def summarise_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
+def summarize_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
     """The run as plain data: the candidates with every metric by fold, the choice, the titles, the stages."""
     done = result.contested
     settled = done.settled
     return {
-        **summarise_stages(config, result, find_tracked(result, done.tracked), earlier),
+        **summarize_stages(config, result, find_tracked(result, done.tracked), earlier),
         **describe(done.choice),
         "title": done.verdict.title,
         "reason": done.verdict.reason,

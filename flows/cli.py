@@ -132,7 +132,7 @@ def _add_lineage(parser: argparse.ArgumentParser) -> None:
         "name",
         nargs="?",
         metavar="RUN|REF",
-        help="id of a run, key or digest of an artefact (default: newest run)",
+        help="id of a run, key or digest of an artifact (default: newest run)",
     )
 
 
@@ -177,9 +177,9 @@ def _add_reproduce(parser: argparse.ArgumentParser) -> None:
 def _add_store(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     texts = {
-        "ls": "every artefact, or with --runs every run",
+        "ls": "every artifact, or with --runs every run",
         "du": "room taken, by stage",
-        "verify": "read and check every artefact; damaged ones are set aside",
+        "verify": "read and check every artifact; damaged ones are set aside",
         "gc": "remove what no kept run needs",
         "pin": "keep a run whatever its age",
         "unpin": "no longer",

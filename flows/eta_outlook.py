@@ -21,7 +21,7 @@ from tasks.stage import Stage, Workspace
 MEASURING = "reproduce"
 """The stages that are reckoned with. Reading data and drawing take a few hundredths of the time."""
 
-_REPEATS = ("labelled", "images", "readings", "blocks")
+_REPEATS = ("labeled", "images", "readings", "blocks")
 """Settings of protocols that measure once for each entry."""
 
 _GROWTH = 1.25

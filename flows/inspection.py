@@ -65,7 +65,7 @@ class Inspector:
         self._trouble: list[str] = []
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
-        """The stage's artefact where it is fresh; else None, and why."""
+        """The stage's artifact where it is fresh; else None, and why."""
         ref = self._workspace.store.find(stage.recipe()) if stage.ready else None
         before = self._details(stage.label)
         seconds = before.get("seconds") if before else None
@@ -76,7 +76,7 @@ class Inspector:
         return _foresee(stage) if stage.name == "ingest" and before else None
 
     def _holds(self, stage: Stage, ref: ArtifactRef, before: dict[str, Any] | None) -> bool:
-        """Whether a found artefact is whole; a tracker that does not answer makes its record stale."""
+        """Whether a found artifact is whole; a tracker that does not answer makes its record stale."""
         store = self._workspace.store
         known = before if before and before["key"] == ref.key else store.details(ref)
         self.files += store.files(known)
@@ -87,7 +87,7 @@ class Inspector:
             return False
 
     def _details(self, label: str) -> dict[str, Any] | None:
-        """What the last run's artefact of a stage was made of."""
+        """What the last run's artifact of a stage was made of."""
         known = self._last.get(label)
         try:
             found = self._workspace.store.details(ArtifactRef.from_json(known)) if known else None
@@ -106,7 +106,7 @@ class Inspector:
         if waits:
             more = f" and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
             reasons.append(f"depends on {', '.join(waits[:_SHOWN])}{more}")
-        reasons = reasons or self._trouble or ["its artefact is gone or damaged"]
+        reasons = reasons or self._trouble or ["its artifact is gone or damaged"]
         return StageStatus(stage.label, "stale", reasons, seconds, would_run)
 
 

@@ -18,7 +18,7 @@ from tasks.reporter import Reporter
 from tasks.stage import Stage, Workspace
 from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
 
-# Computes or finds a stage's artefact; None where it is only asked about and is not there.
+# Computes or finds a stage's artifact; None where it is only asked about and is not there.
 Execute = Callable[[Stage], ArtifactRef | None]
 
 

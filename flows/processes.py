@@ -1,4 +1,4 @@
-"""Detached processes: started into their own group, recognised again, stopped as a group."""
+"""Detached processes: started into their own group, recognized again, stopped as a group."""
 
 import contextlib
 import os

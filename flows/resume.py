@@ -19,7 +19,7 @@ _CHOOSING = {"ingest": "source.labels", "affinity": "source.edges"}
 
 
 class LeftStages:
-    """Artefacts of earlier stages that are taken as they are; only the bytes of the source may have changed.
+    """Artifacts of earlier stages that are taken as they are; only the bytes of the source may have changed.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LeftStages:
         self._last_places = load_last_places(store, source)
 
     def take(self, stage: Stage) -> ArtifactRef | None:
-        """The artefact that was left, verified; None where there is none and it must be computed.
+        """The artifact that was left, verified; None where there is none and it must be computed.
 
         Raises
         ------

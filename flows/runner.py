@@ -37,7 +37,7 @@ from tasks.stages.tracking import load_tracked
 Submit = Callable[[Stage, Workspace, bool], Outcome]
 Walked = TypeVar("Walked")
 
-# A damaged artefact is set aside when it is read; the next walk computes it again.
+# A damaged artifact is set aside when it is read; the next walk computes it again.
 _MAX_REPAIRS = 5
 # Where an upload comes in the midst of a run, the next walk lists the source as it is then.
 _MAX_READINGS = 3
@@ -257,7 +257,7 @@ def walk_remembering(
 
 
 def repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
-    """Go through stages again where they met a damaged artefact, set aside by then, or a changed source."""
+    """Go through stages again where they met a damaged artifact, set aside by then, or a changed source."""
     repairs, readings = _MAX_REPAIRS, _MAX_READINGS
     while True:
         try:

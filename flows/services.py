@@ -76,7 +76,7 @@ def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = No
     Parameters
     ----------
     home : Path
-        Folder of the databases, artefacts and logs.
+        Folder of the databases, artifacts and logs.
     prefect_port, mlflow_port : int, optional
         Ports to bind; default: 4200 and 5000, or any free one where those are taken. 0: any.
 
@@ -159,7 +159,7 @@ def _prefect_command(port: int) -> list[str]:
 
 
 def _mlflow_command(home: Path, port: int) -> list[str]:
-    # Artefacts are not proxied: runs logged through the server and past it lie in the same folder.
+    # Artifacts are not proxied: runs logged through the server and past it lie in the same folder.
     return [
         *("mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"),
         *("--backend-store-uri", default_uri(home), "--no-serve-artifacts"),

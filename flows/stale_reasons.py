@@ -1,4 +1,4 @@
-"""Why a stage is stale, in words, by what its artefact was made of before and would be made of now."""
+"""Why a stage is stale, in words, by what its artifact was made of before and would be made of now."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

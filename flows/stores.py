@@ -1,4 +1,4 @@
-"""The artefact store of a configuration: a folder under the home, or an address that others share."""
+"""The artifact store of a configuration: a folder under the home, or an address that others share."""
 
 import hashlib
 import os

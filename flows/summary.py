@@ -35,11 +35,11 @@ def load_oddities(result: Result) -> tuple[list[NoteRow], dict[str, str]]:
     return list(notes), load_skipped(store, refs["features"]) if "features" in refs else {}
 
 
-def summarise_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
+def summarize_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
     """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
     tracked = find_tracked(result, result.products.tracked)
     return {
-        **summarise_stages(config, result, tracked, earlier),
+        **summarize_stages(config, result, tracked, earlier),
         "report": str(result.report) if result.report else None,
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
     }
@@ -50,7 +50,7 @@ def find_tracked(result: Result, ref: ArtifactRef | None) -> TrackedRun | None:
     return load_tracked(result.store, ref) if ref else None
 
 
-def summarise_stages(
+def summarize_stages(
     config: RunConfig, result: Result, tracked: TrackedRun | None, earlier: LoggedRun | None = None
 ) -> dict[str, Any]:
     """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.

@@ -108,7 +108,7 @@ def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactR
 
 
 def _variants(refs: Mapping[str, ArtifactRef], stage: str) -> dict[str, ArtifactRef | None]:
-    """Artefacts of a stage by method: `embedding[mlda]` under `mlda`."""
+    """Artifacts of a stage by method: `embedding[mlda]` under `mlda`."""
     return {
         label.removeprefix(f"{stage}[").removesuffix("]"): ref
         for label, ref in refs.items()

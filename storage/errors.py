@@ -42,22 +42,22 @@ class StageError(LabelscapeError):
 
 
 class StoreError(LabelscapeError):
-    """The artefact store cannot do what was asked (disk full, read-only, foreign files)."""
+    """The artifact store cannot do what was asked (disk full, read-only, foreign files)."""
 
 
 class ArtifactDamaged(StoreError, Passing):
-    """An artefact whose bytes do not match its digest; it has been set aside."""
+    """An artifact whose bytes do not match its digest; it has been set aside."""
 
 
 class ArtifactGone(ArtifactDamaged):
-    """An artefact that is not there as its reference says, since another process set it aside or replaced it.
+    """An artifact that is not there as its reference says, since another process set it aside or replaced it.
 
     As with a damaged one, who goes through the stages again finds the new one or computes it.
     """
 
 
 class StoreUnreachable(LabelscapeError):
-    """A shared store that does not answer or refuses; whether an artefact is there cannot be said."""
+    """A shared store that does not answer or refuses; whether an artifact is there cannot be said."""
 
 
 class TrackingError(LabelscapeError):

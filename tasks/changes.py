@@ -29,7 +29,7 @@ class ItemChanges:
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
-    relabelled: list[str] = field(default_factory=list)
+    relabeled: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
         """For instance `1 changed (a.jpg), 2 added (b.jpg, c.jpg)`; empty where nothing happened."""
@@ -41,7 +41,7 @@ class ItemChanges:
                 ("added", self.added),
                 ("removed", self.removed),
                 ("renamed", renamed),
-                ("relabelled", self.relabelled),
+                ("relabeled", self.relabeled),
             )
             if names
         ]
@@ -54,7 +54,7 @@ class ItemChanges:
             "changed": self.changed,
             "removed": self.removed,
             "renamed": [[old, new] for new, old in self.renamed.items()],
-            "relabelled": self.relabelled,
+            "relabeled": self.relabeled,
         }
         counts = {kind: len(found) for kind, found in names.items() if found}
         return {"counts": counts, **{kind: found[:_KEPT] for kind, found in names.items() if found}}
@@ -82,7 +82,7 @@ def compare_items(
 def compare_readings(before: Manifest, now: Manifest | Collection) -> ItemChanges:
     """Compare items and labels of two readings."""
     items = compare_items((before.ids, before.digests), (now.ids, now.digests))
-    return replace(items, relabelled=_relabelled(before, now))
+    return replace(items, relabeled=_relabeled(before, now))
 
 
 def changes_since(store: Store, last: Mapping[str, Any] | None, now: Manifest) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def changes_since(store: Store, last: Mapping[str, Any] | None, now: Manifest) -
     return {"since": ref.digest, **compare_readings(known, now).to_json()}
 
 
-def _relabelled(before: Manifest, now: Manifest | Collection) -> list[str]:
+def _relabeled(before: Manifest, now: Manifest | Collection) -> list[str]:
     """Items of both readings that carry other labels than before."""
     rows = {name: row for row, name in enumerate(before.ids)}
     both = [(name, rows[name], row) for row, name in enumerate(now.ids) if name in rows]
@@ -116,7 +116,7 @@ def _relabelled(before: Manifest, now: Manifest | Collection) -> list[str]:
 
 
 def _by_name(items: Manifest | Collection, label_names: list[str]) -> NDArray[np.int8]:
-    """Labels with a column for each name; rows of -1 where an item is unlabelled."""
+    """Labels with a column for each name; rows of -1 where an item is unlabeled."""
     found = np.zeros((len(items.ids), len(label_names)), np.int8)
     found[:, [label_names.index(name) for name in items.label_names]] = items.labels
     found[(items.labels < 0).all(axis=1)] = -1

@@ -26,7 +26,7 @@ class Dataset:
     ids : list of n str
     X : (n, p) float32 array or CSR array
     Y : (n, K) int8 array
-        0/1, rows of -1 unlabelled.
+        0/1, rows of -1 unlabeled.
     label_names : list of K str
     single_label : bool
     split : list of n str, or None
@@ -48,7 +48,7 @@ class Dataset:
 
 
 def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
-    """The portions that a features artefact lists."""
+    """The portions that a features artifact lists."""
     parts = unpack_parts(store.read(features))
     refs = [store.ref(PART_STAGE, key) for key in parts.keys]
     if [ref.digest for ref in refs] != parts.digests:
@@ -91,7 +91,7 @@ def load_dataset(store: Store, manifest: ArtifactRef, features: ArtifactRef) -> 
     if isinstance(X, np.ndarray):
         X.flags.writeable = False
     Y.flags.writeable = False
-    _check_labelled(Y, items.label_names)
+    _check_labeled(Y, items.label_names)
     return Dataset(
         ids=[name for name, fine in zip(found.ids, readable, strict=True) if fine],
         X=X,
@@ -110,11 +110,11 @@ def load_graph(store: Store, affinity: ArtifactRef | None) -> "csr_array":
     return unpack_edges(store.read(affinity))
 
 
-def _check_labelled(Y: NDArray[np.int8], label_names: list[str]) -> None:
-    labelled = (Y >= 0).all(axis=1)
-    used = int((Y[labelled] > 0).any(axis=0).sum())
+def _check_labeled(Y: NDArray[np.int8], label_names: list[str]) -> None:
+    labeled = (Y >= 0).all(axis=1)
+    used = int((Y[labeled] > 0).any(axis=0).sum())
     if used < 2:
         raise SourceError(
-            f"{int(labelled.sum())} readable items are labelled and carry {used} different label(s) of "
+            f"{int(labeled.sum())} readable items are labeled and carry {used} different label(s) of "
             f"{len(label_names)}; an embedding needs two or more. Label more items, or mend unreadable ones."
         )

@@ -1,4 +1,4 @@
-"""The last run of a source: which artefact each stage had, so that changes can be named."""
+"""The last run of a source: which artifact each stage had, so that changes can be named."""
 
 import hashlib
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _find(given: str | None, beside: Path) -> str | None:
 
 
 def remember_run(store: Store, source: SourceSettings, stages: Mapping[str, ArtifactRef]) -> None:
-    """Keep the artefacts of a finished run; stages that it left out keep those they had."""
+    """Keep the artifacts of a finished run; stages that it left out keep those they had."""
     known, places = _load(store, source), chosen_places(source)
     chosen = {name: {"key": stages[name].key, "place": places[name]} for name in places if name in stages}
     note = {
@@ -52,7 +52,7 @@ def remember_run(store: Store, source: SourceSettings, stages: Mapping[str, Arti
 
 
 def load_last_places(store: Store, source: SourceSettings) -> dict[str, str | None]:
-    """What `chosen_places` said when the artefact of a key was the last of its stage."""
+    """What `chosen_places` said when the artifact of a key was the last of its stage."""
     return {one["key"]: one["place"] for one in _load(store, source).get("chosen", {}).values()}
 
 

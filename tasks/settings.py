@@ -20,7 +20,7 @@ def split_names(names: Any) -> Any:
 
 
 class StoreSettings(Settings):
-    """Where artefacts are kept; nothing here changes a result."""
+    """Where artifacts are kept; nothing here changes a result."""
 
     uri: str | None = Field(
         None,
@@ -36,7 +36,7 @@ class SourceSettings(Settings):
 
     path: str = Field("demo", description="folder, file, or a built-in set: demo, digits, iris, wine, toys")
     kind: Literal["auto", "images", "table", "arff", "sparse", "builtin"] = Field(
-        "auto", description="auto recognises the source by what it is"
+        "auto", description="auto recognizes the source by what it is"
     )
     labels: str | None = Field(None, description="label file, where it is not beside the data")
     edges: str | None = Field(None, description="given pairwise similarity: an edge list, Parquet or CSV")
@@ -48,7 +48,7 @@ class SourceSettings(Settings):
 
 
 class FeatureSettings(Settings):
-    """Block colour moments of images, and the scale in which later stages see any features."""
+    """Block color moments of images, and the scale in which later stages see any features."""
 
     grid: tuple[int, int] = Field((8, 8), description="blocks down and across an image")
     moments: tuple[Literal["mean", "variance"], ...] = Field(("mean", "variance"), min_length=1)
@@ -131,7 +131,7 @@ class EvaluationSettings(Settings):
 
     folds: int = Field(5, ge=2)
     seed: int = Field(1, ge=0, description="of the folds; figures differ by a point or two between seeds")
-    n_neighbors: tuple[int, ...] = Field((1, 10), min_length=1, description="neighbours asked, each in turn")
+    n_neighbors: tuple[int, ...] = Field((1, 10), min_length=1, description="neighbors asked, each in turn")
     baselines: tuple[str, ...] = Field(("1nn", "1nn_zscore", "svm"), description="always beside the methods")
     sort_by: str = Field("macro_f1", description="metric that orders the table")
 

@@ -1,4 +1,4 @@
-"""A stage: enough to name its artefact before anything is computed, and the function that computes it."""
+"""A stage: enough to name its artifact before anything is computed, and the function that computes it."""
 
 import time
 import warnings
@@ -17,7 +17,7 @@ from storage.artifacts.store import Artifact, Outcome, Store
 from storage.errors import ConfigError, StageError
 from tasks.reporter import Reporter
 
-# Task modules that shape what others compute: which rows there are, how many neighbours, what a fold does.
+# Task modules that shape what others compute: which rows there are, how many neighbors, what a fold does.
 _SHAPING = frozenset(
     f"tasks.{name}"
     for name in ("stages.chunks", "dataset", "fold_pool", "stages.neighbors", "reproduce.datasets")
@@ -49,7 +49,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class Stage:
-    """One artefact to be: what it depends on and how it is made.
+    """One artifact to be: what it depends on and how it is made.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class Stage:
     inputs : mapping of str to str or None
         Digest of each input; None where the input itself must be computed first.
     produce : callable
-        Computes the artefact.
+        Computes the artifact.
     anew : callable, optional
         Computes it without the parts that are there, for stages that keep some; else `produce` does.
     holds : callable, optional
-        Whether a found artefact still stands, for stages that point at something outside the store.
+        Whether a found artifact still stands, for stages that point at something outside the store.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Stage:
         return all(digest is not None for digest in self.inputs.values())
 
     def recipe(self) -> Recipe:
-        """Everything the artefact's key is made of."""
+        """Everything the artifact's key is made of."""
         try:
             return Recipe(
                 stage=self.name,
@@ -109,7 +109,7 @@ def count_threads(workers: int) -> int:
 
 
 def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:
-    """Take the stage's artefact from the store, or compute it and put it there.
+    """Take the stage's artifact from the store, or compute it and put it there.
 
     Raises
     ------
@@ -173,5 +173,5 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
 
 
 def digest_of(ref: ArtifactRef | None) -> str | None:
-    """Digest of an artefact, None where it is not there yet."""
+    """Digest of an artifact, None where it is not there yet."""
     return None if ref is None else ref.digest

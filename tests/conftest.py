@@ -67,7 +67,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]
 
 @pytest.fixture
 def picture_folder(tmp_path: Path) -> Path:
-    """Forty small pictures of coloured bands, labelled by the colours they hold, eight of them unlabelled."""
+    """Forty small pictures of colored bands, labeled by the colors they hold, eight of them unlabeled."""
     return write_pictures(tmp_path / "pictures", 40)
 
 

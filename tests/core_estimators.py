@@ -119,19 +119,19 @@ def fresh(name: str, **parameters: Any) -> Any:
     return clone(EVERY[name]).set_params(**parameters)
 
 
-def partly_labelled(
+def partly_labeled(
     n: int = 60, p: int = 7, seed: int = 0, noise: float = 2.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Items of four classes that overlap, so that neighbours link them all; every third is unlabelled."""
+    """Items of four classes that overlap, so that neighbors link them all; every third is unlabeled."""
     X, y = single_label(n, p, seed=seed)
     y[1::3] = -1
     return X + np.random.default_rng(seed + 1).normal(scale=noise, size=X.shape), y
 
 
 def label_columns(name: str, n: int = 60) -> np.ndarray:
-    """Labels (n, 4) that the estimator takes, every third row unlabelled."""
+    """Labels (n, 4) that the estimator takes, every third row unlabeled."""
     if name in ONE_CLASS_AN_ITEM:
-        return as_indicator(partly_labelled(n)[1]).Y
+        return as_indicator(partly_labeled(n)[1]).Y
     Y = multi_label(n)[1]
     Y[1::3] = -1
     return Y
@@ -150,7 +150,7 @@ def outputs(model: Any, X: Any) -> dict[str, np.ndarray]:
 def threaded_problem(name: str) -> tuple[Any, np.ndarray, np.ndarray]:
     """An estimator and items of a size at which matrix products run in several threads."""
     small = name in ("DiscriminativeProjections-rbf", "SLEML-kernel_ridge")
-    X, y = partly_labelled(300 if small else 500, 64, noise=8.0)
+    X, y = partly_labeled(300 if small else 500, 64, noise=8.0)
     return fresh(name, **({"landmarks": 150} if name == "LPSSVM-rbf" else {})), X / 8, y
 
 

@@ -10,12 +10,12 @@ from tests.synthetic import literal_laplacian, literal_scatter, positive_power
 
 
 def connected_graph(X):
-    """Four nearest neighbours, and a weak chain that holds the items together."""
+    """Four nearest neighbors, and a weak chain that holds the items together."""
     chain = np.diag(np.full(len(X) - 1, 0.05), 1)
     return build_knn_graph(X, 4).toarray() + chain + chain.T
 
 
-def half_labelled(make, shape, **kwargs):
+def half_labeled(make, shape, **kwargs):
     """Items with every second label hidden, and a connected graph."""
     X, Y = make(*shape, **kwargs)
     Y[1::2] = -1
@@ -23,7 +23,7 @@ def half_labelled(make, shape, **kwargs):
 
 
 def literal_dle(X, Z, W):
-    """U, F, G and eigenvalues of Eq. 1-2, and the matrix of Eq. 2; Z is zero for unlabelled items."""
+    """U, F, G and eigenvalues of Eq. 1-2, and the matrix of Eq. 2; Z is zero for unlabeled items."""
     S_b, S_w, _ = literal_scatter(X, Z)
     A_root, S_root = positive_power(X.T @ literal_laplacian(W) @ X, -0.5), positive_power(S_w, -0.5)
     M = A_root @ S_root @ S_b @ S_root @ A_root
@@ -33,10 +33,10 @@ def literal_dle(X, Z, W):
 
 
 def literal_label_graph(X, Y, correlation, weight=None):
-    """W_L of Eq. 18 and 19 as an n x n matrix, unlabelled items initialised by 1NN, and these labels."""
-    labelled, filled = Y[:, 0] >= 0, Y.copy()
-    for i in np.flatnonzero(~labelled):
-        nearest = min(np.flatnonzero(labelled), key=lambda j: ((X[i] - X[j]) ** 2).sum())
+    """W_L of Eq. 18 and 19 as an n x n matrix, unlabeled items initialized by 1NN, and these labels."""
+    labeled, filled = Y[:, 0] >= 0, Y.copy()
+    for i in np.flatnonzero(~labeled):
+        nearest = min(np.flatnonzero(labeled), key=lambda j: ((X[i] - X[j]) ** 2).sum())
         filled[i] = Y[nearest]
     C = label_correlation(Y if correlation == "train" else filled, weight)
     unit = filled / np.maximum(np.linalg.norm(filled, axis=1, keepdims=True), 1)

@@ -9,12 +9,12 @@ MAPS = ["linear", "nystrom", "kernel_ridge"]
 
 
 def overlapping(n=60, p=7, K=4):
-    """Classes that overlap, so that a graph of neighbours is in one piece."""
+    """Classes that overlap, so that a graph of neighbors is in one piece."""
     X, y = single_label(n, p, K)
     return X + np.random.default_rng(1).normal(scale=2, size=X.shape), y
 
 
-def partly_labelled(make, n=60):
+def partly_labeled(make, n=60):
     X, Y = make(n)
     Y[1::3] = -1
     return X, Y

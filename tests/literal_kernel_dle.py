@@ -35,7 +35,7 @@ def deformed(K: np.ndarray, L: np.ndarray, mu: float) -> np.ndarray:
     return K[:, :n] @ middle
 
 
-def centred_trace(K: np.ndarray) -> float:
+def centered_trace(K: np.ndarray) -> float:
     """tr(K_c)."""
     return float(np.trace(K) - K.mean(axis=0).sum())
 
@@ -49,18 +49,18 @@ def ridge_scores(K: np.ndarray, Y: np.ndarray, k: np.ndarray, penalty: float) ->
 
 
 def literal_embedding(
-    K: np.ndarray, L: np.ndarray, labelled: np.ndarray, Y: np.ndarray, mu: float, lam: float
+    K: np.ndarray, L: np.ndarray, labeled: np.ndarray, Y: np.ndarray, mu: float, lam: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """V^T (phi(x) - mean) of all rows of K by the objective itself, and its eigenvalues."""
     Phi = np.linalg.cholesky(K)
-    Phi_l, n = Phi[: len(L)][labelled], len(L)
+    Phi_l, n = Phi[: len(L)][labeled], len(L)
     mean = Phi_l.mean(axis=0)
     T = Y - Y.mean(axis=0)
     H = Phi_l.T @ T
     S_t = (Phi_l - mean).T @ (Phi_l - mean)
     A = Phi[:n].T @ L @ Phi[:n]
     B = np.eye(len(K)) + mu * A
-    tau = centred_trace(Phi_l @ np.linalg.solve(B, Phi_l.T)) / len(Y)
+    tau = centered_trace(Phi_l @ np.linalg.solve(B, Phi_l.T)) / len(Y)
     values, vectors = np.linalg.eigh(S_t + lam * tau * B)
     root = (vectors / np.sqrt(values)) @ vectors.T
     U, sigma, _ = np.linalg.svd(root @ H, full_matrices=False)

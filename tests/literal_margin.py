@@ -35,26 +35,26 @@ def central_svm(G, s, C=1.0):
 
 def literal_lpssvm(K, W, y, r, gamma=1.0, sign=1.0, C=1.0, max_iter=1, basis=None, svm=literal_svm):
     """Fig. 1 with Eq. 11 and 12, for n x m kernel columns `basis` where given."""
-    labelled, K_b = y >= 0, K if basis is None else K[:, basis]
+    labeled, K_b = y >= 0, K if basis is None else K[:, basis]
     D, L = np.diag(W.sum(axis=1)), literal_laplacian(W)
-    s = np.where(y[labelled] == 1, 1, -1)
+    s = np.where(y[labeled] == 1, 1, -1)
     K_m = K if basis is None else K_b @ np.linalg.inv(K[np.ix_(basis, basis)]) @ K_b.T
-    F, _ = svm(K_m[np.ix_(labelled, labelled)], s, C)
+    F, _ = svm(K_m[np.ix_(labeled, labeled)], s, C)
     for _ in range(max_iter):
-        z = K_b[labelled].T @ F
+        z = K_b[labeled].T @ F
         values, v = scipy.linalg.eigh(
             K_b.T @ L @ K_b + sign * gamma / 2 * np.outer(z, z), K_b.T @ D @ K_b, subset_by_index=[0, r - 1]
         )
         E = K_b @ v
-        F, bias = svm(E[labelled] @ E[labelled].T, s, C)
-    return values, E, E @ (E[labelled].T @ F) + bias
+        F, bias = svm(E[labeled] @ E[labeled].T, s, C)
+    return values, E, E @ (E[labeled].T @ F) + bias
 
 
 def literal_laprls(K, W, y, gamma_A, gamma_I):
     """alpha of (J K + gamma_A l I + gamma_I l / n² L K) alpha = J y for classes 0 and 1."""
-    n, labelled = len(y), y >= 0
-    J, l = np.diag(labelled.astype(float)), labelled.sum()  # noqa: E741
-    s = np.where(y == 1, 1.0, -1.0) * labelled
+    n, labeled = len(y), y >= 0
+    J, l = np.diag(labeled.astype(float)), labeled.sum()  # noqa: E741
+    s = np.where(y == 1, 1.0, -1.0) * labeled
     L = literal_laplacian(W)
     return np.linalg.solve(J @ K + gamma_A * l * np.eye(n) + gamma_I * l / n**2 * L @ K, s)
 

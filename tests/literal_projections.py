@@ -14,7 +14,7 @@ SHAPES = [(60, 7), (30, 45)]
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 
 
-def partly_labelled(make=single_label, shape=(60, 7), **kwargs):
+def partly_labeled(make=single_label, shape=(60, 7), **kwargs):
     """Items with every third label hidden, and a graph."""
     X, Y = make(*shape, **kwargs)
     Y[1::3] = -1
@@ -22,7 +22,7 @@ def partly_labelled(make=single_label, shape=(60, 7), **kwargs):
 
 
 def printed_matrices(X, y, W, mu):
-    """A, B and C of step 1 with items as columns and the labelled ones first, every product as printed."""
+    """A, B and C of step 1 with items as columns and the labeled ones first, every product as printed."""
     order = np.argsort(y < 0, kind="stable")
     X, Y, L = (
         X[order].T,
@@ -43,7 +43,7 @@ def printed_matrices(X, y, W, mu):
 
 
 def paired_matrices(X, Y, W, mu, weight=None):
-    """A, B and C of reading 4, one pair of a labelled item and a label at a time."""
+    """A, B and C of reading 4, one pair of a labeled item and a label at a time."""
     p, K = X.shape[1], Y.shape[1]
     s = np.ones(len(X)) if weight is None else weight
     A, B = np.zeros((p + K, p + K)), np.zeros((p + K, p + K))

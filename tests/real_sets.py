@@ -40,7 +40,7 @@ def mediamill(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray]:
-    """384 colour moments and the 22 labels without the horse, by name of file as in a run."""
+    """384 color moments and the 22 labels without the horse, by name of file as in a run."""
     from embedding_core.features.color_moments import ColorMoments
     from embedding_core.features.extraction import extract_many
 

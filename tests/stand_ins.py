@@ -21,7 +21,7 @@ class Remembering(BaseEstimator):
 
 
 class Projection(Remembering):
-    """Labelled rows alone, and new ones."""
+    """Labeled rows alone, and new ones."""
 
     def transform(self, X):
         return self.factor * X

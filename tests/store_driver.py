@@ -232,7 +232,7 @@ def read_only(root: Path) -> dict[str, Any]:
 
 
 def prepare(root: Path) -> dict[str, Any]:
-    """A good artefact and a damaged one."""
+    """A good artifact and a damaged one."""
     store = Store(root)
     for seed in (0, 1):
         store.compute(recipe(seed), artifact)

@@ -1,4 +1,4 @@
-"""What the tests of the store share: a small artefact and its recipe."""
+"""What the tests of the store share: a small artifact and its recipe."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -56,7 +56,7 @@ def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> 
 
 
 def names(store: Store) -> set[str]:
-    """Every artefact by stage and key."""
+    """Every artifact by stage and key."""
     return {f"{one['stage']}/{one['key']}" for one in store.entries()}
 
 

@@ -12,18 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from embedding_core.checks import check_count, validate_items
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import as_labelled_features, decide_labels
+from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import given_as_columns, in_given_form
 from embedding_core.scaling import Features
 
 
-def check_neighbors(n_neighbors: Any, n_labelled: int, n_available: int) -> None:
-    """Raise InvalidInput unless each row has so many labelled rows to choose from."""
+def check_neighbors(n_neighbors: Any, n_labeled: int, n_available: int) -> None:
+    """Raise InvalidInput unless each row has so many labeled rows to choose from."""
     check_count("n_neighbors", n_neighbors)
     if n_neighbors > n_available:
         raise InvalidInput(
             f"n_neighbors={n_neighbors} exceeds the {n_available} rows that a row can choose from "
-            f"(labelled rows: n_samples={n_labelled}); lower it or label more rows."
+            f"(labeled rows: n_samples={n_labeled}); lower it or label more rows."
         )
 
 
@@ -34,13 +34,13 @@ class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     """
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Learn from the labelled items.
+        """Learn from the labeled items.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : object, optional
             Not used: the method has no graph. Accepted so that all methods are called alike.
 
@@ -49,11 +49,11 @@ class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         self
         """
         self._check_parameters()
-        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        X, target = as_labeled_features(self._check_items(X, reset=True), y)
         self.multi_label_ = given_as_columns(y)
         self.classes_ = target.classes
-        every = target.labelled.all()
-        self._learn(X if every else X[target.labelled], target.Y if every else target.Y[target.labelled])
+        every = target.labeled.all()
+        self._learn(X if every else X[target.labeled], target.Y if every else target.Y[target.labeled])
         return self
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
@@ -82,7 +82,7 @@ class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(self, X: Features, Y: NDArray[np.int8]) -> None:
-        """Set the fitted attributes from labelled items (n, p) and their labels (n, K)."""
+        """Set the fitted attributes from labeled items (n, p) and their labels (n, K)."""
 
     @abstractmethod
     def _score(self, X: Features) -> NDArray[np.float64]:

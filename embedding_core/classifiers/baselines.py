@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.svm import SVC
 
 from embedding_core.checks import check_positive
-from embedding_core.knn_classifier import NeighborLabels, as_labelled_features, decide_labels
+from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.scaling import Scaler
 
 
 class InputNeighbors(BaseEstimator):
-    """Nearest neighbours in the input space.
+    """Nearest neighbors in the input space.
 
     Parameters
     ----------
@@ -35,17 +35,17 @@ class InputNeighbors(BaseEstimator):
         self.weights = weights
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Keep the labelled rows of X (n, p) and Y (n, K); the scaling is learnt on all rows of X."""
+        """Keep the labeled rows of X (n, p) and Y (n, K); the scaling is learnt on all rows of X."""
         self.scaler_ = Scaler(self.scale).fit(X)
         self.neighbors_ = NeighborLabels(self.n_neighbors, self.weights).fit(self.scaler_.transform(X), Y)
         return self
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbours that carry each label."""
+        """Share (m, K) of the neighbors that carry each label."""
         return self.neighbors_.predict_scores(self.scaler_.transform(X))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the neighbours carry."""
+        """Labels (m, K) that more than half of the neighbors carry."""
         return decide_labels(self.predict_scores(X))
 
 
@@ -83,13 +83,13 @@ class ScaledSVM(BaseEstimator):
         self.scale = scale
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Fit one machine a label on the labelled rows of X (n, p), Y (n, K)."""
+        """Fit one machine a label on the labeled rows of X (n, p), Y (n, K)."""
         check_positive("C", self.C)
         check_positive("gamma", self.gamma, ("scale", "auto"))
-        X, indicator = as_labelled_features(X, Y)
+        X, indicator = as_labeled_features(X, Y)
         self.scaler_ = Scaler(self.scale).fit(X)
-        scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labelled]
-        rows = scaled[indicator.labelled]
+        scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labeled]
+        rows = scaled[indicator.labeled]
         self.machines_ = [self._fit_label(rows, column) for column in labels.T]
         self.constants_ = labels[0].astype(np.float64)
         self.n_features_in_ = scaled.shape[1]

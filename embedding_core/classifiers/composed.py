@@ -11,14 +11,14 @@ from embedding_core.annotator import Annotator
 from embedding_core.checks import check_count
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
-from embedding_core.knn_classifier import as_labelled_features, decide_labels
+from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
 from embedding_core.model_selection.folds import smallest_training_part
 from embedding_core.model_selection.inner_choice import choose_option
 
 
 class ProjectedNeighbors(BaseEstimator):
-    """Nearest neighbours in the embedding of a projection, their number chosen inside the training labels.
+    """Nearest neighbors in the embedding of a projection, their number chosen inside the training labels.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class ProjectedNeighbors(BaseEstimator):
     params : mapping, optional
         Its parameters.
     candidates : sequence of int
-        Numbers of neighbours to choose from; those beyond the rows of an inner fold are left out.
+        Numbers of neighbors to choose from; those beyond the rows of an inner fold are left out.
     scale : {"none", "zscore", "unit"}
         Scaling in front of the projection, see `Scaler`.
     inner_folds : int
-        The projection is fitted anew in each: among the rows it was fitted on neighbours agree too well.
+        The projection is fitted anew in each: among the rows it was fitted on neighbors agree too well.
     random_state : int
         Of the folds.
 
@@ -60,10 +60,10 @@ class ProjectedNeighbors(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Choose and fit on X (n, p), Y (n, K), rows of -1 unlabelled; affinity where there is a graph."""
-        X, indicator = as_labelled_features(X, Y)
+        """Choose and fit on X (n, p), Y (n, K), rows of -1 unlabeled; affinity where there is a graph."""
+        X, indicator = as_labeled_features(X, Y)
         labels, single = indicator.Y, one_label_each(indicator.Y)
-        possible = self._possible(int(indicator.labelled.sum()))
+        possible = self._possible(int(indicator.labeled.sum()))
 
         def score(train: NDArray[np.intp], test: NDArray[np.intp]) -> list[NDArray[np.float64]]:
             found = predict_fold(
@@ -78,24 +78,24 @@ class ProjectedNeighbors(BaseEstimator):
         self.n_features_in_ = X.shape[1]
         return self
 
-    def _possible(self, n_labelled: int) -> list[int]:
+    def _possible(self, n_labeled: int) -> list[int]:
         """Candidates that the smallest training part of the inner folds can give."""
         for one in self.candidates:
             check_count("candidates", one)
-        smallest = smallest_training_part(n_labelled, self.inner_folds)
+        smallest = smallest_training_part(n_labeled, self.inner_folds)
         possible = [int(one) for one in self.candidates if one <= smallest]
         if not possible:
             raise InvalidInput(
-                f"candidates={tuple(self.candidates)}: {smallest} rows are there to choose neighbours from."
+                f"candidates={tuple(self.candidates)}: {smallest} rows are there to choose neighbors from."
             )
         return possible
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbours that carry each label."""
+        """Share (m, K) of the neighbors that carry each label."""
         return self.annotator_.predict_scores(X)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the neighbours carry."""
+        """Labels (m, K) that more than half of the neighbors carry."""
         return decide_labels(self.predict_scores(X))
 
 
@@ -124,10 +124,10 @@ class ScoreMean(BaseEstimator):
         self.params = params
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Fit every member on X (n, p), Y (n, K), rows of -1 unlabelled; affinity for those with a graph."""
+        """Fit every member on X (n, p), Y (n, K), rows of -1 unlabeled; affinity for those with a graph."""
         if not len(self.members):
             raise InvalidInput("members is empty; name one or more classifiers.")
-        X, indicator = as_labelled_features(X, Y)
+        X, indicator = as_labeled_features(X, Y)
         single, params = one_label_each(indicator.Y), self.params or {}
         self.annotators_ = [
             Annotator(name, params.get(name), single_label=single).fit(X, indicator.Y, affinity)

@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from embedding_core.checks import SCALE_ITEMS, check_count
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import as_labelled_features, decide_labels
+from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
 from embedding_core.scaling import Features, as_features
 
@@ -67,11 +67,11 @@ class RandomForest(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Grow the trees on the labelled rows of X (n, p), Y (n, K)."""
+        """Grow the trees on the labeled rows of X (n, p), Y (n, K)."""
         check_count("n_estimators", self.n_estimators)
         check_count("min_samples_leaf", self.min_samples_leaf)
-        X, indicator = as_labelled_features(X, Y)
-        rows, labels = X[indicator.labelled], indicator.Y[indicator.labelled]
+        X, indicator = as_labeled_features(X, Y)
+        rows, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         single = one_label_each(labels)
         self._keep(self._grow(rows, _targets(labels, single)), labels, single)
         self.n_features_in_ = X.shape[1]

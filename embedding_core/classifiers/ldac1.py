@@ -7,7 +7,7 @@ from embedding_core.checks import check_choice
 from embedding_core.classifiers.base import LabelClassifier, check_neighbors
 from embedding_core.errors import warn_caller
 from embedding_core.knn_classifier import nearest_rows, vote
-from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.centered import center_items
 from embedding_core.linalg.eigen import whitening
 from embedding_core.linalg.row_blocks import project_rows
 from embedding_core.scaling import Features
@@ -56,7 +56,7 @@ def binary_lda_directions(X: Features, Y: NDArray[np.int8], scatter: str) -> NDA
     A = mean_contrasts(Y)
     if not A.any():
         return np.zeros((X.shape[1], Y.shape[1]))
-    items = centre_items(X)
+    items = center_items(X)
     T = whitening(items.scatter, scale_free=items.are_features)
 
     def inverse(D: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,13 +83,13 @@ class LDAC1(LabelClassifier):
     """Linear discriminant analysis, one class at a time (LDA-C1 of [1]_).
 
     Each label by itself is a problem of two classes, the items with it and those without: classical LDA
-    projects them on a line, and the nearest neighbours on this line classify. Fitted on the labelled items
+    projects them on a line, and the nearest neighbors on this line classify. Fitted on the labeled items
     alone; label correlations play no part.
 
     Parameters
     ----------
     n_neighbors : int, default=1
-        Neighbours asked on each line.
+        Neighbors asked on each line.
     scatter : {"total", "within"}, default="total"
         The line of a label is S^+ (m_1 - m_0), with S the total or the within-class scatter of its two
         classes. The same line where S_w is regular.
@@ -100,11 +100,11 @@ class LDAC1(LabelClassifier):
         Column k is the line of label k, of unit length, rising from the items without to those with it; zero
         where a label has none.
     places_ : ndarray of shape (n, K)
-        The labelled items on the lines.
+        The labeled items on the lines.
     Y_ : ndarray of shape (n, K)
         Their labels.
     shares_ : ndarray of shape (K,)
-        Share of the labelled items that have each label.
+        Share of the labeled items that have each label.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
         `fit` was given label columns.
@@ -123,7 +123,7 @@ class LDAC1(LabelClassifier):
     scatter="within". It throws away the directions in which the items of neither class spread, and so just
     those that tell the classes apart: on the Yahoo texts little but noise is left. S_t^+ keeps them.
 
-    Scores are shares of neighbours, so 0 or 1 with one neighbour; of classes with equal scores the first is
+    Scores are shares of neighbors, so 0 or 1 with one neighbor; of classes with equal scores the first is
     taken, so that their order shows in a fourth of the answers on iris. A label that nobody or everybody has
     is predicted as it was seen. A label without a line (its means coincide, or differ only where S is zero)
     gets its share as score, and a warning says so.
@@ -164,7 +164,7 @@ class LDAC1(LabelClassifier):
         if len(lost):
             warn_caller(
                 f"{len(lost)} of {len(self.classes_)} labels ({', '.join(map(str, lost[:5]))}) have means "
-                "that no line tells apart; they get their share as score. Add features or labelled items.",
+                "that no line tells apart; they get their share as score. Add features or labeled items.",
             )
 
     def _score(self, X: Features) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""ML-kNN: Bayesian inference from the labels of the nearest neighbours."""
+"""ML-kNN: Bayesian inference from the labels of the nearest neighbors."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ def other_neighbors(
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Distances and indices (n, k) of the k rows nearest to each row of X, itself left out.
 
-    With `asked`, row numbers, these alone may be neighbours, and indices count among them. A row among many
+    With `asked`, row numbers, these alone may be neighbors, and indices count among them. A row among many
     copies of itself may not be in its own list of k + 1: all of these are others then.
     """
     asked = np.arange(X.shape[0]) if asked is None else asked
@@ -27,26 +27,26 @@ def other_neighbors(
 def count_labels(
     Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """How many neighbours (m, K) carry each label."""
+    """How many neighbors (m, K) carry each label."""
     return np.rint(vote(Y, distances, indices) * indices.shape[1]).astype(np.intp)
 
 
 def smoothed_shares(counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s: float) -> NDArray:
-    """P(E_c | H) (k + 1, K): the share of `rows` (n, K) of which c neighbours carry the label, smoothed."""
+    """P(E_c | H) (k + 1, K): the share of `rows` (n, K) of which c neighbors carry the label, smoothed."""
     table = np.stack([((counts == c) & rows).sum(axis=0) for c in range(k + 1)])
     return (s + table) / (s * (k + 1) + table.sum(axis=0))
 
 
 class MLkNN(LabelClassifier):
-    """Multi-label k nearest neighbours (ML-kNN) [1]_.
+    """Multi-label k nearest neighbors (ML-kNN) [1]_.
 
-    Learns, label by label, how many of its neighbours carry the label around an item that has it and around
-    one that has not, and answers with the posterior probability. Fitted on the labelled items alone.
+    Learns, label by label, how many of its neighbors carry the label around an item that has it and around
+    one that has not, and answers with the posterior probability. Fitted on the labeled items alone.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours k of an item.
+        Neighbors k of an item.
     smoothing : float, default=1.0
         s > 0, the count that each outcome has before any item is seen; 1 is Laplace's rule.
 
@@ -55,9 +55,9 @@ class MLkNN(LabelClassifier):
     prior_ : ndarray of shape (K,)
         P(H_1), that an item has the label.
     likelihood_ : ndarray of shape (2, k + 1, K)
-        P(E_c | H_b), that c of the neighbours of an item carry the label if it has it not (b = 0) or has it.
+        P(E_c | H_b), that c of the neighbors of an item carry the label if it has it not (b = 0) or has it.
     X_, Y_ : (n, p) array or CSR matrix, and (n, K) array of int8
-        The labelled items and their labels.
+        The labeled items and their labels.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
         `fit` was given label columns.
@@ -66,7 +66,7 @@ class MLkNN(LabelClassifier):
     Notes
     -----
     With n items, n_1 of them with the label, and kappa_b[c] the number of items with (b = 1) or without the
-    label of which c neighbours carry it, each item left out of its own neighbours:
+    label of which c neighbors carry it, each item left out of its own neighbors:
 
         P(H_1) = (s + n_1) / (2 s + n)
         P(E_c | H_b) = (s + kappa_b[c]) / (s (k + 1) + sum_c kappa_b[c])

@@ -38,7 +38,7 @@ class MLLS(LabelClassifier):
     """Multi-label least squares with a shared subspace (MLLS) [1]_.
 
     Fits one linear function a label, u_k = w_k + Theta^T v_k, whose part in a subspace Theta common to all
-    labels costs less than the part of its own. Fitted on the labelled items alone.
+    labels costs less than the part of its own. Fitted on the labeled items alone.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ class MLLS(LabelClassifier):
 
     Notes
     -----
-    The objective is, with centred X (n, p) and Y (an intercept without penalty; a reading, [2]_ speaks of
-    properly centred data),
+    The objective is, with centered X (n, p) and Y (an intercept without penalty; a reading, [2]_ speaks of
+    properly centered data),
 
         min 1/n |X U - Y|^2 + alpha |U - Theta^T V|^2 + beta |U|^2   over U, V and Theta Theta^T = I.
 
     For given Theta, V = Theta U and U = (M - alpha Theta^T Theta)^-1 X^T Y / n with
-    M = X^T X / n + (alpha + beta) I; so Theta maximises
+    M = X^T X / n + (alpha + beta) I; so Theta maximizes
 
         tr((Theta S_1 Theta^T)^-1 Theta S_2 Theta^T),  S_1 = I - alpha M^-1,  S_2 = M^-1 X^T Y Y^T X M^-1,
 
@@ -154,7 +154,7 @@ class MLLS(LabelClassifier):
 
     def _subspace_dimensions(self, n: int, K: int) -> int:
         if n < 2:
-            raise InvalidInput("MLLS got n_samples=1 labelled row and needs two or more; label more rows.")
+            raise InvalidInput("MLLS got n_samples=1 labeled row and needs two or more; label more rows.")
         if self.n_components is None:
             return K - 1
         if self.n_components > K:

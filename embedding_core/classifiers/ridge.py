@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.centered import center_items
 from embedding_core.linalg.eigen import positive_part
 from embedding_core.scaling import Features
 
@@ -41,7 +41,7 @@ class RidgePath:
     """
 
     def __init__(self, X: Features, Y: NDArray[np.int8]) -> None:
-        self._items, self._Y = centre_items(X), Y
+        self._items, self._Y = center_items(X), Y
         principal = positive_part(self._items.scatter)
         self._basis, self._values = principal.vectors, principal.values
         self._mean = Y.mean(axis=0, dtype=np.float64)

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from embedding_core.checks import check_positive
 from embedding_core.classifiers.baselines import ScaledSVM
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import as_labelled_features
+from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.model_selection.inner_choice import choose_scored
 from embedding_core.scaling import Features, Scaler, as_features
 
@@ -31,7 +31,7 @@ class TunedSVM(BaseEstimator):
     inner_folds : int
         Folds of the training rows in which the grid is compared, see `inner_choice`.
     tuning_rows : int
-        At most this many labelled rows, drawn at random, compare the grid; the machine learns from all.
+        At most this many labeled rows, drawn at random, compare the grid; the machine learns from all.
     random_state : int
         Of the folds and the draw.
 
@@ -40,7 +40,7 @@ class TunedSVM(BaseEstimator):
     C_, gamma_ : float
         What was chosen.
     left_out_scores_ : (l, K) array or None
-        Scores of the labelled rows by folds without their labels; None where a part compared the grid.
+        Scores of the labeled rows by folds without their labels; None where a part compared the grid.
     machine_ : ScaledSVM
     n_features_in_ : int
     """
@@ -60,9 +60,9 @@ class TunedSVM(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Choose and fit on the labelled rows of X (n, p), Y (n, K)."""
-        X, indicator = as_labelled_features(X, Y)
-        X, labels = X[indicator.labelled], indicator.Y[indicator.labelled]
+        """Choose and fit on the labeled rows of X (n, p), Y (n, K)."""
+        X, indicator = as_labeled_features(X, Y)
+        X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         grid = self._grid(X)
         rows = self._tuning_rows(len(labels))
         X_few, Y_few = X[rows], labels[rows]

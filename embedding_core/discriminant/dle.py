@@ -47,12 +47,12 @@ class _LaplacianDiscriminant(GraphEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             RowBlocks are read in several passes and never held whole; they need `affinity`.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in S_b, S_w and C, 0 as an unlabelled item. The graph
+            A weight of s counts as s copies of the item in S_b, S_w and C, 0 as an unlabeled item. The graph
             links items, not copies: in A = X (D - W) X^T and in beta every item counts once.
 
         Returns
@@ -121,7 +121,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
 class DLE(_LaplacianDiscriminant):
     """Discriminant Laplacian embedding (DLE) [1]_.
 
-    A linear embedding that separates the classes of the labelled items and keeps linked items, labelled or
+    A linear embedding that separates the classes of the labeled items and keeps linked items, labeled or
     not, together.
 
     Parameters
@@ -130,17 +130,17 @@ class DLE(_LaplacianDiscriminant):
         Which reading places the items: U (Eq. 3), F = A_+^(-1/2) U (Eq. 7), or G = S_w^(-1/2) F.
     objective : {"quotient", "balanced"}, default="quotient"
         The paper's Eq. 1, or S_b against B = S_w / tr(S_w) + A / tr(A), where both terms count alike (not in
-        the paper). "balanced" has one reading, the generalised eigenvectors of (S_b, B); `projection` plays
+        the paper). "balanced" has one reading, the generalized eigenvectors of (S_b, B); `projection` plays
         no part.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse), or all pairs (dense, up to 2 GB; the
+        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB; the
         paper's Eq. 17). Both weigh pairs by exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbours of an item in the "knn" graph.
+        Neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
         Scale of Eq. 17, in squared distances (the paper does not square it). "auto" is the mean squared
         distance of the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation
-        of 1NN on the labelled items.
+        of 1NN on the labeled items.
     n_components : int or None, default=None
         Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
         differ where there are fewer.
@@ -151,7 +151,7 @@ class DLE(_LaplacianDiscriminant):
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 2, or of S_b v = lambda B v for "balanced", descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     sigma_ : float or None
         Scale used, None where an affinity was given.
@@ -163,7 +163,7 @@ class DLE(_LaplacianDiscriminant):
 
         A_+^(-1/2) S_w+^(-1/2) S_b S_w+^(-1/2) A_+^(-1/2) u = lambda u,
 
-    with A = X (D - W) X^T over all items, S_b and S_w over the labelled ones; A_+ and S_w+ are the parts with
+    with A = X (D - W) X^T over all items, S_b and S_w over the labeled ones; A_+ and S_w+ are the parts with
     positive eigenvalues (Eq. 10, 11). Eq. 5 needs F = S_w^(1/2) G, not S_w^(-1/2) G as printed. Eq. 3 places
     items by U, Eq. 7 by F: `projection`, with Eq. 3 as the default, which does best. Done consistently (G in
     both terms of Eq. 9) S_w would cancel; "balanced" is a variant without that flaw. A rescaled graph, cW,
@@ -229,7 +229,7 @@ class MultiLabelDLE(_LaplacianDiscriminant):
     beta : float or "auto", default="auto"
         Weight of the label graph; "auto" gives W_X and beta W_L the same off-diagonal sum (below Eq. 16).
     correlation : {"train", "all"}, default="train"
-        Labels that C (Eq. 19) is computed from: those given, or also the initial ones of the unlabelled
+        Labels that C (Eq. 19) is computed from: those given, or also the initial ones of the unlabeled
         items.
     projection, objective, graph, n_neighbors, sigma, n_components
         As for `DLE`.
@@ -240,12 +240,12 @@ class MultiLabelDLE(_LaplacianDiscriminant):
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 2, or of S_b v = lambda B v for "balanced", descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     correlation_ : ndarray of shape (K, K)
         C of Eq. 19; a label that nobody has correlates with itself alone.
     initial_labels_ : ndarray of shape (n, K)
-        Y with the unlabelled items initialised.
+        Y with the unlabeled items initialized.
     beta_ : float
         Weight used.
     sigma_ : float or None
@@ -254,12 +254,12 @@ class MultiLabelDLE(_LaplacianDiscriminant):
 
     Notes
     -----
-    S_b and S_w follow Eq. 12-15 on the labelled items with the plain 0/1 labels, and Eq. 2 is solved with
+    S_b and S_w follow Eq. 12-15 on the labeled items with the plain 0/1 labels, and Eq. 2 is solved with
     W = W_X + beta W_L (Eq. 16), where W_L(i, j) = y_i^T C y_j / (|y_i| |y_j|) (Eq. 18) and C is the cosine of
-    the label columns (Eq. 19). W_L needs labels for all items: an unlabelled one takes over those of its
-    nearest labelled neighbour in the input space; an item without any label is linked by W_X alone. W_L is
+    the label columns (Eq. 19). W_L needs labels for all items: an unlabeled one takes over those of its
+    nearest labeled neighbor in the input space; an item without any label is linked by W_X alone. W_L is
     Y_n C Y_n^T and is never formed. What is said of the readings and the cost of `DLE` holds here, but for
-    the first labels of the unlabelled items: finding them measures every pair of a labelled and an unlabelled
+    the first labels of the unlabeled items: finding them measures every pair of a labeled and an unlabeled
     item, in time that grows with the product of their numbers. With complete labels it costs nothing.
 
     References
@@ -310,8 +310,8 @@ class MultiLabelDLE(_LaplacianDiscriminant):
         Y = nearest_labels(X, target)
         if self.correlation == "train":
             C = label_correlation(target.Y, weight)
-        else:  # the label that an unlabelled item is given counts once
-            C = label_correlation(Y, None if weight is None else np.where(target.labelled, weight, 1.0))
+        else:  # the label that an unlabeled item is given counts once
+            C = label_correlation(Y, None if weight is None else np.where(target.labeled, weight, 1.0))
         labels = label_affinity(Y, C)
         beta = balance_beta(W, labels) if self.beta == "auto" else float(self.beta)
         return GraphLaplacian(W, labels, beta)

@@ -1,6 +1,6 @@
 """MLDA of wide sparse items through their Gram matrix: no p x p matrix, one n x n.
 
-With E = F X, F = (I - B M B^T) L^(1/2) (see `scatter`), S_w = E^T E, and F 1 = 0 centres X by itself. Pivoted
+With E = F X, F = (I - B M B^T) L^(1/2) (see `scatter`), S_w = E^T E, and F 1 = 0 centers X by itself. Pivoted
 Cholesky of E E^T = F (X X^T) F^T gives r independent rows of E, `head`, and with C = [C_1; C_2], C_1 square
 and triangular, the orthonormal basis V = E[head]^T C_1^(-T) of the range of S_w = V C^T C V^T. There
 
@@ -19,7 +19,7 @@ from embedding_core.base import Solution
 from embedding_core.linalg.conditioning import EPS, move_full_columns
 from embedding_core.linalg.eigen import compress_by_spread, gram_matrix, pivoted_cholesky, thin_svd
 from embedding_core.linalg.row_blocks import row_blocks
-from embedding_core.linalg.scatter import normalised_weights, residual_map
+from embedding_core.linalg.scatter import normalized_weights, residual_map
 
 _SAME_LABELS = 1e-11
 
@@ -35,7 +35,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     """
     X, n = move_full_columns(X)[0], len(Z)
     root_l = np.sqrt(Z.sum(axis=1))
-    B = normalised_weights(Z)
+    B = normalized_weights(Z)
     B_M = B @ residual_map(B.T @ B)
     K_E = gram_matrix(X)
     K_E *= root_l
@@ -68,7 +68,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
 
 
 def _class_directions(B: NDArray[np.float64], root_l: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return D (n, k) of full rank with S_b = X^T L^(1/2) D D^T L^(1/2) X: centred B, labels alike merged."""
+    """D (n, k) of full rank with S_b = X^T L^(1/2) D D^T L^(1/2) X: B centered, equal labels merged."""
     unit = root_l / np.linalg.norm(root_l)
     U, values = thin_svd(B - np.outer(unit, unit @ B), floor=_SAME_LABELS)
     return U * np.sqrt(values)

@@ -35,7 +35,7 @@ class GraphEmbedding(LinearEmbedding):
         """W, given or built from X; `score` rates a graph for sigma="cv"."""
         if affinity is None and isinstance(X, RowBlocks):
             raise InvalidInput(
-                f"X comes in blocks of rows and no affinity is given; finding neighbours of {X.shape[0]} "
+                f"X comes in blocks of rows and no affinity is given; finding neighbors of {X.shape[0]} "
                 "items needs them in memory. Pass affinity, or X as an array."
             )
         W, self.sigma_ = resolve_graph(affinity, X.shape[0], lambda: self._family(X), self.sigma, score)

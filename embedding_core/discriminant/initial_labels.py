@@ -1,4 +1,4 @@
-"""First labels of unlabelled items: those of the nearest labelled one."""
+"""First labels of unlabeled items: those of the nearest labeled one."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,26 +12,26 @@ from embedding_core.labels import Indicator
 from embedding_core.linalg.row_blocks import RowBlocks, row_blocks
 
 CHUNK_ROWS = 32_768
-"""Labelled items held at a time."""
+"""Labeled items held at a time."""
 
 
 def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
-    """Labels (n, K) where each unlabelled item takes over those of its nearest labelled one.
+    """Labels (n, K) where each unlabeled item takes over those of its nearest labeled one.
 
     X is an ndarray, CSR matrix or `RowBlocks`. All pairs are measured, so the time grows with the number of
-    labelled times that of unlabelled items; memory holds some of the labelled and a block of the others.
+    labeled times that of unlabeled items; memory holds some of the labeled and a block of the others.
     """
     Y = target.Y.copy()
-    if target.labelled.all():
+    if target.labeled.all():
         return Y
     if sp.issparse(X):
-        _, nearest = nearest_rows(X[target.labelled], X[~target.labelled], 1)
-        Y[~target.labelled] = target.Y[target.labelled][nearest[:, 0]]
+        _, nearest = nearest_rows(X[target.labeled], X[~target.labeled], 1)
+        Y[~target.labeled] = target.Y[target.labeled][nearest[:, 0]]
         return Y
     shortest = np.full(len(Y), np.inf)
-    for chosen, known in _labelled_chunks(X, target.labelled):
+    for chosen, known in _labeled_chunks(X, target.labeled):
         for rows, block in row_blocks(X):
-            missing = np.flatnonzero(~target.labelled[rows])
+            missing = np.flatnonzero(~target.labeled[rows])
             if len(missing) == 0:
                 continue
             distance, nearest = nearest_rows(known, block[missing], 1)
@@ -43,15 +43,15 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
     return Y
 
 
-def _labelled_chunks(
-    X: NDArray[Any] | RowBlocks, labelled: NDArray[np.bool_]
+def _labeled_chunks(
+    X: NDArray[Any] | RowBlocks, labeled: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Row numbers of labelled items and the items, `CHUNK_ROWS` at a time."""
-    numbers = np.flatnonzero(labelled)
+    """Row numbers of labeled items and the items, `CHUNK_ROWS` at a time."""
+    numbers = np.flatnonzero(labeled)
     chunk = np.empty((min(CHUNK_ROWS, len(numbers)), X.shape[1]), dtype=X.dtype)
     held = done = 0
     for rows, block in row_blocks(X):
-        waiting = block[labelled[rows]]
+        waiting = block[labeled[rows]]
         while len(waiting):
             part = waiting[: len(chunk) - held]
             chunk[held : held + len(part)] = part

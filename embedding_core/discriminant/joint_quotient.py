@@ -1,6 +1,6 @@
 """The eigenproblem of discriminative projections, (A + C) gamma = lambda (B + C) gamma, in closed form.
 
-With rows as items: l labelled items of c labels, m their mean, x~ = x - m, y a row of Y (l, c), s_k the k-th
+With rows as items: l labeled items of c labels, m their mean, x~ = x - m, y a row of Y (l, c), s_k the k-th
 unit vector, n_k the number of items with label k. The three terms of the cost are
 
     M = sum_i sum_k Y_ik |f^T x_i - g^T s_k|^2                      gamma^T A gamma
@@ -43,9 +43,9 @@ _UNLINKED = 1e-10
 
 @dataclass(frozen=True)
 class JointQuotient:
-    """Blocks of A + C and B + C around the mean of the labelled items.
+    """Blocks of A + C and B + C around the mean of the labeled items.
 
-    `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k (c,); `n_labelled`
+    `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k (c,); `n_labeled`
     is l, with weights their sum.
     """
 
@@ -53,7 +53,7 @@ class JointQuotient:
     spread: NDArray[np.float64]
     cross: NDArray[np.float64]
     counts: NDArray[np.float64]
-    n_labelled: float
+    n_labeled: float
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class JointSolution:
     rank: int
 
 
-def resolve_mu(mu: float | str, n_labelled: float, W: Any) -> float:
+def resolve_mu(mu: float | str, n_labeled: float, W: Any) -> float:
     """Return the weight of the graph; "auto" is l/s (section 4), s the sum of all entries of W."""
     if not isinstance(mu, str):
         return float(mu)
     s = float(W.sum())
     if not s > 0:
         raise InvalidInput(
-            'The graph has no edge, so mu="auto" (labelled items over the sum of W) is undefined; give an '
+            'The graph has no edge, so mu="auto" (labeled items over the sum of W) is undefined; give an '
             "affinity with edges, a larger sigma or n_neighbors, or mu=0 to go without the graph."
         )
-    return n_labelled / s
+    return n_labeled / s
 
 
 def joint_quotient(
@@ -96,7 +96,7 @@ def joint_quotient(
     Y : ndarray of shape (n, c)
         0/1 labels, every label with an item of positive weight.
     weight : ndarray of shape (n,)
-        How often an item counts as a labelled one, 0 where it is none.
+        How often an item counts as a labeled one, 0 where it is none.
     L : GraphLaplacian
         Of all items.
     mu : float
@@ -128,12 +128,12 @@ def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> Joi
     scales of the features.
     """
     T = whitening(problem.spread, scale_free)
-    root_l = np.sqrt(problem.n_labelled)
+    root_l = np.sqrt(problem.n_labeled)
     P = T.whiten(T.whiten(problem.near).T)
     R = T.whiten(problem.cross) / root_l
     V, shares = _linked_labels(R, problem.counts)
     corner = -R @ V
-    matrix = np.block([[(P + P.T) / 2, corner], [corner.T, np.diag(shares / problem.n_labelled)]])
+    matrix = np.block([[(P + P.T) / 2, corner], [corner.T, np.diag(shares / problem.n_labeled)]])
     last = min(n_columns, T.rank) - 1
     if last < 0:
         c = len(problem.counts)
@@ -148,7 +148,7 @@ def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> Joi
 def _scatter_blocks(
     T: Any, Y: NDArray[np.int8], weight: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """S, S_Y and H around the mean of the labelled items."""
+    """S, S_Y and H around the mean of the labeled items."""
     scatter = class_scatter(T, LabelWeights(Y, "binary", np.eye(len(counts)), weight))
     H = scatter.factor * np.sqrt(counts)
     total = scatter.total

@@ -44,7 +44,7 @@ class MLDA(LinearEmbedding):
     """Multi-label linear discriminant analysis (MLDA) [1]_.
 
     Finds the directions in which weighted class means differ most relative to the spread within classes. With
-    one label an item it is classical LDA. Fitted on the labelled items alone.
+    one label an item it is classical LDA. Fitted on the labeled items alone.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class MLDA(LinearEmbedding):
     eigenvalues_ : ndarray of shape (r,)
         Ratio of between-class to within-class scatter along each column, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
         Classes in the order of the columns of Y.
     correlation_ : ndarray of shape (K, K)
@@ -79,10 +79,10 @@ class MLDA(LinearEmbedding):
     -----
     S_b and S_w follow Eq. 6-9 with Y replaced by Z, S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18); l_i in Eq. 19 is read
     as sum_k Z_ik. The eigenproblem is S_w^+ S_b v = lambda v (below Eq. 20). The paper leaves the length of v
-    open, and a nearest-neighbour rule depends on it: `scaling`. A labelled item without any label has Z = 0
+    open, and a nearest-neighbor rule depends on it: `scaling`. A labeled item without any label has Z = 0
     and adds nothing. Which directions S_w has is judged whatever the scales of the features; where S_w is
     regular lambda and, for scaling="within", the embedding do not depend on the scales either. That is most
-    of MLDA's lead over plain nearest neighbours on raw features. Where features determine each other S_w^+
+    of MLDA's lead over plain nearest neighbors on raw features. Where features determine each other S_w^+
     depends on the scales of these.
 
     S_b = H H^T with H of K columns, so after whitening by S_w a thin SVD suffices; for p > n the problem is
@@ -124,11 +124,11 @@ class MLDA(LinearEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             RowBlocks are read in three passes and never held whole.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : object, optional
             Not used: MLDA has no graph. Accepted so that all methods are called alike.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item, in C too; 0 as an unlabelled one.
+            A weight of s counts as s copies of the item, in C too; 0 as an unlabeled one.
 
         Returns
         -------

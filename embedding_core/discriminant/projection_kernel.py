@@ -1,8 +1,8 @@
 """Kernels of discriminative projections: coordinates of items in the space a kernel, or landmarks, span.
 
-For a centred K = T T^T the rows of T are the items, around their mean, in an orthonormal basis of the span of
-their differences in feature space. A linear method that a move of the items does not change is its own kernel
-form on T, and the kernel x^T z gives the linear method on X.
+For a centered K = T T^T the rows of T are the items, around their mean, in an orthonormal basis of the span
+of their differences in feature space. A linear method that a shift of the items does not change is its own
+kernel form on T, and the kernel x^T z gives the linear method on X.
 """
 
 from dataclasses import dataclass
@@ -57,11 +57,11 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
         return KernelSpan(RowSpace(nystrom.rows, nystrom.expand), nystrom.heads)
     check_size(n)
     K = X if kernel.name == "precomputed" else kernel.columns(X, X)
-    return KernelSpan(centred_space(K), chosen)
+    return KernelSpan(centered_space(K), chosen)
 
 
-def centred_space(K: NDArray[Any]) -> RowSpace:
-    """Coordinates T = E s^(1/2) of the items around their mean, for the centred K = E diag(s) E^T.
+def centered_space(K: NDArray[Any]) -> RowSpace:
+    """Coordinates T = E s^(1/2) of the items around their mean, for the centered K = E diag(s) E^T.
 
     Eigenvalues s that are zero up to rounding are left out. `lift` turns a direction a in these coordinates
     into coefficients on the items, of sum zero: f = sum_i lift(a)_i phi(x_i) with |f| = |a|, and f^T phi(x)
@@ -73,7 +73,7 @@ def centred_space(K: NDArray[Any]) -> RowSpace:
     negative = total - float(np.trace(K, dtype=np.float64) - means.sum())
     if negative > kernel_rounding(K) * total:
         raise InvalidInput(
-            f"The kernel is not positive semidefinite: once centred, its negative eigenvalues sum to "
+            f"The kernel is not positive semidefinite: once centered, its negative eigenvalues sum to "
             f"{-negative:.3g}, its positive ones to {total:.3g}. Pass a kernel of inner products, for "
             "instance with its negative eigenvalues set to zero."
         )

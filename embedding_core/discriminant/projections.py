@@ -42,12 +42,12 @@ class DiscriminativeProjections(GraphEmbedding):
     """Discriminative projections [1]_: a map f for items and a map g for labels into one space.
 
     Items come to lie near the images of their labels and far from those of the others, and linked items,
-    labelled or not, stay together. Similar classes get near places. Unlike LDA it has up to p dimensions.
+    labeled or not, stay together. Similar classes get near places. Unlike LDA it has up to p dimensions.
 
     Parameters
     ----------
     mu : float or "auto", default="auto"
-        Weight of the graph, >= 0. "auto" is l/s, the number of labelled items over the sum of all
+        Weight of the graph, >= 0. "auto" is l/s, the number of labeled items over the sum of all
         similarities (section 4 of [1]_): labels and graph count alike.
     kernel : {"linear", "rbf", "precomputed"}, default="linear"
         f is linear in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
@@ -65,13 +65,13 @@ class DiscriminativeProjections(GraphEmbedding):
         Length of the columns: |f| = 1 (in feature space, for a kernel), or gamma^T (B + C) gamma = 1, with
         which Theorem 1 holds for the columns together. g is scaled along with f.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse), or all pairs (dense, up to 2 GB). Both
+        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
         weigh pairs by exp(-d² / (2 sigma)). A precomputed kernel gives the distances itself.
     n_neighbors : int, default=10
-        Neighbours of an item in the "knn" graph.
+        Neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
         Scale of the weights, in squared distances. "auto" is the mean squared distance of the linked pairs;
-        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labelled items.
+        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labeled items.
     n_components : int or None, default=None
         Dimensions d of the embedding, up to the p features (or to the rank of the data where that is less).
         None takes K-1, as LDA would have.
@@ -83,11 +83,11 @@ class DiscriminativeProjections(GraphEmbedding):
     projection_ : ndarray of shape (p, d)
         f; for kernel="linear" alone.
     label_projection_ : ndarray of shape (K, d)
-        g; row k is where label k lies. A label that nobody has lies at the mean of the labelled items.
+        g; row k is where label k lies. A label that nobody has lies at the mean of the labeled items.
     eigenvalues_ : ndarray of shape (d,)
         lambda, ascending, in [0, 1]: the cost along each column.
     embedding_ : ndarray of shape (n, d)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     mu_ : float
         Weight used.
@@ -105,11 +105,11 @@ class DiscriminativeProjections(GraphEmbedding):
 
     Notes
     -----
-    f and g minimise (M + L) / (N + L) (Theorem 1) with
+    f and g minimize (M + L) / (N + L) (Theorem 1) with
 
         M = sum_i |f^T x_i - g^T y_i|²,  N = sum_i sum_k |f^T x_i - g^T s_k|²,  L = mu f^T X (D - W) X^T f,
 
-    i over the labelled items, s_k the k-th unit vector, D - W over all items. M, N, L are gamma^T A gamma,
+    i over the labeled items, s_k the k-th unit vector, D - W over all items. M, N, L are gamma^T A gamma,
     gamma^T B gamma, gamma^T C gamma of gamma = (f, g), and the columns are the eigenvectors of
     (A + C) gamma = lambda (B + C) gamma with the smallest lambda (section 3.4). A, B and C come in closed
     form from p x p and p x K sums and a sparse Laplacian; for p > n all is done in the row space of X.
@@ -123,7 +123,7 @@ class DiscriminativeProjections(GraphEmbedding):
     label an item that is the paper's cost; with g^T y for a 0/1 vector y lambda could pass 1 and a move of
     the data would change the result. A set of labels lies at the mean of its labels. (5) Labels that nobody
     has are left out of the sums: far away they would make the cost 0. (6) The length of the columns: the
-    paper is silent, and nearest neighbours depend on it. That 100 dimensions do as well as LPP's on USPS
+    paper is silent, and nearest neighbors depend on it. That 100 dimensions do as well as LPP's on USPS
     holds with unit columns only.
 
     A move of all items by t moves every row of g by f^T t and changes nothing else. mu = 0 spans the space of
@@ -133,7 +133,7 @@ class DiscriminativeProjections(GraphEmbedding):
     places, so without `ridge` their embedding depends on the graph and the labels alone (the paper's direct
     form: u_i in place of f^T x_i) and the kernel decides only where other items go. The graph alone steadies
     it well (`mu` must be positive); a large ridge gives its lead over the linear form away. Where a component
-    of the graph has no labelled item, the kernel alone says where it lies, and a warning says so. Time grows
+    of the graph has no labeled item, the kernel alone says where it lies, and a warning says so. Time grows
     with n³, memory with n²: beyond some 7,900 items (4 GB) it is refused; with m `landmarks` they grow with
     n m² and n m.
 
@@ -195,14 +195,14 @@ class DiscriminativeProjections(GraphEmbedding):
             For kernel="precomputed" the kernel of all pairs, (n, n). RowBlocks are read in several passes and
             never held whole; they need `affinity` and the linear form.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled. A labelled item
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled. A labeled item
             without any label is far from all of them.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in A and B (so in the sums over labelled items, in l
-            and in the mean), 0 as an unlabelled item. The graph links items, not copies: in C every item
+            A weight of s counts as s copies of the item in A and B (so in the sums over labeled items, in l
+            and in the mean), 0 as an unlabeled item. The graph links items, not copies: in C every item
             counts once.
 
         Returns
@@ -283,14 +283,14 @@ class DiscriminativeProjections(GraphEmbedding):
     def _check_rank(self, X: Any, solution: JointSolution) -> None:
         if solution.rank == 0:
             raise InvalidInput(
-                f"{type(self).__name__} finds no direction: the labelled items coincide and linked items do "
+                f"{type(self).__name__} finds no direction: the labeled items coincide and linked items do "
                 "too. Add items or features that vary."
             )
         r = self.n_components
         if r is not None and r > solution.rank:
             size = f"{X.shape[0]} items" + (f", {X.shape[1]} features" if self.kernel == "linear" else "")
             raise TooManyComponents(
-                f"n_components={r} exceeds the {solution.rank} directions in which labelled or linked items "
+                f"n_components={r} exceeds the {solution.rank} directions in which labeled or linked items "
                 f"differ ({size}); lower it or add features or labels.",
                 solution.rank,
             )
@@ -314,16 +314,16 @@ class DiscriminativeProjections(GraphEmbedding):
         if self.kernel == "linear" or self.mu_ == 0:
             return
         components = graph_components(W)
-        bare = np.setdiff1d(np.arange(len(components.sizes)), components.labels[target.labelled])
+        bare = np.setdiff1d(np.arange(len(components.sizes)), components.labels[target.labeled])
         if len(bare):
             warn_caller(
                 f"The graph has {components.describe()}; {len(bare)} of them ({components.sizes[bare].sum()} "
-                "items) hold no labelled item, and with a kernel nothing in the graph says where these lie. "
+                "items) hold no labeled item, and with a kernel nothing in the graph says where these lie. "
                 "Raise n_neighbors, link them or label an item of each.",
             )
 
     def _solve(self, space: RowSpace, target: Indicator, weight: Any, W: Any) -> JointSolution:
-        """Solve in the coordinates; rows of g for all K labels, around the mean of the labelled items."""
+        """Solve in the coordinates; rows of g for all K labels, around the mean of the labeled items."""
         used = (target.Y == 1).any(axis=0)
         times = target.counts(weight)
         mu = resolve_mu(self.mu, times.sum(), W)

@@ -20,7 +20,7 @@ from embedding_core.errors import InvalidInput, TooManyComponents, warn_caller
 from embedding_core.graph.components import Components
 from embedding_core.graph.graphs import check_neighbors
 from embedding_core.graph.spectral import Eigenmap, smallest_eigenpairs
-from embedding_core.labels import UNLABELLED, Indicator, check_one_class_an_item
+from embedding_core.labels import UNLABELED, Indicator, check_one_class_an_item
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.kernel_space import Kernel, place_by_kernel
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows
@@ -29,16 +29,16 @@ _LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
 
 
 def auto_neighbors(target: Indicator) -> int:
-    """1.5 times the mean class size (Sect. 3.2), extrapolated from the labelled items to all, 1 to n - 1."""
-    Y, n = target.Y[target.labelled], len(target.Y)
+    """1.5 times the mean class size (Sect. 3.2), extrapolated from the labeled items to all, 1 to n - 1."""
+    Y, n = target.Y[target.labeled], len(target.Y)
     size = (Y == 1).sum(axis=0)
     mean_size = size[size > 0].mean() * n / len(Y)
     return max(1, min(round(1.5 * mean_size), n - 1))
 
 
 def class_codes(target: Indicator) -> NDArray[np.intp]:
-    """Column of the one class of every item, -1 for unlabelled."""
-    return np.where(target.labelled, target.Y.argmax(axis=1), UNLABELLED)
+    """Column of the one class of every item, -1 for unlabeled."""
+    return np.where(target.labeled, target.Y.argmax(axis=1), UNLABELED)
 
 
 class EigenmapEmbedding(LinearEmbedding):
@@ -55,8 +55,8 @@ class EigenmapEmbedding(LinearEmbedding):
     }
     _supervised: ClassVar[bool] = True
     _one_class_an_item: ClassVar[bool] = False
-    _links_unlabelled: ClassVar[bool] = True
-    _linked: ClassVar[str] = "neighbours and labels"
+    _links_unlabeled: ClassVar[bool] = True
+    _linked: ClassVar[str] = "neighbors and labels"
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class EigenmapEmbedding(LinearEmbedding):
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, in place of those of nearest neighbours. Not
+            Symmetric non-negative similarities of all items, in place of those of nearest neighbors. Not
             used by `ConstraintScore` and `SLE`, whose links the classes decide.
 
         Returns
@@ -239,7 +239,7 @@ class EigenmapEmbedding(LinearEmbedding):
     ) -> NDArray[np.float64]:
         """Coordinates of all items, those without links placed by the map."""
         alone = np.setdiff1d(np.arange(X.shape[0]), linked)
-        unexpected = alone if self._links_unlabelled else alone[target.labelled[alone]]
+        unexpected = alone if self._links_unlabeled else alone[target.labeled[alone]]
         if len(unexpected):
             warn_caller(
                 f"{len(unexpected)} of {X.shape[0]} items have no link to any other (the first is row "

@@ -1,4 +1,4 @@
-"""Classification constrained dimensionality reduction (CCDR): a Laplacian eigenmap with class centres."""
+"""Classification constrained dimensionality reduction (CCDR): a Laplacian eigenmap with class centers."""
 
 from typing import Any, ClassVar
 
@@ -34,14 +34,14 @@ def nearest_scale(edges: Edges) -> float:
 class CCDR(LaplacianEigenmaps):
     """Classification constrained dimensionality reduction (CCDR) [1]_ as in Sect. 2.2 of [2]_.
 
-    A Laplacian eigenmap with one more node a class, the class centre, to which all items of the class are
+    A Laplacian eigenmap with one more node a class, the class center, to which all items of the class are
     tied. Takes several labels an item.
 
     Parameters
     ----------
     balance : float, default=0.5
         λ of Eq. 2, from 0 (labels alone) to 1 (features alone: Laplacian eigenmap); 1/2 as in [1]_. With k
-        neighbours an item has k feature links and about one label link, so that classes show apart only where
+        neighbors an item has k feature links and about one label link, so that classes show apart only where
         λ is near 1/k: give 1e-3 to see them.
     sigma : float or "auto", default="auto"
         σ² of the weights exp(-d² / σ²). "auto" is ten times the mean squared distance to the nearest item,
@@ -58,11 +58,11 @@ class CCDR(LaplacianEigenmaps):
 
     Notes
     -----
-    Minimises Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and centres,
+    Minimizes Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and centers,
     with the weights of `LaplacianEigenmaps`. Readings. The constraint is that of [1]_, Z^T D Z = I and
-    orthogonality to the constant vector with Z the items and the centres together: the Laplacian eigenmap of
+    orthogonality to the constant vector with Z the items and the centers together: the Laplacian eigenmap of
     a graph of n + K nodes. The factor of the class links keeps the two sums as printed (see
-    `link_class_centers`). Unlabelled items have no centre: neighbours alone place them. λ = 1 is
+    `link_class_centers`). Unlabeled items have no center: neighbors alone place them. λ = 1 is
     `LaplacianEigenmaps` with this σ², λ = 0 puts all items of a class on one point (one label an item).
 
     References
@@ -83,7 +83,7 @@ class CCDR(LaplacianEigenmaps):
     """
 
     _supervised: ClassVar[bool] = True
-    _linked: ClassVar[str] = "items and class centres"
+    _linked: ClassVar[str] = "items and class centers"
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class CCDR(LaplacianEigenmaps):
         return self.balance == 0
 
     def _span(self, graph: CombinedGraph) -> tuple[int, str]:
-        return len(graph.degree), "items and class centres"
+        return len(graph.degree), "items and class centers"
 
     def _item_coordinates(
         self, Z: NDArray[np.float64], nodes: NDArray[np.intp], target: Indicator

@@ -27,7 +27,7 @@ _LINK_BYTES = 40  # a directed link while the graph is put together: indices, A,
 class LabelSets:
     """W^L = P J P^T: `P` (n, S) CSR with at most one 1 a row, `J` (S, S) dense or CSR, `counts` (S,) items.
 
-    An item without a label, or unlabelled, is in no set: W^L links it to nobody, itself included.
+    An item without a label, or unlabeled, is in no set: W^L links it to nobody, itself included.
     """
 
     P: Any
@@ -178,8 +178,8 @@ def solve_label_sets(sets: LabelSets, r: int) -> Eigenmap:
 
 
 def check_link_budget(n: int, n_neighbors: int) -> None:
-    """Refuse graphs of nearest neighbours that are too large to be put together."""
-    what = f"A graph of {n_neighbors} neighbours of each of {n} items"
+    """Refuse graphs of nearest neighbors that are too large to be put together."""
+    what = f"A graph of {n_neighbors} neighbors of each of {n} items"
     advice = "give a smaller n_neighbors (15, say), or an affinity"
     check_memory(what, _LINK_BYTES * float(n) * n_neighbors, BUDGET_BYTES, advice)
 

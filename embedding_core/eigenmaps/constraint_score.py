@@ -35,15 +35,15 @@ class ConstraintScore(EigenmapEmbedding):
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (r,)
-        Eigenvalues of L^M - β L^C, all -β n with n labelled items.
+        Eigenvalues of L^M - β L^C, all -β n with n labeled items.
     degree_ : ndarray of shape (n,)
-        Diagonal of the metric Z^T Z = I: 1 for labelled items, 0 for others.
+        Diagonal of the metric Z^T Z = I: 1 for labeled items, 0 for others.
     embedding_, classes_, n_neighbors_
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
     -----
-    Minimises sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the same
+    Minimizes sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the same
     class and w^C = 1 for all others (the subtraction type of [1]_). Readings. Row sums of w^M - β w^C may be
     negative, so Z^T D Z = I cannot be asked for; the constraint is Z^T Z = I, orthogonal to the constant
     vector. L^C = n I - 1 1^T - L^M, hence L^M - β L^C = (1 + β) L^M - β n I on vectors that sum to 0: for
@@ -51,7 +51,7 @@ class ConstraintScore(EigenmapEmbedding):
     repeated, so the axes are a choice: the j-th sets the class of j-th largest size (counted from 0) apart
     from all larger ones. With more than K-1 components the rest would be noise, so it is refused.
 
-    Pairs with an unlabelled item count nowhere: such items are placed by the out-of-sample map.
+    Pairs with an unlabeled item count nowhere: such items are placed by the out-of-sample map.
 
     References
     ----------
@@ -71,7 +71,7 @@ class ConstraintScore(EigenmapEmbedding):
     """
 
     _one_class_an_item: ClassVar[bool] = True
-    _links_unlabelled: ClassVar[bool] = False
+    _links_unlabeled: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ def mean_squared_distance(X: Any) -> float:
 class LaplacianEigenmaps(EigenmapEmbedding):
     """Laplacian eigenmap (LE) [1]_ as in Sect. 2.1 of [2]_.
 
-    Places items so that nearest neighbours lie together. Unsupervised: the labels decide how many neighbours
+    Places items so that nearest neighbors lie together. Unsupervised: the labels decide how many neighbors
     and components are taken where that is left open, and nothing else.
 
     Parameters
@@ -36,7 +36,7 @@ class LaplacianEigenmaps(EigenmapEmbedding):
         σ² of the weights exp(-d² / σ²), in the unit of a squared distance. "auto" is the mean squared
         distance over all pairs of items (Sect. 3.2 of [2]_).
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`. "nystrom" weighs the neighbours of a new item by exp(-d² / σ²), as the graph does.
+        As in `SLEML`. "nystrom" weighs the neighbors of a new item by exp(-d² / σ²), as the graph does.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class LaplacianEigenmaps(EigenmapEmbedding):
 
     Notes
     -----
-    Minimises Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ, the
+    Minimizes Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ, the
     constant one left out. w_ij = exp(-d² / σ²) where either item is among the k nearest of the other (itself
     not counted), else 0; a given affinity takes its place. Isolated items and graphs in pieces are treated
     as in `SLEML`.

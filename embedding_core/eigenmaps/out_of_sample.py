@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import warn_caller
 from embedding_core.knn_classifier import nearest_rows
-from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.centered import center_items
 from embedding_core.linalg.conditioning import move_full_columns
 from embedding_core.linalg.eigen import whitening
 from embedding_core.linalg.kernel_space import rbf_values
@@ -35,7 +35,7 @@ Map = tuple[NDArray[np.float64], NDArray[np.float64]]
 def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     """Ridge regression of the coordinates on the features.
 
-    Minimises sum_i |z_i - P^T x_i - b|² + alpha s |P|², with s the mean squared distance of an item from the
+    Minimizes sum_i |z_i - P^T x_i - b|² + alpha s |P|², with s the mean squared distance of an item from the
     mean, so that alpha does not depend on the scale of X. alpha = 0 gives the shortest least-squares
     solution.
 
@@ -53,7 +53,7 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     if sp.issparse(X) and min(X.shape) > GRAM_SIZE:
         projection = _solve_by_conjugate_gradients(X, Z - offset, alpha)
         return projection, offset - mean_item(X) @ projection
-    items = centre_items(X)
+    items = center_items(X)
     G, B = items.scatter, items.moments(Z - offset)
     G[np.diag_indices_from(G)] += alpha * np.trace(G) / X.shape[0]
     inverse_root = whitening(G, scale_free=items.are_features)
@@ -62,14 +62,14 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
 
 
 def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Solve (X_c^T X_c + alpha s I) P = X^T Z, X_c the centred X, all columns of P at a time.
+    """Solve (X_c^T X_c + alpha s I) P = X^T Z, X_c the centered X, all columns of P at a time.
 
     Features of very different lengths make many steps, so these are scaled by the diagonal of the matrix;
     without a ridge they are not, and the solution is the shortest one.
     """
     X, _ = move_full_columns(X)  # changes no difference of items, which is all that counts
-    n, centre = X.shape[0], mean_item(X)
-    spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * centre**2, 0.0)
+    n, center = X.shape[0], mean_item(X)
+    spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * center**2, 0.0)
     ridge = alpha * spread.sum() / n
     scale = (spread + ridge)[:, None] if ridge > 0 else np.ones((X.shape[1], 1))
     R = X.T @ Z
@@ -140,7 +140,7 @@ def default_gamma(X: Any) -> float:
 def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float, alpha: float) -> Map:
     """Ridge regression in the space of the kernel exp(-gamma |x - x'|²) around the landmarks.
 
-    Minimises sum_i |z_i - f(x_i) - b|² + alpha |f|² over f = sum_m k(., x_m) a_m; with all items as landmarks
+    Minimizes sum_i |z_i - f(x_i) - b|² + alpha |f|² over f = sum_m k(., x_m) a_m; with all items as landmarks
     that is kernel ridge regression.
 
     Returns

@@ -16,11 +16,11 @@ from embedding_core.eigenmaps.combined_graph import (
     given_graph,
     with_short_indices,
 )
-from embedding_core.labels import UNLABELLED, Indicator
+from embedding_core.labels import UNLABELED, Indicator
 from embedding_core.linalg.conditioning import move_items
 
 _BLOCK_ROWS = 1024
-_POOLS = 3  # neighbours are sought in the own class, in all others, and among the unlabelled
+_POOLS = 3  # neighbors are sought in the own class, in all others, and among the unlabeled
 
 
 def supervised_distances(
@@ -31,7 +31,7 @@ def supervised_distances(
     1 - exp(-t) within a class, exp(t) between classes, and t itself, which lies between the two, where a
     class is unknown.
     """
-    known = (i != UNLABELLED) & (j != UNLABELLED)
+    known = (i != UNLABELED) & (j != UNLABELED)
     with np.errstate(over="ignore"):
         return np.where(known, np.where(i == j, -np.expm1(-t), np.exp(t)), t)
 
@@ -51,15 +51,15 @@ def find_supervised_neighbors(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The k items nearest to each by `supervised_distances`, and their d², both (n, k).
 
-    d² grows with the Euclidean distance within each of the own class, the other classes and the unlabelled,
+    d² grows with the Euclidean distance within each of the own class, the other classes and the unlabeled,
     so the k nearest of all are among the k nearest of each.
     """
     n, X = X.shape[0], move_items(X)
     nearest, squared = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
     for code in np.unique(codes):
-        own, unlabelled = codes == code, codes == UNLABELLED
+        own, unlabeled = codes == code, codes == UNLABELED
         rows = np.flatnonzero(own)
-        pools = [own, ~own] if code == UNLABELLED else [own, ~own & ~unlabelled, unlabelled]
+        pools = [own, ~own] if code == UNLABELED else [own, ~own & ~unlabeled, unlabeled]
         found = [_nearest_of(X, rows, np.flatnonzero(pool), n_neighbors) for pool in pools if pool.any()]
         j = np.hstack([indices for indices, _ in found])
         d = supervised_distances(np.hstack([lengths for _, lengths in found]) ** 2 / tau, code, codes[j])
@@ -95,7 +95,7 @@ class SLapEig(EigenmapEmbedding):
         τ² in d², in the unit of a squared distance. "auto" is the square of the mean distance over all pairs
         of items, as in [1]_.
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`. "nystrom" weighs the neighbours of a new item as the graph does those of an unlabelled
+        As in `SLEML`. "nystrom" weighs the neighbors of a new item as the graph does those of an unlabeled
         one.
 
     Attributes
@@ -107,15 +107,15 @@ class SLapEig(EigenmapEmbedding):
 
     Notes
     -----
-    Minimises Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest neighbours
+    Minimizes Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest neighbors
     and d² = 1 - exp(-t) within a class, exp(t) between classes, t = |x_i - x_j|² / τ².
 
-    Readings. The modified distance also decides who is a neighbour: it replaces the distance, and only so
+    Readings. The modified distance also decides who is a neighbor: it replaces the distance, and only so
     does the paper need a k above the class size "to relate each sample to other samples of different
     classes" (Sect. 3.2). With a smaller k the classes are pieces of the graph, and a warning says so. Pairs
-    with an unlabelled item have d² = t, between the two; without labels the method thus is
+    with an unlabeled item have d² = t, between the two; without labels the method thus is
     `LaplacianEigenmaps` with the width σ² τ². A given affinity (divided by its largest entry where that is
-    above 1) takes the place of exp(-t), its edges that of the neighbours.
+    above 1) takes the place of exp(-t), its edges that of the neighbors.
 
     References
     ----------

@@ -14,7 +14,7 @@ from embedding_core.eigenmaps.combined_graph import BUDGET_BYTES
 from embedding_core.errors import check_memory
 from embedding_core.graph.graphs import mean_squared_distance, squared_distances
 from embedding_core.graph.spectral import Eigenmap
-from embedding_core.labels import UNLABELLED, Indicator
+from embedding_core.labels import UNLABELED, Indicator
 
 _MATRICES = 4
 
@@ -38,12 +38,12 @@ class ClassGraphs:
 
 
 def build_class_graphs(squared: NDArray[np.float64], codes: NDArray[np.intp], sigma: float) -> ClassGraphs:
-    """W^W and W^B of Sect. 2.5 from squared distances; an unlabelled item (-1) has no links in either."""
+    """W^W and W^B of Sect. 2.5 from squared distances; an unlabeled item (-1) has no links in either."""
     s = np.exp(-squared / sigma)
     near = s > s.mean(axis=1)[:, None]
     near |= near.T
-    labelled = codes != UNLABELLED
-    near &= labelled[:, None] & labelled
+    labeled = codes != UNLABELED
+    near &= labeled[:, None] & labeled
     same = codes[:, None] == codes
     return ClassGraphs(np.where(near & same, s, 0.0), (near & ~same).astype(np.float64))
 
@@ -93,13 +93,13 @@ class SLE(EigenmapEmbedding):
 
     Notes
     -----
-    Maximises β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² / σ²),
+    Maximizes β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² / σ²),
     two items are near where s_ij is above the mean of s over all items for either of them; w^W is s_ij for
     near items of one class, w^B is 1 for near items of different classes.
 
     Readings. [2]_ gives no constraint; that of [1]_ is Z^T D^W Z = I, under which the criterion is that of
     [1]_, the trace of Z^T (β L^B + (1 - β) W^W) Z, up to a constant. An item is near itself (s_ii = 1), so
-    D^W counts it. The mean is over all items of the fit; an unlabelled one has no links and is placed by the
+    D^W counts it. The mean is over all items of the fit; an unlabeled one has no links and is placed by the
     out-of-sample map. All pairs matter, hence matrices n x n: refused beyond 2 GB.
 
     References
@@ -119,7 +119,7 @@ class SLE(EigenmapEmbedding):
     """
 
     _one_class_an_item: ClassVar[bool] = True
-    _links_unlabelled: ClassVar[bool] = False
+    _links_unlabeled: ClassVar[bool] = False
 
     def __init__(
         self,

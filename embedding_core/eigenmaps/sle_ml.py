@@ -20,7 +20,7 @@ from embedding_core.labels import Indicator
 class SLEML(EigenmapEmbedding):
     """Supervised Laplacian eigenmap for multi-label data (SLE-ML) [1]_.
 
-    Places items so that nearest neighbours and items with similar label sets lie together. Made for looking
+    Places items so that nearest neighbors and items with similar label sets lie together. Made for looking
     at data (`n_components=2`). A small `balance` shows classes apart that are not apart: look at two values,
     0.5 and 0.9, as the paper recommends, and at a control with shuffled labels.
 
@@ -29,7 +29,7 @@ class SLEML(EigenmapEmbedding):
     balance : float, default=0.9
         λ of Eq. 3, from 0 (labels alone) to 1 (features alone: Laplacian eigenmap).
     n_neighbors : int or "auto", default="auto"
-        Neighbours k of an item. "auto" is the paper's 1.5 times the mean class size; with unlabelled items
+        Neighbors k of an item. "auto" is the paper's 1.5 times the mean class size; with unlabeled items
         the class sizes are extrapolated to all items. That is many on large collections: give a number there.
     class_weight : None or "balanced", default=None
         "balanced" multiplies w^L_ij by s_i s_j, where s_i² is the mean over the labels of i of mean class
@@ -40,7 +40,7 @@ class SLEML(EigenmapEmbedding):
         the coordinates on the features; the mean of the k nearest items of the fit over 1 - μ; or ridge
         regression with the kernel exp(-gamma d²) on up to 2000 items.
     alpha : float, default=1e-3
-        Ridge of "linear" and "kernel_ridge", relative to the mean squared length of a (centred) item.
+        Ridge of "linear" and "kernel_ridge", relative to the mean squared length of a (centered) item.
     gamma : float or "auto", default="auto"
         Of "kernel_ridge". "auto" is one over the mean squared distance of two items.
     n_components : int or None, default=None
@@ -49,7 +49,7 @@ class SLEML(EigenmapEmbedding):
     Attributes
     ----------
     embedding_ : ndarray of shape (n, r)
-        Z, the eigenmap itself for all items of `fit`, the unlabelled included. `transform` of the same items
+        Z, the eigenmap itself for all items of `fit`, the unlabeled included. `transform` of the same items
         gives the approximation that new items get.
     eigenvalues_ : ndarray of shape (r,)
         μ of L z = μ D z, ascending; the trivial pair (0, constant) is left out.
@@ -71,15 +71,15 @@ class SLEML(EigenmapEmbedding):
 
     Notes
     -----
-    Minimises Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by the
+    Minimizes Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by the
     eigenvectors of L Z = D Z Λ (Sect. 2.1). w^F is 0, 1/2 or 1 by how many of two items have the other among
     their k nearest (itself not counted); a given affinity takes its place. w^L is the Jaccard similarity of
     label sets. λ = 1 is the Laplacian eigenmap with these 0, 1/2, 1 weights, not the Gaussian one. λ = 0 puts
     all items with the same labels on one point.
 
     Readings. The sums of Eq. 3 and D run over all pairs, so w^L_ii = 1 counts in D. 0/0 for two items without
-    any label is 0. Unlabelled items have no label links (w^L = 0, also to themselves): neighbours alone place
-    them. An item without any link (unlabelled at λ = 0; isolated in a given affinity) has no place in the
+    any label is 0. Unlabeled items have no label links (w^L = 0, also to themselves): neighbors alone place
+    them. An item without any link (unlabeled at λ = 0; isolated in a given affinity) has no place in the
     eigenproblem; it is placed by the out-of-sample map, and a warning says so. Where the combined graph has
     c > 1 components, the first c - 1 coordinates tell these apart, largest first, with a warning (none at
     λ = 0, where classes are components by design).

@@ -56,13 +56,13 @@ def _fold_columns(sums: np.ndarray, squares: np.ndarray, totals: np.ndarray) -> 
 
 @numba.njit(nogil=True)
 def _variance(total: int, total_squares: int, n: int) -> float:
-    """Population variance from integer sums, centred at the integer part of the mean first."""
+    """Population variance from integer sums, centered at the integer part of the mean first."""
     whole = total // n
     rest = total - whole * n
-    centred = total_squares - 2 * whole * total + n * whole * whole
+    centered = total_squares - 2 * whole * total + n * whole * whole
     if n <= _MAX_EXACT_PIXELS:
-        return np.float64(n * centred - rest * rest) / (np.float64(n) * np.float64(n))
-    return max(centred / n - (rest / n) * (rest / n), 0.0)
+        return np.float64(n * centered - rest * rest) / (np.float64(n) * np.float64(n))
+    return max(centered / n - (rest / n) * (rest / n), 0.0)
 
 
 @compile_kernel(PIXELS, MOMENTS)
@@ -77,8 +77,8 @@ def rgb_moments(rgb: np.ndarray, out: np.ndarray) -> None:
 
     Notes
     -----
-    A band of rows is summed column by column, where neighbouring bytes are independent and the
-    compiler vectorises; the columns are folded into blocks once a band.
+    A band of rows is summed column by column, where neighboring bytes are independent and the
+    compiler vectorizes; the columns are folded into blocks once a band.
     """
     height, width, _ = rgb.shape
     rows = rgb.reshape(height, 3 * width)

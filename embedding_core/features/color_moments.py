@@ -1,4 +1,4 @@
-"""Block colour moments: the classical global description of a photograph's layout of colours."""
+"""Block color moments: the classical global description of a photograph's layout of colors."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -26,7 +26,7 @@ _BUFFER = PixelBuffer()
 
 @dataclass(frozen=True)
 class ColorMoments:
-    """Mean and variance (or other moments) of each colour band in each block of an image.
+    """Mean and variance (or other moments) of each color band in each block of an image.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ColorMoments:
     Features are ordered by block row, then block column, then band, then moment; the default makes
     8 · 8 · 3 · 2 = 384 of them. Block i of g on a side of h pixels covers pixels floor(i·h/g) up to but
     not including floor((i+1)·h/g), and always at least its first one: on an image smaller than
-    the grid neighbouring blocks share pixels (all blocks of a 1 x 1 image are that pixel, with variance 0).
+    the grid neighboring blocks share pixels (all blocks of a 1 x 1 image are that pixel, with variance 0).
 
     RGB mean, variance and std come from integer sums and are exact up to the rounding to float32.
 

@@ -1,4 +1,4 @@
-"""Moments of blocks in colour spaces other than that of the file, pixel by pixel in float64.
+"""Moments of blocks in color spaces other than that of the file, pixel by pixel in float64.
 
 Definitions, for red, green and blue in 0..255:
 
@@ -7,7 +7,7 @@ ycbcr
     Not rounded, all within 0..255.5.
 hsv
     Hexcone. V = max, S = 255 (max − min) / max, H = 255 times the hue as a part of the full turn (red 0,
-    green 85, blue 170). Grey has H = 0, black also S = 0. H is averaged as a plain number although
+    green 85, blue 170). Gray has H = 0, black also S = 0. H is averaged as a plain number although
     it is an angle: reds on both sides of 0 average to cyan.
 luv
     CIE 1976 L*u*v*, L in 0..100. Bytes are sRGB (IEC 61966-2-1 transfer curve, BT.709 primaries), the
@@ -85,7 +85,7 @@ def _convert(code: int, red: np.uint8, green: np.uint8, blue: np.uint8) -> tuple
 def _power_sums(block: np.ndarray, code: int, origin: np.ndarray, sums: np.ndarray) -> None:
     """Sums of the first three powers of each band's distance from the block's first pixel."""
     # As that pixel is one of the block, subtracting it keeps cancellation below n rounding errors,
-    # and a block of one colour gets a variance of exactly 0.
+    # and a block of one color gets a variance of exactly 0.
     origin[0], origin[1], origin[2] = _convert(code, block[0, 0, 0], block[0, 0, 1], block[0, 0, 2])
     sums[:] = 0
     for row in range(block.shape[0]):
@@ -106,7 +106,7 @@ def converted_moments(rgb: np.ndarray, code: int, out: np.ndarray) -> None:
     ----------
     rgb : uint8 array (height, width, 3), C order
     code : int
-        The colour space, a value of `CODES`.
+        The color space, a value of `CODES`.
     out : float64 array (block rows, block columns, 3, 3), C order
     """
     height, width, _ = rgb.shape

@@ -45,7 +45,7 @@ def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer 
     Parameters
     ----------
     data : bytes
-        The whole file: JPEG, PNG, GIF, BMP, TIFF, WebP or PPM, recognised by content.
+        The whole file: JPEG, PNG, GIF, BMP, TIFF, WebP or PPM, recognized by content.
     max_pixels : int
         Images with more are refused before their pixels are decoded. For files other than JPEG
         Pillow's own limit (`PIL.Image.MAX_IMAGE_PIXELS`) holds as well.
@@ -64,9 +64,9 @@ def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer 
 
     Notes
     -----
-    Upright according to EXIF. Grey values are repeated in the three bands, 16-bit values give their
+    Upright according to EXIF. Gray values are repeated in the three bands, 16-bit values give their
     high byte, transparent pixels are laid on white, CMYK is converted without a profile, and of
-    an animation or a file with several pages the first one counts. Embedded colour profiles are not applied.
+    an animation or a file with several pages the first one counts. Embedded color profiles are not applied.
     """
     if not data:
         raise UnreadableImage("the file is empty (0 bytes)")
@@ -101,7 +101,7 @@ def _decode_jpeg(data: bytes, max_pixels: int, buffer: PixelBuffer | None) -> np
 
 
 def _refuse_damaged_scan(message: str) -> None:
-    """Refuse what Pillow would fill with grey; stray bytes after the last pixel harm nothing."""
+    """Refuse what Pillow would fill with gray; stray bytes after the last pixel harm nothing."""
     if "Premature end of JPEG file" in message:
         raise UnreadableImage("the JPEG data is truncated; copy the file again")
     if message.startswith("Corrupt JPEG data") and "before marker 0xd9" not in message:
@@ -138,7 +138,7 @@ def _to_rgb(image: Image.Image) -> np.ndarray:
 
 
 def _high_byte(values: np.ndarray) -> np.ndarray:
-    """16-bit grey to 8 bits the way the decoders treat 16-bit colour: the low byte is dropped."""
+    """16-bit gray to 8 bits the way the decoders treat 16-bit color: the low byte is dropped."""
     if values.min() < 0 or values.max() > 65_535:
         found = f"{values.min()} to {values.max()}"
         raise UnreadableImage(

@@ -49,6 +49,6 @@ def plain_moments(rgb: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
             squares[row, block] = column_squares[3 * left : 3 * right].reshape(-1, 3).sum(axis=0)
     whole = total // n
     rest = total - whole * n
-    centred = squares - 2 * whole * total + n * whole * whole
-    variance = (n * centred - rest * rest).astype(np.float64) / (n.astype(np.float64) * n)
+    centered = squares - 2 * whole * total + n * whole * whole
+    variance = (n * centered - rest * rest).astype(np.float64) / (n.astype(np.float64) * n)
     return np.stack([total / n, variance], axis=-1)

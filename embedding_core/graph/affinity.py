@@ -48,7 +48,7 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
     ----------
     X : ndarray or CSR matrix of shape (n, p)
     graph : {"knn", "gaussian"}
-        Sparse graph of nearest neighbours; all pairs (dense, refused beyond 2 GB).
+        Sparse graph of nearest neighbors; all pairs (dense, refused beyond 2 GB).
     n_neighbors : int
         For "knn".
     """
@@ -78,7 +78,7 @@ def kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
-    """Edges of the k-nearest-neighbour graph from all squared distances (n, n)."""
+    """Edges of the k-nearest-neighbor graph from all squared distances (n, n)."""
     n = len(squared)
     i, j = pairs_of(nearest_by_distance(squared, check_neighbors(n_neighbors, n)))
     return Edges(i, j, squared[i, j], n)

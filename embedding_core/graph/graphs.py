@@ -1,4 +1,4 @@
-"""Affinity graphs: k nearest neighbours, dense Gaussian, given edges.
+"""Affinity graphs: k nearest neighbors, dense Gaussian, given edges.
 
 A graph is a symmetric non-negative (n, n) matrix W with zero diagonal: self-loops cancel in the Laplacian D -
 W.
@@ -59,13 +59,13 @@ class Edges:
 def build_knn_graph(
     X: Any, n_neighbors: int = 10, weights: str = "gaussian", sigma: float | str = "auto"
 ) -> Any:
-    """Connect every item with its nearest neighbours; an edge stands if either end chose the other.
+    """Connect every item with its nearest neighbors; an edge stands if either end chose the other.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, p)
     n_neighbors : int
-        Neighbours of an item, itself not counted. With fewer other items all pairs are linked, and a warning
+        Neighbors of an item, itself not counted. With fewer other items all pairs are linked, and a warning
         says so.
     weights : {"gaussian", "heat", "binary"}
         exp(-d² / (2 sigma)) (Eq. 17 of DLE, sigma is not squared), exp(-d² / sigma), or 1.
@@ -82,7 +82,7 @@ def build_knn_graph(
 
 
 def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
-    """Find the edges of the k-nearest-neighbour graph with exact lengths (one search serves every sigma)."""
+    """Find the edges of the k-nearest-neighbor graph with exact lengths (one search serves every sigma)."""
     X = _check_items(X)
     n = X.shape[0]
     n_neighbors = check_neighbors(n_neighbors, n)
@@ -279,7 +279,7 @@ def _check_items(X: Any) -> Any:
 
 
 def check_neighbors(n_neighbors: Any, n: int) -> int:
-    """Return how many neighbours each of n items can have; a warning says where that is fewer than asked."""
+    """Return how many neighbors each of n items can have; a warning says where that is fewer than asked."""
     check_count("n_neighbors", n_neighbors)
     if n < 2:
         raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")

@@ -1,4 +1,4 @@
-"""The nearest neighbours of every item, the same whatever the number of threads and the order of chunks."""
+"""The nearest neighbors of every item, the same whatever the number of threads and the order of chunks."""
 
 from typing import Any
 

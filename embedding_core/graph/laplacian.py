@@ -178,7 +178,7 @@ class GraphLaplacian(LinearOperator):
     def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:
         """N + N^T for N = X^T (D / 2 - U) X, then the label term.
 
-        `panel` holds the columns at hand for all rows, to look neighbours up in. When a block is done, its
+        `panel` holds the columns at hand for all rows, to look neighbors up in. When a block is done, its
         rows of the panel are not needed any more and take up the columns that come next.
         """
         p = X.shape[1]

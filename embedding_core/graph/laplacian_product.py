@@ -1,4 +1,4 @@
-"""Weighted sums over neighbours, each edge visited once.
+"""Weighted sums over neighbors, each edge visited once.
 
 X^T L X = N + N^T for N = X^T (D / 2 - U) X, with U the part of W above its diagonal: half the edges of L X.
 Row i of U X asks for later rows alone, so whoever walks from the first row to the last may overwrite the rows
@@ -62,7 +62,7 @@ class NeighborSums:
             out[first:last] -= local @ fetched
 
     def _later_neighbors(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
-        """Neighbours j > i of the rows i, the weights, and where each row's neighbours begin."""
+        """Neighbors j > i of the rows i, the weights, and where each row's neighbors begin."""
         bounds = self.W.indptr[rows.start : rows.stop + 1]
         edges = slice(int(bounds[0]), int(bounds[-1]))
         row = np.repeat(np.arange(rows.start, rows.stop), np.diff(bounds))

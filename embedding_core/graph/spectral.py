@@ -174,7 +174,7 @@ def _rayleigh_ritz(apply: Apply, U: NDArray[np.float64], root: NDArray[np.float6
     """Eigenpairs of M in the span of orthonormal U; μ = 1 - θ, no smaller than 0.
 
     A node of degree d has z = u / d^(1/2), in which rounding of u is all there is once d is small. M u / θ in
-    place of u, that is z = D^(-1) W z / θ, gives it the mean of its neighbours that the equation asks for.
+    place of u, that is z = D^(-1) W z / θ, gives it the mean of its neighbors that the equation asks for.
     """
     image = apply(U)
     theta, Y = scipy.linalg.eigh(U.T @ image)
@@ -263,18 +263,18 @@ def _chebyshev_filter(
     ritz = _ritz_values(deflated, rng.normal(size=len(trivial)), r + 20)
     if len(ritz) <= r or ritz[r] < -0.9:
         return deflated
-    half, centre = (ritz[r] + 1) / 2, (ritz[r] - 1) / 2
+    half, center = (ritz[r] + 1) / 2, (ritz[r] - 1) / 2
 
     def filtered(v: NDArray[np.float64]) -> NDArray[np.float64]:
         along = trivial @ v
         former = v - along * trivial
         latest = apply(former)
-        latest -= centre * former
+        latest -= center * former
         latest /= half
         for _ in range(degree - 1):
             following = apply(latest)
             following *= 2 / half
-            former += (2 * centre / half) * latest
+            former += (2 * center / half) * latest
             following -= former
             former, latest = latest, following
         return latest - (2 * along) * trivial

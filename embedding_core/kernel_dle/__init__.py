@@ -1,1 +1,1 @@
-"""Kernel DLE: label scores of a regularised kernel expansion, their rotation, and a classifier on them."""
+"""Kernel DLE: label scores of a regularized kernel expansion, their rotation, and a classifier on them."""

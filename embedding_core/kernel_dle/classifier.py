@@ -1,4 +1,4 @@
-"""Kernel DLE as a classifier: scores, logistic functions and neighbours, trained on leave-one-out rows."""
+"""Kernel DLE as a classifier: scores, logistic functions and neighbors, trained on leave-one-out rows."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -26,14 +26,14 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     """Classify in the embedding of `KernelDLE`, by what its leave-one-out rows teach.
 
     The score of a label is the mean of three: the label score f of the embedding; a logistic function of it
-    (Platt); the votes of nearest neighbours in the embedding. All are trained on the leave-one-out rows,
+    (Platt); the votes of nearest neighbors in the embedding. All are trained on the leave-one-out rows,
     never on the fitted ones, which lie too near to their labels.
 
     Parameters
     ----------
-    kernel, graph_weight, regularisation, landmarks, n_components, few_labels, random_state
-        As for `KernelDLE`. `n_components` limits the coordinates in which neighbours are looked for. With few
-        labels the averaged label scores are the answer, without logistic functions and neighbours.
+    kernel, graph_weight, regularization, landmarks, n_components, few_labels, random_state
+        As for `KernelDLE`. `n_components` limits the coordinates in which neighbors are looked for. With few
+        labels the averaged label scores are the answer, without logistic functions and neighbors.
     tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
         What label columns are decided for: a threshold of one half; one threshold, or one for each label, of
         the best F1 on `loo_scores_`. Classes are decided by the best score.
@@ -47,7 +47,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     thresholds_ : ndarray of shape (K,)
         What a score has to pass; infinite where nobody has the label, minus infinite where everybody has it.
     loo_scores_ : ndarray of shape (l, K)
-        Scores in [0, 1] of the labelled items, each as if its labels had not been known; see Notes.
+        Scores in [0, 1] of the labeled items, each as if its labels had not been known; see Notes.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
         `fit` was given label columns.
@@ -57,11 +57,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     -----
     Label scores f enter the mean cut to [0, 1]; with few labels, where they stand alone, they become
     1 / (1 + exp(-4 (f - 1/2))). The logistic functions have two parameters a label, fitted to
-    leave-one-out scores; their own leave-one-out answers are taken to be their answers. Neighbours are
+    leave-one-out scores; their own leave-one-out answers are taken to be their answers. Neighbors are
     looked for among leave-one-out rows, each placed without its own labels but with those of the others. So
     `loo_scores_`, on which thresholds are tuned, is exact in the label scores f alone. With few labels it is
     exact, but of the fits on plain z-scores alone, whose thresholds then serve the mean of all fits.
-    Neighbours are weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out.
+    Neighbors are weighted by 1/d, their number is chosen among 1, 3, 5, 10, 15, 20, 30, 50 by leaving out.
     Of more than 10,000 rows a sample of so many is asked.
 
     `predict_scores` gives scores in [0, 1] that pass one half for yes: the scores themselves for "hamming",
@@ -92,7 +92,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         *,
         kernel: str | Callable[[Any, Any], Any] = "auto",
         graph_weight: float | str = 0.0,
-        regularisation: float | str = "loo",
+        regularization: float | str = "loo",
         landmarks: int | str | None = "auto",
         n_components: int | None = None,
         few_labels: bool | str = "auto",
@@ -101,7 +101,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     ) -> None:
         self.kernel = kernel
         self.graph_weight = graph_weight
-        self.regularisation = regularisation
+        self.regularization = regularization
         self.landmarks = landmarks
         self.n_components = n_components
         self.few_labels = few_labels
@@ -109,7 +109,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Learn from the labelled items; parameters as for `KernelDLE.fit`."""
+        """Learn from the labeled items; parameters as for `KernelDLE.fit`."""
         check_choice("tune_for", self.tune_for, TARGETS)
         settings = {name: value for name, value in self.get_params(deep=False).items() if name != "tune_for"}
         model = KernelDLE(**settings).fit(X, y, affinity)
@@ -120,11 +120,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)  # of a former fit
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
-        self._learn(target.Y[target.labelled], model.loo_embedding_[target.labelled])
+        self._learn(target.Y[target.labeled], model.loo_embedding_[target.labeled])
         return self
 
     def _learn(self, Y: NDArray[np.int8], Z: NDArray[np.float64]) -> None:
-        """Train on the leave-one-out rows Z (l, r) and scores of the labelled items."""
+        """Train on the leave-one-out rows Z (l, r) and scores of the labeled items."""
         scores = self.embedding_model_.loo_scores_
         self.calibration_: Calibration | None = None
         self.votes_: NeighborVotes | None = None

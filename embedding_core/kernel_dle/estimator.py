@@ -32,7 +32,7 @@ from embedding_core.kernel_dle.kernels import (
     resolve_kernel,
 )
 from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
-from embedding_core.knn_classifier import as_labelled_features
+from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.linalg.eigen import fix_signs
@@ -45,7 +45,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """Discriminant Laplacian embedding in the feature space of a kernel without a bandwidth to choose.
 
     Places items so that those of similar labels lie together: the directions V of the kernel's feature space
-    that maximise tr[(V^T M V)^(-1) V^T S_b V], with S_b between the labels and M the total scatter with a
+    that maximize tr[(V^T M V)^(-1) V^T S_b V], with S_b between the labels and M the total scatter with a
     penalty of size and, where the graph weighs, of roughness along a graph of all items. Places new items.
 
     Parameters
@@ -60,7 +60,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     graph_weight : float or "loo", default=0.0
         mu >= 0: how much roughness along the graph costs. "loo" chooses among 0, 0.1, 1, 10 by the
         leave-one-out answers. With few labels all four are averaged, see `few_labels`.
-    regularisation : float or "loo", default="loo"
+    regularization : float or "loo", default="loo"
         lambda > 0 in units of the mean squared length of the items. "loo" chooses among 10^-4, 10^-3.5, ...,
         10^1.5 by the exact leave-one-out answers: LRAP, or accuracy where each item has one label.
     landmarks : int, "auto" or None, default="auto"
@@ -70,28 +70,28 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     few_labels : bool or "auto", default="auto"
         Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
         weighted by how much the scores depend on them) and four graph weights. "auto" does up to
-        ten labelled items a label on average.
+        ten labeled items a label on average.
     random_state : int, RandomState or None, default=0
         Draws landmarks, and the items between which medians are taken where there are more than 2,000.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n, r)
-        All items of the fit as `transform` places them. Labelled items lie nearer to their labels here than
+        All items of the fit as `transform` places them. Labeled items lie nearer to their labels here than
         new ones would: never train a classifier on these rows.
     loo_embedding_ : ndarray of shape (n, r)
-        The same, each labelled item placed as if its label had not been known; exact, see Notes.
+        The same, each labeled item placed as if its label had not been known; exact, see Notes.
     loo_scores_ : ndarray of shape (l, K)
-        Scores of the labelled items, each as if its labels had not been known but for the mean; see Notes.
+        Scores of the labeled items, each as if its labels had not been known but for the mean; see Notes.
     rotation_ : ndarray of shape (K, r)
         R, with orthonormal columns.
     eigenvalues_ : ndarray of shape (r,)
         What each direction adds to the objective; the squared lengths of the columns of V.
     label_means_ : ndarray of shape (K,)
-        Share of the labelled items that carry each label.
+        Share of the labeled items that carry each label.
     machines_ : list of Machine
         Kernel expansions whose mean are the label scores: one, or those of the form for few labels.
-    regularisation_, graph_weight_ : float or list of float
+    regularization_, graph_weight_ : float or list of float
         lambda and mu of the machines, a list for few labels.
     kernel_ : str
         What kind of kernel was used: "mixture", "sparse", "text", "linear", "precomputed" or "callable".
@@ -105,19 +105,19 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Notes
     -----
-    With T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labelled items,
+    With T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labeled items,
     A = Phi^T L Phi of all, M = S_t + lambda tau (I + mu A) and M^(-1/2) H = U Sigma R^T, the solution
     V = M^(-1/2) U Sigma gives V^T phi(x) = R^T (f(x) - mean): a rotation of the scores
     f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T, ridge regression of the labels with the deformed
-    kernel K (I + mu L K)^(-1), centred. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten
-    nearest neighbours, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
+    kernel K (I + mu L K)^(-1), centered. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten
+    nearest neighbors, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
 
     The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i), with h_i its leverage: exact,
     for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are. They are kept
     about the mean of all items, f_-i - mean_-i + mean: the mean of the others is lower where item i has the
     label, and would give that away to what is trained on these rows (on noise, to every threshold).
 
-    Unlabelled items take part through the graph alone. Where it has no weight (graph_weight=0 and labels that
+    Unlabeled items take part through the graph alone. Where it has no weight (graph_weight=0 and labels that
     are not few) they change nothing, scaling and medians included.
 
     With few labels the metrics are those of "mixture" kernels on dense X; other kernels have their own alone.
@@ -151,7 +151,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         *,
         kernel: str | Callable[[Any, Any], Any] = "auto",
         graph_weight: float | str = 0.0,
-        regularisation: float | str = "loo",
+        regularization: float | str = "loo",
         landmarks: int | str | None = "auto",
         n_components: int | None = None,
         few_labels: bool | str = "auto",
@@ -159,7 +159,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ) -> None:
         self.kernel = kernel
         self.graph_weight = graph_weight
-        self.regularisation = regularisation
+        self.regularization = regularization
         self.landmarks = landmarks
         self.n_components = n_components
         self.few_labels = few_labels
@@ -171,9 +171,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
-            All items, labelled or not; the kernel matrix (n, n) if precomputed.
+            All items, labeled or not; the kernel matrix (n, n) if precomputed.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items, in place of a graph of the features.
 
@@ -182,7 +182,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self
         """
         self._check_parameters()
-        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        X, target = as_labeled_features(self._check_items(X, reset=True), y)
         self.multi_label_ = given_as_columns(y)
         self.classes_ = target.classes
         self._check_labels(target)
@@ -207,16 +207,16 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _solve(self, X: Any, target: Indicator, W: Any) -> list[Fit]:
         """One fit, or those of the form for few labels, on the items that take part."""
-        Y = target.Y[target.labelled]
+        Y = target.Y[target.labeled]
         self.few_labels_ = labels_are_few(Y) if self.few_labels == "auto" else bool(self.few_labels)
         with_graph = self.few_labels_ or self.graph_weight != 0
-        used = np.ones(len(target.Y), dtype=bool) if with_graph else target.labelled
+        used = np.ones(len(target.Y), dtype=bool) if with_graph else target.labeled
         kernel, X = self._fit_kernel(X, used)
         graph_given = W is not None
         if with_graph and not graph_given:
             W = self._own_graph(kernel, X)
-        problem = Problem(X, kernel, target.labelled[used], Y, W, self.landmarks, self.random_state)
-        penalties = REGULARISATIONS if self.regularisation == "loo" else (float(self.regularisation),)
+        problem = Problem(X, kernel, target.labeled[used], Y, W, self.landmarks, self.random_state)
+        penalties = REGULARISATIONS if self.regularization == "loo" else (float(self.regularization),)
         if self.few_labels_:
             fits = solve_few(problem, graph_given, penalties)
         else:
@@ -246,14 +246,14 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _keep(self, fits: list[Fit]) -> None:
         self.machines_: list[Machine] = [fit.machine for fit in fits]
-        regularisations = [fit.regularisation for fit in fits]
+        regularizations = [fit.regularization for fit in fits]
         graph_weights = [fit.graph_weight for fit in fits]
-        self.regularisation_ = regularisations if self.few_labels_ else regularisations[0]
+        self.regularization_ = regularizations if self.few_labels_ else regularizations[0]
         self.graph_weight_ = graph_weights if self.few_labels_ else graph_weights[0]
 
     def _rotate(self, target: Indicator, fits: list[Fit]) -> None:
         """R and Sigma² from T^T (F - mean) = H^T M^(-1) H = R Sigma² R^T."""
-        self.label_means_ = target.Y[target.labelled].mean(axis=0)
+        self.label_means_ = target.Y[target.labeled].mean(axis=0)
         self.loo_scores_ = np.mean([fit.left_out for fit in fits if not fit.learnt], axis=0)
         values, R = scipy.linalg.eigh(np.mean([fit.explained for fit in fits], axis=0))
         values, R = values[::-1], R[:, ::-1]
@@ -269,20 +269,20 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _place(self, X: Any, target: Indicator, fits: list[Fit]) -> None:
         """All items: those that took part as the fit left them, others by the map."""
-        used = target.labelled if len(fits[0].fitted) < len(target.Y) else np.ones(len(target.Y), dtype=bool)
+        used = target.labeled if len(fits[0].fitted) < len(target.Y) else np.ones(len(target.Y), dtype=bool)
         scores = np.empty(target.Y.shape)
         scores[used] = np.mean([fit.fitted for fit in fits], axis=0)
         if not used.all():
             scores[~used] = self._scores(X[~used])
         self.embedding_ = (scores - self.label_means_) @ self.rotation_
         self.loo_embedding_ = self.embedding_.copy()
-        self.loo_embedding_[target.labelled] = (self.loo_scores_ - self.label_means_) @ self.rotation_
+        self.loo_embedding_[target.labeled] = (self.loo_scores_ - self.label_means_) @ self.rotation_
 
     def _check_parameters(self) -> None:
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, KERNELS)
         check_not_negative("graph_weight", self.graph_weight, ("loo",))
-        check_positive("regularisation", self.regularisation, ("loo",))
+        check_positive("regularization", self.regularization, ("loo",))
         check_count("landmarks", self.landmarks, ("auto", None))
         check_count("n_components", self.n_components, (None,))
         if not isinstance(self.few_labels, bool | np.bool_):
@@ -300,10 +300,10 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return sp.csr_array(X) if self.sparse_ else X.toarray()
 
     def _check_labels(self, target: Indicator) -> None:
-        Y = target.Y[target.labelled]
+        Y = target.Y[target.labeled]
         if len(Y) < 2:
             raise InvalidInput(
-                f"{type(self).__name__} got n_samples={len(Y)} labelled item and needs two or more; label "
+                f"{type(self).__name__} got n_samples={len(Y)} labeled item and needs two or more; label "
                 "more."
             )
         check_labels_differ(target, type(self).__name__, self.multi_label_)

@@ -21,16 +21,16 @@ from embedding_core.kernel_dle.solution import (
 )
 
 FEW = 10
-"""Labelled rows a label up to which `few_labels="auto"` takes this form."""
+"""Labeled rows a label up to which `few_labels="auto"` takes this form."""
 
 
 def labels_are_few(Y: NDArray[np.int8]) -> bool:
-    """Whether the labels that occur have `FEW` rows or fewer on average; Y (l, K) of labelled rows."""
+    """Whether the labels that occur have `FEW` rows or fewer on average; Y (l, K) of labeled rows."""
     positives = Y.sum(axis=0, dtype=np.int64)
     return bool(positives[positives > 0].mean() <= FEW) if positives.any() else True
 
 
-def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[float]) -> list[Fit]:
+def solve_few(problem: Problem, graph_given: bool, regularizations: Sequence[float]) -> list[Fit]:
     """Fits of all metrics and graph weights, whose scores are to be averaged.
 
     The first are those of the kernel given; the others have metrics that were learnt from the labels and are
@@ -40,8 +40,8 @@ def solve_few(problem: Problem, graph_given: bool, regularisations: Sequence[flo
     A learnt metric has seen the label of the row that is left out, so it takes the penalty that the kernel
     given chose with the same graph weight.
     """
-    found = solve(problem, dict.fromkeys(GRAPH_WEIGHTS, regularisations))
-    chosen = {fit.graph_weight: (fit.regularisation,) for fit in found}
+    found = solve(problem, dict.fromkeys(GRAPH_WEIGHTS, regularizations))
+    chosen = {fit.graph_weight: (fit.regularization,) for fit in found}
     for metric in _other_metrics(problem, found[0]):
         kernel = fit_kernel(
             "mixture",
@@ -61,11 +61,11 @@ def _other_metrics(problem: Problem, first: Fit) -> Iterator[Metric]:
     kernel = problem.kernel
     if not isinstance(kernel, MixedKernel) or kernel.parts != PARTS["mixture"] or sp.issparse(problem.X):
         return
-    Z = kernel.views(problem.X[problem.labelled])["z"]
+    Z = kernel.views(problem.X[problem.labeled])["z"]
     whitened = whitening_metric(Z, problem.Y)
     if whitened is not None:
         yield whitened
-    yield sensitivity_metric(mean_squared_gradient(first.machine, problem.X[problem.labelled]))
+    yield sensitivity_metric(mean_squared_gradient(first.machine, problem.X[problem.labeled]))
 
 
 def mean_squared_gradient(machine: Machine, X: Any) -> NDArray[np.float64]:

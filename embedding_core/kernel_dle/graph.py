@@ -1,4 +1,4 @@
-"""The graph over labelled and unlabelled rows, and how rough coordinates are along it."""
+"""The graph over labeled and unlabeled rows, and how rough coordinates are along it."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ _LEAST_RADIUS = 1e-3
 def local_graph(X: Any) -> Any:
     """Link every row with its ten nearest, W_ij = exp(-d_ij² / (r_i r_j)).
 
-    r_i is the distance from row i to its tenth neighbour. Rows with ten copies of themselves would have none
+    r_i is the distance from row i to its tenth neighbor. Rows with ten copies of themselves would have none
     and link to nobody else: a radius is at least a thousandth of the mean one.
 
     Returns

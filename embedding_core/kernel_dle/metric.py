@@ -27,7 +27,7 @@ class Metric:
 
 
 def whitening_metric(Z: NDArray[np.float64], Y: NDArray[np.int8]) -> Metric | None:
-    """S_w^(-1/2) of labelled rows, with the Ledoit-Wolf shrinkage of S_w towards the mean variance.
+    """S_w^(-1/2) of labeled rows, with the Ledoit-Wolf shrinkage of S_w towards the mean variance.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from embedding_core.knn_classifier import nearest_rows, vote
 from embedding_core.model_selection.inner_choice import rate_scores
 
 CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
-"""Numbers of neighbours to choose from."""
+"""Numbers of neighbors to choose from."""
 
 MOST_ROWS = 10_000
 """Rows that are asked; of more a sample, so that time grows with the rows and not with their square."""
@@ -54,5 +54,5 @@ def fit_votes(
         quality = rate_scores(Y, votes)
         if best is None or quality > best[0]:
             best = quality, k, votes
-    assert best is not None  # two rows at least: one neighbour can be asked
+    assert best is not None  # two rows at least: one neighbor can be asked
     return NeighborVotes(Z[asked], Y[asked], best[1]), best[2]

@@ -1,7 +1,7 @@
 """Label scores as a kernel expansion, with their leave-one-out answers, for many penalties at once.
 
 With rows in coordinates whose inner products are the kernel, deformed by the graph, label scores are ridge
-regression on the labelled ones: `RidgePath` gives all penalties and all leave-one-out answers from one
+regression on the labeled ones: `RidgePath` gives all penalties and all leave-one-out answers from one
 eigendecomposition.
 """
 
@@ -57,7 +57,7 @@ class Machine:
 class Fit:
     """A machine, and what it says of the rows of its fit.
 
-    `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labelled row without its
+    `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labeled row without its
     labels, see `_about_one_mean`, `explained` is T^T (F - mean) (K, K). `learnt` says that the kernel itself
     was learnt from the labels of all rows: then `left_out` is not what a new row would get.
     """
@@ -67,14 +67,14 @@ class Fit:
     left_out: NDArray[np.float64]
     explained: NDArray[np.float64]
     graph_weight: float
-    regularisation: float
+    regularization: float
     quality: tuple[float, float]
     learnt: bool = False
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows X (n, p), a kernel, the labelled ones among them, their labels Y (l, K), how to be solved.
+    """Rows X (n, p), a kernel, the labeled ones among them, their labels Y (l, K), how to be solved.
 
     `W` is the graph of all rows, None where no graph weight but 0 is asked for. `landmarks` as for the
     estimators.
@@ -82,7 +82,7 @@ class Problem:
 
     X: Any
     kernel: KernelMap
-    labelled: NDArray[np.bool_]
+    labeled: NDArray[np.bool_]
     Y: NDArray[np.int8]
     W: Any
     landmarks: int | str | None
@@ -113,16 +113,16 @@ def solve(problem: Problem, penalties: Mapping[float, Sequence[float]]) -> list[
     ]
 
 
-def choose_fit(problem: Problem, graph_weight: float | str, regularisations: Sequence[float]) -> Fit:
+def choose_fit(problem: Problem, graph_weight: float | str, regularizations: Sequence[float]) -> Fit:
     """The fit with the graph weight given, or for "loo" with that of the best leave-one-out answers."""
     weights = GRAPH_WEIGHTS if isinstance(graph_weight, str) else (float(graph_weight),)
-    return max(solve(problem, dict.fromkeys(weights, regularisations)), key=lambda fit: fit.quality)
+    return max(solve(problem, dict.fromkeys(weights, regularizations)), key=lambda fit: fit.quality)
 
 
 def _deformations(
     problem: Problem, span: Span, graph_weights: Iterable[float]
 ) -> Iterator[tuple[float, Deformation]]:
-    rows, deform = span.take(problem.labelled), None
+    rows, deform = span.take(problem.labeled), None
     for weight in graph_weights:
         if weight == 0:
             yield weight, Deformation(rows, lambda V: V)
@@ -133,17 +133,17 @@ def _deformations(
 
 
 def _best_fit(
-    problem: Problem, span: Span, deformed: Deformation, weight: float, regularisations: Sequence[float]
+    problem: Problem, span: Span, deformed: Deformation, weight: float, regularizations: Sequence[float]
 ) -> Fit:
     Y = problem.Y
     path = RidgePath(deformed.rows, Y)
     unit = path.total_variance / len(Y)  # lambda tau of the equations is l times the path's penalty
     if not unit > 0:
         raise InvalidInput(
-            f"All {len(Y)} labelled items are equal to the kernel, so nothing tells their labels apart; give "
+            f"All {len(Y)} labeled items are equal to the kernel, so nothing tells their labels apart; give "
             "features that vary."
         )
-    fits = path.fit([value * unit for value in regularisations])
+    fits = path.fit([value * unit for value in regularizations])
     rated = [rate_scores(Y, ridge.left_out) for ridge in fits.values()]
     best = max(range(len(rated)), key=rated.__getitem__)
     ridge = list(fits.values())[best]
@@ -157,7 +157,7 @@ def _best_fit(
         left_out=_about_one_mean(ridge.left_out, Y),
         explained=path.explain(ridge),
         graph_weight=weight,
-        regularisation=regularisations[best],
+        regularization=regularizations[best],
         quality=rated[best],
     )
 

@@ -15,7 +15,7 @@ from embedding_core.scaling import Features
 
 
 @dataclass(frozen=True)
-class CentredItems:
+class CenteredItems:
     """X - 1 m^T in d <= min(n, p) coordinates of an orthonormal basis, never formed as a whole.
 
     `coordinates` are (n, d), the features themselves for p <= n (`are_features`); `mean` is theirs (d,);
@@ -47,8 +47,8 @@ class CentredItems:
         return np.vstack([block @ G for _, block in self.blocks()])
 
 
-def centre_items(X: Features) -> CentredItems:
-    """Centre X (n, p): no p x p matrix for p > n, no dense n x p one for sparse X."""
+def center_items(X: Features) -> CenteredItems:
+    """Center X (n, p): no p x p matrix for p > n, no dense n x p one for sparse X."""
     space = row_space(X)
     total = class_scatter(space.coordinates, np.ones((X.shape[0], 1)))
-    return CentredItems(space.coordinates, space.are_features, total.mean, total.within, space.lift)
+    return CenteredItems(space.coordinates, space.are_features, total.mean, total.within, space.lift)

@@ -1,7 +1,7 @@
 """What rounding leaves in sums over items, and a move of sparse items that keeps it small.
 
 A sum of squared differences is off by eps squared of the items; a difference of sums of squares, which sparse
-items need because centring would fill them, by eps of the sums.
+items need because centering would fill them, by eps of the sums.
 """
 
 from typing import Any

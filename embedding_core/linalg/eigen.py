@@ -284,7 +284,7 @@ class RowSpace:
 def row_space(X: Any, move: bool = True) -> RowSpace:
     """Choose coordinates with at most min(n, p) dimensions.
 
-    For p <= n they are the features themselves. For p > n dense X goes through QR of the centred X^T; sparse
+    For p <= n they are the features themselves. For p > n dense X goes through QR of the centered X^T; sparse
     X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists. Sparse items
     are moved towards 0 where that fills no zeros; without `move` the basis holds the items themselves too.
     """

@@ -176,7 +176,7 @@ def _within_dense(
     return S_w, rounding_of_differences(X.shape[0], np.sqrt(np.diag(S_w) + (H**2).sum(axis=1)))
 
 
-def normalised_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalized_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
     """B = L^(-1/2) Z W^(-1/2), zero rows and columns left zero."""
     scale = np.sqrt(np.outer(Z.sum(axis=1), Z.sum(axis=0)))
     return np.divide(Z, scale, out=np.zeros_like(Z), where=scale > 0)

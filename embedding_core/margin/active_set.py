@@ -20,7 +20,7 @@ _REGULAR, _OFF_BOUND = 1e-10, 1e-9
 
 @dataclass(frozen=True)
 class Dual:
-    """Minimise |G^T a|² / 2 - t^T a for y^T t a = 0, 0 <= a <= 1.
+    """Minimize |G^T a|² / 2 - t^T a for y^T t a = 0, 0 <= a <= 1.
 
     `G` (l, r) holds the items times their sign, weight and the root of the penalty, `v` (l,) is y t, `t` the
     weight. The multiplier b of the equation is the bias.

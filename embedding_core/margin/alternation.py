@@ -19,9 +19,9 @@ Chooser = Callable[[NDArray[np.float64]], int]
 
 @dataclass(frozen=True)
 class Stage:
-    """What all labels share: the graph part and the labelled items.
+    """What all labels share: the graph part and the labeled items.
 
-    `rows` (l, d) are the labelled items in the coordinates of `locality`, `features` (l, q) items whose inner
+    `rows` (l, d) are the labeled items in the coordinates of `locality`, `features` (l, q) items whose inner
     products are the kernel, `weight` (l,) their weights in the loss, `volume` is tr(D).
     """
 
@@ -31,10 +31,10 @@ class Stage:
     weight: NDArray[np.float64]
     volume: float
 
-    def select(self, labelled: NDArray[np.intp]) -> "Stage":
-        """The same with some of the labelled items only."""
+    def select(self, labeled: NDArray[np.intp]) -> "Stage":
+        """The same with some of the labeled items only."""
         return Stage(
-            self.locality, self.rows[labelled], self.features[labelled], self.weight[labelled], self.volume
+            self.locality, self.rows[labeled], self.features[labeled], self.weight[labeled], self.volume
         )
 
 
@@ -65,15 +65,15 @@ def prepare_stage(
 ) -> tuple[Stage, Span]:
     """Solve the graph part, in the features or in the span of linked items.
 
-    `times` (n,) says how often an item counts in the loss, 0 for an unlabelled one.
+    `times` (n,) says how often an item counts in the loss, 0 for an unlabeled one.
     """
     L = GraphLaplacian(W)
     span = span_items(X, kernel, linked_items(L.degree), landmarks, random_state)
     locality = solve_locality(X, L) if span.coordinates is None else solve_kernel_locality(span.rows, L)
-    labelled = times > 0
-    features = span.take(labelled)
+    labeled = times > 0
+    features = span.take(labeled)
     rows = features @ locality.basis
-    return Stage(locality, rows, features, times[labelled], float(L.degree.sum())), span
+    return Stage(locality, rows, features, times[labeled], float(L.degree.sum())), span
 
 
 def alternate(stage: Stage, sign: NDArray[np.int8], rules: Rules, choose: Chooser) -> Machine:

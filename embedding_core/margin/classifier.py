@@ -23,7 +23,7 @@ from embedding_core.checks import (
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
-from embedding_core.knn_classifier import as_labelled_features
+from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.linalg.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
 from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
@@ -56,20 +56,20 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     basis_items_: Any
 
     def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from all items, labelled or not.
+        """Learn from all items, labeled or not.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
             Kernel matrix (n, n) if precomputed.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
         sample_weight : array-like of shape (n,), optional
             A weight of s counts as s copies of the item in the errors (and in l of `LapSVM` and `LapRLS`), 0
-            as an unlabelled item. The graph links items, not copies.
+            as an unlabeled item. The graph links items, not copies.
 
         Returns
         -------
@@ -80,12 +80,12 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
-        """Set the fitted attributes from checked items, labels and weights (n,), 0 if unlabelled."""
+        """Set the fitted attributes from checked items, labels and weights (n,), 0 if unlabeled."""
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Decisions (m, K), above 0 for yes; (m,), above 0 for the second class, where there are two.
 
-        A label on which all labelled items agree gets -1 or 1.
+        A label on which all labeled items agree gets -1 or 1.
         """
         decisions = self._decide(X)
         return decisions[:, 0] if self._one_decision else decisions
@@ -136,10 +136,10 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     def _check_inputs(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Indicator, NDArray[np.float64]]:
         """Validate parameters, items, labels and weights, in this order.
 
-        Items come back scaled, labels without items of weight 0, weights (n,) as 0 for unlabelled items.
+        Items come back scaled, labels without items of weight 0, weights (n,) as 0 for unlabeled items.
         """
         self._check_parameters()
-        X, target = as_labelled_features(self._check_items(X, reset=True), y)
+        X, target = as_labeled_features(self._check_items(X, reset=True), y)
         self.multi_label_ = given_as_columns(y)
         self._check_classes(target)
         weight = None if sample_weight is None else check_sample_weight(sample_weight, X.shape[0])
@@ -170,10 +170,10 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     def _check_weighed(self, target: Indicator) -> None:
         """Raise where no label is left on which items with a positive weight differ."""
-        Y = target.Y[target.labelled]
+        Y = target.Y[target.labeled]
         if not len(Y) or (Y.min(axis=0) == Y.max(axis=0)).all():
             raise InvalidInput(
-                f"sample_weight is zero for all labelled items but {len(Y)} with the same labels; "
+                f"sample_weight is zero for all labeled items but {len(Y)} with the same labels; "
                 f"{type(self).__name__} separates classes: give items of two or more a positive weight."
             )
 
@@ -190,8 +190,8 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         return W
 
     def _signs(self, target: Indicator) -> NDArray[np.int8]:
-        """-1 and 1 of the labelled items for every machine, (l, J)."""
-        columns = target.Y[target.labelled][:, 1:] if self._one_decision else target.Y[target.labelled]
+        """-1 and 1 of the labeled items for every machine, (l, J)."""
+        columns = target.Y[target.labeled][:, 1:] if self._one_decision else target.Y[target.labeled]
         return (2 * columns - 1).astype(np.int8)
 
     def __sklearn_tags__(self) -> Tags:

@@ -6,7 +6,7 @@ deformed kernel [1]_ as inner products,
 
     Z Z^T = K - K (I + c L K)^(-1) c L K,
 
-so that a method for the kernel K becomes its manifold regularised form on Z. One factor serves all labels.
+so that a method for the kernel K becomes its manifold regularized form on Z. One factor serves all labels.
 
 References
 ----------
@@ -28,7 +28,7 @@ from embedding_core.margin.assembly import Span
 
 @dataclass(frozen=True)
 class Deformation:
-    """`rows` (l, d): the labelled items with the deformed kernel as inner products.
+    """`rows` (l, d): the labeled items with the deformed kernel as inner products.
 
     `restore` turns weights (d, J) of these rows into weights of the coordinates they are made of.
     """
@@ -38,10 +38,10 @@ class Deformation:
 
 
 def deform_kernel(
-    span: Span, labelled: NDArray[np.bool_], L: GraphLaplacian
+    span: Span, labeled: NDArray[np.bool_], L: GraphLaplacian
 ) -> Callable[[float], Deformation]:
     """R^T L R once; the deformation for any c afterwards, at the cost of a factor of its size."""
-    return deform_rows(span.take(labelled), L.quadratic(span.rows), "gamma_I / gamma_A", "gamma_I")
+    return deform_rows(span.take(labeled), L.quadratic(span.rows), "gamma_I / gamma_A", "gamma_I")
 
 
 def deform_rows(

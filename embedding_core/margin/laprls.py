@@ -1,4 +1,4 @@
-"""Laplacian regularised least squares."""
+"""Laplacian regularized least squares."""
 
 import numpy as np
 import scipy.linalg
@@ -7,20 +7,20 @@ from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Wei
 
 
 class LapRLS(ManifoldClassifier):
-    """Laplacian regularised least squares (LapRLS) [1]_.
+    """Laplacian regularized least squares (LapRLS) [1]_.
 
     Fits the labels -1 and 1 by functions of a kernel that are also smooth along the graph of all items,
-    labelled or not. Classifies new items.
+    labeled or not. Classifies new items.
 
     Parameters
     ----------
     kernel, theta, input_scale, landmarks, graph, n_neighbors, sigma, random_state
         As for `LPSSVM`.
     gamma_A : float, "auto" or "cv", default="auto"
-        Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labelled items; "cv" picks 0.05, 0.5, 0.005 or 5
+        Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labeled items; "cv" picks 0.05, 0.5, 0.005 or 5
         over l.
     gamma_I : float, "auto" or "cv", default="auto"
-        Weight >= 0 of the smoothness f^T L f / n². 0 gives regularised least squares (kernel ridge regression
+        Weight >= 0 of the smoothness f^T L f / n². 0 gives regularized least squares (kernel ridge regression
         with penalty gamma_A l). "auto" is gamma_A n² over the mean degree of the graph, so that the two terms
         weigh alike whatever the scale of W; "cv" picks 0, 0.1, 1, 10 or 100 times that.
 
@@ -39,7 +39,7 @@ class LapRLS(ManifoldClassifier):
 
         (J K + gamma_A l I + gamma_I l / n² L K) alpha = J y,    J = diag(1, ..., 1, 0, ..., 0).
 
-    There is no bias: `intercept_` is 0, but for labels on which all labelled items agree.
+    There is no bias: `intercept_` is 0, but for labels on which all labeled items agree.
 
     Cost, readings of [2]_ and cross-validation are those of `LapSVM`.
 

@@ -9,7 +9,7 @@ from embedding_core.margin.manifold import Array, ManifoldClassifier, Signs, Wei
 class LapSVM(ManifoldClassifier):
     """Laplacian support vector machine (LapSVM) [1]_.
 
-    A support vector machine whose decisions are also smooth along the graph of all items, labelled or not.
+    A support vector machine whose decisions are also smooth along the graph of all items, labeled or not.
     Classifies new items.
 
     Parameters
@@ -17,7 +17,7 @@ class LapSVM(ManifoldClassifier):
     kernel, theta, input_scale, landmarks, graph, n_neighbors, sigma, random_state
         As for `LPSSVM`.
     gamma_A : float, "auto" or "cv", default="auto"
-        Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labelled items (a penalty C of 10); "cv" picks
+        Weight > 0 of the norm |f|². "auto" is 0.05 / l, l labeled items (a penalty C of 10); "cv" picks
         0.05, 0.5, 0.005 or 5 over l.
     gamma_I : float, "auto" or "cv", default="auto"
         Weight >= 0 of the smoothness f^T L f / n². 0 gives a support vector machine with
@@ -51,7 +51,7 @@ class LapSVM(ManifoldClassifier):
     is f = sum_i alpha_i k(x_i, .) with alpha = (2 gamma_A I + 2 gamma_I / n² L K)^(-1) J^T Y beta, beta in
     [0, 1/l] the multipliers of a quadratic program (Section 4 of [1]_). beta / (2 gamma_A) are those of a
     support vector machine with C = 1 / (2 gamma_A l) on the deformed kernel (module `deformation`). With up
-    to 500 labelled items, or dimensions of the kernel's space, it is solved to working precision (module
+    to 500 labeled items, or dimensions of the kernel's space, it is solved to working precision (module
     `dual`): in few dimensions LibSVM takes hundreds of thousands of steps. Beyond, LibSVM gets the deformed
     kernel as a matrix, and its multipliers are then brought to the same precision (module `active_set`).
 
@@ -61,9 +61,9 @@ class LapSVM(ManifoldClassifier):
     linear kernel and p <= n, no n x n matrix is made.
 
     Readings. [2]_ prints Eq. 4 without 1 / n² and with |f|_2 for the norm of the kernel's space; here both
-    are as in [1]_. L is D - W, as in [2]_; [1]_ also takes the normalised L and its powers.
+    are as in [1]_. L is D - W, as in [2]_; [1]_ also takes the normalized L and its powers.
 
-    Cross-validation ([2]_ chooses gamma_A and gamma_I so) takes 5 folds of the labelled items, hidden from
+    Cross-validation ([2]_ chooses gamma_A and gamma_I so) takes 5 folds of the labeled items, hidden from
     the loss but not from the graph, and compares micro-F1 (the accuracy, for classes) over all pairs.
 
     References

@@ -87,7 +87,7 @@ def own_graph_family(X: Any, kernel: Kernel, graph: str, n_neighbors: int) -> Gr
     """Pairs to link where no affinity is given.
 
     "knn" and "gaussian" weigh distances of the features, those of the feature space where only a kernel is
-    known. "kernel" links nearest neighbours by the kernel's own values (Fig. 1, step 2) whatever sigma.
+    known. "kernel" links nearest neighbors by the kernel's own values (Fig. 1, step 2) whatever sigma.
     """
     if kernel.name != "precomputed" and graph != "kernel":
         return graph_family(X, graph, n_neighbors)

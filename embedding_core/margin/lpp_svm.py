@@ -31,7 +31,7 @@ class LPPSVM(KernelClassifier):
     """Locality preserving projections and a support vector machine after them (LPP + SVM).
 
     What [1]_ compares LPSSVM with: first a subspace in which linked items stay close, from all items and
-    without labels [2]_; then, in it, one support vector machine a label on the labelled items. Classifies new
+    without labels [2]_; then, in it, one support vector machine a label on the labeled items. Classifies new
     items.
 
     Parameters
@@ -47,20 +47,20 @@ class LPPSVM(KernelClassifier):
         Dimensions r of the subspace. None takes K-1 or 10, whichever is more, at most what the items span;
         [1]_ does not say.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse) or all pairs (dense, up to 2 GB),
+        Graph where no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB),
         weighed by exp(-d² / (2 sigma)).
     sigma : float, "auto" or "cv", default="auto"
-        In squared distances, see `LPP`; "cv" rates subspaces by 1NN on the labelled items.
+        In squared distances, see `LPP`; "cv" rates subspaces by 1NN on the labeled items.
     theta, input_scale, landmarks, n_neighbors, random_state
         As for `LPSSVM`; landmarks are not used by "linear".
 
     Attributes
     ----------
     machine_items_ : ndarray of shape (l, r)
-        The labelled items in the subspace, around the mean of all.
+        The labeled items in the subspace, around the mean of all.
     multipliers_, intercept_ : ndarrays of shape (l, J) and (J,)
         Decisions: k(x, machine_items_) multipliers_ + intercept_, k that of `svm_kernel`. J is 1 for two
-        classes, else K. Multipliers are 0 for a label on which all labelled items agree.
+        classes, else K. Multipliers are 0 for a label on which all labeled items agree.
     coef_, mean_ : ndarrays of shape (h, r) and (r,)
         An item is placed at coef_^T x - mean_ for "linear", coef_^T k(basis items, x) - mean_ else.
     basis_items_ : array, CSR matrix or None
@@ -85,9 +85,9 @@ class LPPSVM(KernelClassifier):
     X L X^T a = lambda X D X^T a with the r smallest lambda and the same a^T X D X^T a for all (Eq. 3 of
     [1]_), together so long that the coordinates of the items, around their mean, have mean square 1: with
     a^T X D X^T a = 1 they are so small that at C = 1 all multipliers of a linear machine saturate. See `LPP`
-    for centring and the kernel form. The subspace knows nothing of the labels, which is the point of the
+    for centering and the kernel form. The subspace knows nothing of the labels, which is the point of the
     comparison. Machines are LibSVM's, brought to working precision (module `active_set`) for up to some 5,500
-    labelled items.
+    labeled items.
 
     References
     ----------
@@ -150,13 +150,13 @@ class LPPSVM(KernelClassifier):
         self.coef_ = (subspace.projection_ if linear else subspace.dual_coef_) / length
         self.mean_ = subspace.embedding_.mean(axis=0) / length
         self.embedding_ = subspace.embedding_ / length - self.mean_
-        self._fit_machines(self._signs(target), target.labelled, times[target.labelled])
+        self._fit_machines(self._signs(target), target.labeled, times[target.labeled])
 
     def _fit_machines(
-        self, signs: NDArray[np.int8], labelled: NDArray[np.bool_], weight: NDArray[np.float64]
+        self, signs: NDArray[np.int8], labeled: NDArray[np.bool_], weight: NDArray[np.float64]
     ) -> None:
-        """One machine a column of signs (l, J) on the labelled items in the subspace."""
-        self.machine_items_ = self.embedding_[labelled]
+        """One machine a column of signs (l, J) on the labeled items in the subspace."""
+        self.machine_items_ = self.embedding_[labeled]
         self.multipliers_ = np.zeros(signs.shape)
         self.intercept_ = signs[0].astype(np.float64)
         train = kernel_svm_trainer(self._machine_kernel, self.machine_items_)

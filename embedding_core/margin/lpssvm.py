@@ -34,7 +34,7 @@ Setting = tuple[float, int | None]
 class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier):
     """Locality preserving semi-supervised support vector machine (LPSSVM) [1]_.
 
-    Learns, for each class or label, a subspace in which linked items (labelled or not) stay close, and a
+    Learns, for each class or label, a subspace in which linked items (labeled or not) stay close, and a
     support vector machine in it, in turns. Places and classifies new items.
 
     Parameters
@@ -74,11 +74,11 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         "auto" takes 500 beyond 2,000 items. Needed beyond some 10,000 items. Not used by "linear" with
         p <= n, which is cheap as it is.
     graph : {"knn", "gaussian", "kernel"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse) or all pairs (dense, up to 2 GB),
-        weighed by exp(-d² / (2 sigma)); or nearest neighbours weighed by the kernel's values (the paper's
+        Graph where no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB),
+        weighed by exp(-d² / (2 sigma)); or nearest neighbors weighed by the kernel's values (the paper's
         Fig. 1). Distances are those of the features, of the feature space if precomputed.
     n_neighbors : int, default=10
-        Neighbours of an item.
+        Neighbors of an item.
     sigma : float, "auto" or "cv", default="auto"
         In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
         times that.
@@ -92,7 +92,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 9 or 11, ascending within each machine.
     n_components_ : ndarray of shape (J,)
-        Dimensions of each machine's subspace; 0 where a label needs none (all labelled items agree on it).
+        Dimensions of each machine's subspace; 0 where a label needs none (all labeled items agree on it).
     coef_, intercept_ : ndarrays of shape (h, J) and (J,)
         Decisions: x^T coef_ + intercept_ for "linear", k(x, basis items) coef_ + intercept_ else. J is 1 for
         two classes, else K.
@@ -113,7 +113,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
 
     Notes
     -----
-    Fig. 1: train an SVM on the labelled items; in turns solve Eq. 9 (Eq. 11 for a kernel) and train an SVM in
+    Fig. 1: train an SVM on the labeled items; in turns solve Eq. 9 (Eq. 11 for a kernel) and train an SVM in
     the subspace of the smallest eigenvalues (Eq. 6, 7, 12). One machine a label against the rest, one in all
     for two classes. The graph part is solved once: what a label adds is a matrix of rank one. The kernel form
     works in the span of the items without those that add less than 1e-8 to it; the exact one is the Nyström
@@ -128,7 +128,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     items.
 
     The multipliers decide the next subspace, so what a solver leaves open is amplified. Machines with up to
-    500 labelled items or dimensions are solved to working precision (module `dual`), larger ones by LibSVM
+    500 labeled items or dimensions are solved to working precision (module `dual`), larger ones by LibSVM
     and then to the same precision (module `active_set`), so that neither the order of items nor the number of
     threads shows beyond rounding. Only where more than 4,000 multipliers lie between 0 and C, LibSVM's
     tolerance of 1e-3 stands.
@@ -144,7 +144,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     z-scored SVM has .66. A graph that is given must come from scaled features too (.32 where it does not).
     Choices by cross-validation are no sure gain: `n_components="cv"` has .67 there, `C="cv"` .64.
 
-    Cross-validation takes 5 folds of the labelled items, hidden from the margin but not from the graph, and
+    Cross-validation takes 5 folds of the labeled items, hidden from the margin but not from the graph, and
     compares micro-F1 (the accuracy, for classes). Where both are asked for, the dimension is chosen at C = 1,
     then C.
 
@@ -278,7 +278,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         dimensions = self._dimensions(len(stage.locality.values))
         if len(penalties) == len(dimensions) == 1 and not score:
             return (penalties[0], dimensions[0]), np.nan
-        Y, signs = target.Y[target.labelled], self._signs(target)
+        Y, signs = target.Y[target.labeled], self._signs(target)
 
         def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
             machines = self._fit_machines(stage.select(train), signs[train], setting)

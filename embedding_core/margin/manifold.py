@@ -1,4 +1,4 @@
-"""Manifold regularisation: what Laplacian support vector machines and Laplacian least squares share."""
+"""Manifold regularization: what Laplacian support vector machines and Laplacian least squares share."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -62,10 +62,10 @@ class ManifoldClassifier(KernelClassifier):
         everything = np.ones(X.shape[0], dtype=bool)
         span = span_items(X, self._kernel, everything, self.landmarks, self.random_state)
 
-        weight = times[target.labelled]
+        weight = times[target.labeled]
 
         def deformations(W: Any) -> Deform:
-            return cache(deform_kernel(span, target.labelled, GraphLaplacian(W)))
+            return cache(deform_kernel(span, target.labeled, GraphLaplacian(W)))
 
         def score(W: Any) -> float:
             if not W.sum() > 0:
@@ -88,14 +88,14 @@ class ManifoldClassifier(KernelClassifier):
         check_positive("gamma_A", self.gamma_A, ("auto", "cv"))
         check_not_negative("gamma_I", self.gamma_I, ("auto", "cv"))
 
-    def _settings(self, W: Any, n_labelled: float) -> list[Setting]:
+    def _settings(self, W: Any, n_labeled: float) -> list[Setting]:
         """Pairs to choose from, the preferred first."""
         n = W.shape[0]
         ridges = RIDGES if self.gamma_A == "cv" else RIDGES[:1]
         if not isinstance(self.gamma_A, str):
-            ridges = (float(self.gamma_A) * n_labelled,)
+            ridges = (float(self.gamma_A) * n_labeled,)
         if not isinstance(self.gamma_I, str):
-            return [(ridge, float(self.gamma_I) * n_labelled / (ridge * n**2)) for ridge in ridges]
+            return [(ridge, float(self.gamma_I) * n_labeled / (ridge * n**2)) for ridge in ridges]
         mean_degree = float(W.sum()) / n
         factors = SMOOTHNESS if self.gamma_I == "cv" else SMOOTHNESS[:1]
         return [(ridge, factor / mean_degree) for ridge in ridges for factor in factors]
@@ -115,7 +115,7 @@ class ManifoldClassifier(KernelClassifier):
             V, bias = self._solve_columns(rows[train], signs[train], weight[train], ridge)
             return rows[test] @ V + bias
 
-        return best_setting(target.Y[target.labelled], settings, answer, self.multi_label_)
+        return best_setting(target.Y[target.labeled], settings, answer, self.multi_label_)
 
     def _solve_columns(self, rows: Array, signs: Signs, weight: Array, ridge: float) -> Weights:
         """Weights (d, J) and biases (J,); a label on which all items agree is answered by its sign."""

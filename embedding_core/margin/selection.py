@@ -1,4 +1,4 @@
-"""Choices by cross-validation on the labelled items, and decisions for all labels at once."""
+"""Choices by cross-validation on the labeled items, and decisions for all labels at once."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -6,14 +6,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.model_selection.inner_choice import labelled_folds, micro_f1_empty1
+from embedding_core.model_selection.inner_choice import labeled_folds, micro_f1_empty1
 
 C_CANDIDATES = (1.0, 10.0, 0.1, 100.0)
 """Penalties that "cv" tries, preferred first among equal scores."""
 
 S = TypeVar("S")
 Answer = Callable[[NDArray[np.intp], NDArray[np.intp], S], NDArray[np.float64]]
-"""Decisions (m, J) for some labelled items by a fit on others, both by number, with a setting."""
+"""Decisions (m, J) for some labeled items by a fit on others, both by number, with a setting."""
 
 
 def dimension_candidates(rank: int) -> list[int]:
@@ -44,17 +44,17 @@ def best_setting(
     Parameters
     ----------
     Y : ndarray of shape (l, K)
-        Labels of the labelled items.
+        Labels of the labeled items.
     settings : sequence
     answer : callable
-        A fold's items are hidden from the margin, not from the graph, as unlabelled items are.
+        A fold's items are hidden from the margin, not from the graph, as unlabeled items are.
     multi_label : bool
 
     Returns
     -------
     setting, score
     """
-    folds = labelled_folds(Y)
+    folds = labeled_folds(Y)
     scores = [
         float(
             np.mean(

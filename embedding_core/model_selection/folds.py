@@ -65,21 +65,21 @@ def _assign_folds(Y: NDArray[np.int8], n_splits: int, rng: np.random.Generator) 
 def stratified_folds(
     Y: ArrayLike, n_splits: int = 5, seed: int = 0
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Split the labelled rows into folds.
+    """Split the labeled rows into folds.
 
     Parameters
     ----------
-    Y : (n, K) array of 0/1, rows of -1 unlabelled; or (n,) classes
-        Unlabelled rows are in no fold, neither to train nor to test.
+    Y : (n, K) array of 0/1, rows of -1 unlabeled; or (n,) classes
+        Unlabeled rows are in no fold, neither to train nor to test.
     n_splits : int
-        Number of folds, from 2 to the number of labelled rows.
+        Number of folds, from 2 to the number of labeled rows.
     seed : int
         The same seed and labels give the same folds.
 
     Returns
     -------
     list of (train, test)
-        Row numbers in ascending order. The test parts are disjoint, cover the labelled rows and differ in
+        Row numbers in ascending order. The test parts are disjoint, cover the labeled rows and differ in
         size by one at most (beyond [1]_, which lets sizes drift).
 
     Notes
@@ -94,10 +94,10 @@ def stratified_folds(
     [[0, 4], [1, 3]]
     """
     indicator = as_indicator(Y)
-    rows = np.flatnonzero(indicator.labelled)
+    rows = np.flatnonzero(indicator.labeled)
     if n_splits < 2 or n_splits > len(rows):
         raise InvalidInput(
-            f"{n_splits} folds of {len(rows)} labelled rows; "
+            f"{n_splits} folds of {len(rows)} labeled rows; "
             f"choose from 2 to {max(len(rows), 2)} folds, or label more rows."
         )
     fold_of = _assign_folds(indicator.Y[rows], n_splits, np.random.default_rng(seed))
@@ -121,6 +121,6 @@ def check_folds(
             counts = (Y == 1).sum(axis=0)
             rare = ", ".join(f"{names[k]!r} has {counts[k]}" for k in np.argsort(counts, kind="stable")[:2])
             raise InvalidInput(
-                f"the training part of fold {number} holds fewer than two labels: of all labelled items "
+                f"the training part of fold {number} holds fewer than two labels: of all labeled items "
                 f"{rare}. Label more items with the rarer one, or choose another evaluation.seed."
             )

@@ -15,23 +15,23 @@ from embedding_core.model_selection.folds import stratified_folds
 ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[np.float64]]]
 
 CV_FOLDS = 5
-"""Folds of the labelled items in every choice named "cv"."""
+"""Folds of the labeled items in every choice named "cv"."""
 
 _WITHOUT_CV = {"sigma": 'sigma="auto"', "n_components": "a number of components"}
 
 
-def labelled_folds(Y: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Folds of the labelled rows of Y (n, K) for a choice "cv"; fewer where fewer rows are labelled."""
+def labeled_folds(Y: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Folds of the labeled rows of Y (n, K) for a choice "cv"; fewer where fewer rows are labeled."""
     return stratified_folds(Y, min(CV_FOLDS, int((Y >= 0).all(axis=1).sum())), seed=0)
 
 
 def check_cv_labels(name: str, target: Indicator) -> None:
-    """Raise where fewer than two items are labelled, so that `name`="cv" has none to hide."""
-    n_labelled = int(target.labelled.sum())
-    if n_labelled < 2:
+    """Raise where fewer than two items are labeled, so that `name`="cv" has none to hide."""
+    n_labeled = int(target.labeled.sum())
+    if n_labeled < 2:
         raise InvalidInput(
-            f'{name}="cv" chooses by labels, and {n_labelled} {"item is" if n_labelled else "items are"} '
-            f"labelled; label two or more, or take {_WITHOUT_CV[name]}."
+            f'{name}="cv" chooses by labels, and {n_labeled} {"item is" if n_labeled else "items are"} '
+            f"labeled; label two or more, or take {_WITHOUT_CV[name]}."
         )
 
 
@@ -45,7 +45,7 @@ def micro_f1_empty1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
 
 
 def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float64]]) -> float:
-    """Mean micro-F1 of 1NN in the embedding, each fold of the labelled items hidden in turn, to choose sigma.
+    """Mean micro-F1 of 1NN in the embedding, each fold of the labeled items hidden in turn, to choose sigma.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float6
     """
     check_cv_labels("sigma", target)
     scores = []
-    for train, test in labelled_folds(target.Y):
+    for train, test in labeled_folds(target.Y):
         two_classes = (target.Y[train] == 1).any(axis=0).sum() > 1
         Q = place(target.hide(test)) if two_classes else np.zeros((len(target.Y), 0))
         scores.append(_neighbor_score(Q, target.Y, train, test))
@@ -102,25 +102,25 @@ def choose_scored(
 ) -> tuple[int, NDArray[np.float64] | None]:
     """Number of the option whose out-of-fold scores rate best, the first of equals, and these scores (n, K).
 
-    Fewer than two labelled rows cannot be told apart: then the first option, without scores.
+    Fewer than two labeled rows cannot be told apart: then the first option, without scores.
 
     Parameters
     ----------
-    Y : (n, K) array of 0/1, rows of -1 unlabelled
-        Unlabelled rows are in no fold.
+    Y : (n, K) array of 0/1, rows of -1 unlabeled
+        Unlabeled rows are in no fold.
     n_options : int
     score_options : callable
         See `ScoreOptions`.
     n_splits, seed
-        Of the folds; there are at most as many folds as labelled rows.
+        Of the folds; there are at most as many folds as labeled rows.
     """
-    labelled = np.flatnonzero((Y >= 0).all(axis=1))
-    if len(labelled) < 2:
+    labeled = np.flatnonzero((Y >= 0).all(axis=1))
+    if len(labeled) < 2:
         return 0, None
     gathered = np.zeros((n_options, *Y.shape))
-    for train, test in stratified_folds(Y, min(n_splits, len(labelled)), seed):
+    for train, test in stratified_folds(Y, min(n_splits, len(labeled)), seed):
         for option, scores in enumerate(score_options(train, test)):
             gathered[option, test] = scores
-    ratings = [rate_scores(Y[labelled], scores[labelled]) for scores in gathered]
+    ratings = [rate_scores(Y[labeled], scores[labeled]) for scores in gathered]
     best = max(range(n_options), key=lambda option: (*ratings[option], -option))
     return best, gathered[best]

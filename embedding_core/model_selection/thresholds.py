@@ -11,7 +11,7 @@ TIE = 1e-6
 def f1_thresholds(
     scores: NDArray[np.float64], Y: NDArray[np.int8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Threshold of each label that maximises its F1 score.
+    """Threshold of each label that maximizes its F1 score.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def f1_thresholds(
     Returns
     -------
     thresholds : ndarray of shape (K,)
-        Half-way between two neighbouring scores; of equal F1 the one that says yes least often. Where yes to
+        Half-way between two neighboring scores; of equal F1 the one that says yes least often. Where yes to
         all rows is best, just below the lowest score. Infinite for a label that nobody has, minus infinite
         for one that everybody has: it stays as it was seen.
     f1 : ndarray of shape (K,)

@@ -1,4 +1,4 @@
-"""A few labelled rows of each class, all others unlabelled and to be named (Figs. 2 and 3 of LPSSVM)."""
+"""A few labeled rows of each class, all others unlabeled and to be named (Figs. 2 and 3 of LPSSVM)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 from embedding_core.registry import get_method
 
 FOLDS = 3
-"""Of the labelled rows, to choose the number of neighbours: as few as 5 rows of a class may be labelled."""
+"""Of the labeled rows, to choose the number of neighbors: as few as 5 rows of a class may be labeled."""
 
 _WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto", "n_components": "energy"}
 """In place of "cv" while the graph is chosen: a search inside of the search would multiply its cost."""
@@ -21,48 +21,48 @@ _WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto", "n_components": "energy
 Rows = NDArray[np.intp]
 
 
-def condition_of(labelled: float) -> str:
-    """How much is labelled: "N=5", so many of each class, or "10 % labelled"."""
-    return f"{labelled:.0%} labelled".replace("%", " %") if labelled < 1 else f"N={labelled}"
+def condition_of(labeled: float) -> str:
+    """How much is labeled: "N=5", so many of each class, or "10 % labeled"."""
+    return f"{labeled:.0%} labeled".replace("%", " %") if labeled < 1 else f"N={labeled}"
 
 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy and error on the rows that are not labelled, for each number of labelled ones.
+    """Accuracy and error on the rows that are not labeled, for each number of labeled ones.
 
     Settings
     --------
-    labelled : sequence of int, or of float below 1
+    labeled : sequence of int, or of float below 1
         So many rows of each class, or such a share of each.
     neighbors : sequence of int
-        Neighbours in the graph, chosen by cross-validation on the labelled rows; one alone is taken as it is,
+        Neighbors in the graph, chosen by cross-validation on the labeled rows; one alone is taken as it is,
         without any a method does as it does by itself. A graph of all pairs has none to choose.
     metric : {"accuracy", "error"}
     seed : int
     """
     cells = []
-    for labelled in settings["labelled"]:
-        train, test = draw_labelled_rows(data.classes, labelled, settings["seed"], number)
+    for labeled in settings["labeled"]:
+        train, test = draw_labeled_rows(data.classes, labeled, settings["seed"], number)
         chosen = choose_neighbors(arm, data, train, preprocessing, settings["neighbors"])
         right = float((predict(chosen, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean())
         value = 1 - right if settings["metric"] == "error" else right
-        cells.append(Cell(condition_of(labelled), settings["metric"], value))
+        cells.append(Cell(condition_of(labeled), settings["metric"], value))
     return cells
 
 
-def draw_labelled_rows(classes: Rows, labelled: float, seed: int, number: int) -> tuple[Rows, Rows]:
-    """Rows that are labelled in a trial, and all others."""
+def draw_labeled_rows(classes: Rows, labeled: float, seed: int, number: int) -> tuple[Rows, Rows]:
+    """Rows that are labeled in a trial, and all others."""
     rng = trial_rng(seed, number)
-    if labelled < 1:
-        return draw_share_a_class(classes, labelled, rng)
-    return draw_a_class(classes, int(labelled), rng)
+    if labeled < 1:
+        return draw_share_a_class(classes, labeled, rng)
+    return draw_a_class(classes, int(labeled), rng)
 
 
 def choose_neighbors(
     arm: Arm, data: TrialData, train: Rows, preprocessing: str, candidates: Sequence[int]
 ) -> Arm:
-    """The arm with the number of neighbours that names held-out labelled rows best, the first of equals."""
+    """The arm with the number of neighbors that names held-out labeled rows best, the first of equals."""
     all_pairs = arm.params.get("graph") == "gaussian"
     if not candidates or not get_method(arm.method).uses_graph or all_pairs or arm.params.get("n_neighbors"):
         return arm

@@ -1,6 +1,6 @@
 """One protocol for every method and set: z-scored, everything chosen by cross-validation on training labels.
 
-Sets with one class a row: a small share of each class is labelled, a trial is a draw, all other rows are to
+Sets with one class a row: a small share of each class is labeled, a trial is a draw, all other rows are to
 be named. Sets with several labels a row: a trial is a fold. Every method gets the same rows and the same
 inner folds, see `stepwise`.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels
-from embedding_core.protocols.few_labels import draw_labelled_rows
+from embedding_core.protocols.few_labels import draw_labeled_rows
 from embedding_core.protocols.multilabel_folds import fold_rows, sample_rows
 from embedding_core.protocols.stepwise import fit_tuned
 from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
@@ -26,12 +26,12 @@ TUNED_THRESHOLDS = "thresholds tuned on training rows"
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy on the unlabelled rows of a draw; LRAP, F1 scores and Hamming loss on the rows of a fold.
+    """Accuracy on the unlabeled rows of a draw; LRAP, F1 scores and Hamming loss on the rows of a fold.
 
     Settings
     --------
-    labelled : float
-        Share of each class that is labelled.
+    labeled : float
+        Share of each class that is labeled.
     folds, seed : int
     rows : int
         Most rows to use, drawn at random; 0: all.
@@ -62,5 +62,5 @@ def split_rows(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Training and test rows of a trial, the same for every method."""
     if data.single_label:
-        return draw_labelled_rows(data.classes, settings["labelled"], settings["seed"], number)
+        return draw_labeled_rows(data.classes, settings["labeled"], settings["seed"], number)
     return fold_rows(data, settings, number)

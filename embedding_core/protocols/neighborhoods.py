@@ -1,9 +1,9 @@
 """Does the embedding keep a row near its own class? (Figs. 3 to 6 of discriminative projections)
 
-Readings. The paper counts a row as right where one of its K nearest neighbours has its class, and does not
-say among which rows. Its text speaks of how a projection generalises, so the neighbours of a test row are
-other test rows here; the same count among the labelled rows shows what a method makes of those. As this
-measure needs the labels of the test rows, it is no classification: the accuracy of 1NN from the labelled rows
+Readings. The paper counts a row as right where one of its K nearest neighbors has its class, and does not
+say among which rows. Its text speaks of how a projection generalizes, so the neighbors of a test row are
+other test rows here; the same count among the labeled rows shows what a method makes of those. As this
+measure needs the labels of the test rows, it is no classification: the accuracy of 1NN from the labeled rows
 stands beside it. The first d columns of a projection with more are its d-dimensional embedding.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.protocols.placement import Placement, hit_rates, place_rows, transfer_accuracy
-from embedding_core.protocols.splits import draw_labelled, draw_share_a_class, trial_rng
+from embedding_core.protocols.splits import draw_labeled, draw_share_a_class, trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
 from embedding_core.registry import get_method
 
@@ -24,21 +24,21 @@ HITS, ACCURACY, SEPARATION = "hit_rate", "accuracy", "label_separation"
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
-def condition_of(dimensions: int, neighbors: int = 0, labelled: bool = False) -> str:
-    """What a cell is of: "9-D, K=3", "labelled rows, 9-D, K=3", or "9-D" for a cell without neighbours."""
-    parts = ["labelled rows" if labelled else "", f"{dimensions}-D", f"K={neighbors}" if neighbors else ""]
+def condition_of(dimensions: int, neighbors: int = 0, labeled: bool = False) -> str:
+    """What a cell is of: "9-D, K=3", "labeled rows, 9-D, K=3", or "9-D" for a cell without neighbors."""
+    parts = ["labeled rows" if labeled else "", f"{dimensions}-D", f"K={neighbors}" if neighbors else ""]
     return ", ".join(part for part in parts if part)
 
 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Hit rates for 1 to K neighbours, accuracy of 1NN, and how far apart labels lie.
+    """Hit rates for 1 to K neighbors, accuracy of 1NN, and how far apart labels lie.
 
     Settings
     --------
-    labelled : int, or float below 1
-        So many labelled rows drawn from all, or such a share of every class.
+    labeled : int, or float below 1
+        So many labeled rows drawn from all, or such a share of every class.
     rows : int
         Take so many rows, drawn at random, in place of all; 0 takes all.
     dimensions : sequence of int
@@ -56,15 +56,15 @@ def trial(
 
 
 def draw_split(data: TrialData, settings: Mapping[str, Any], number: int) -> tuple[TrialData, Split]:
-    """The rows of a trial, and which of them are labelled."""
+    """The rows of a trial, and which of them are labeled."""
     rng = trial_rng(settings["seed"], number)
     wanted = settings["rows"]
     if 0 < wanted < len(data.Y):
         data = data.take(np.sort(rng.permutation(len(data.Y))[:wanted]))
-    labelled = settings["labelled"]
-    if labelled < 1:
-        return data, draw_share_a_class(data.classes, labelled, rng)
-    return data, draw_labelled(data.classes, labelled / len(data.Y), rng)
+    labeled = settings["labeled"]
+    if labeled < 1:
+        return data, draw_share_a_class(data.classes, labeled, rng)
+    return data, draw_labeled(data.classes, labeled / len(data.Y), rng)
 
 
 def label_separation(placed: Placement, classes: NDArray[np.intp], rows: NDArray[np.intp], d: int) -> float:
@@ -82,7 +82,7 @@ def _cells(placed: Placement, data: TrialData, split: Split, d: int, K: int) -> 
     Z = placed.rows[:, :d]
     cells = _hit_cells(hit_rates(Z[test], data.classes[test], K), d)
     seen = hit_rates(Z[train], data.classes[train], 1)[0]
-    cells.append(Cell(condition_of(d, 1, labelled=True), HITS, float(seen)))
+    cells.append(Cell(condition_of(d, 1, labeled=True), HITS, float(seen)))
     cells.append(Cell(condition_of(d), ACCURACY, transfer_accuracy(Z, data.Y, train, test)))
     if placed.labels is not None and d == PLANE:
         value = label_separation(placed, data.classes, train, d)
@@ -107,5 +107,5 @@ def _baseline_cells(
     rates = hit_rates(X[test], data.classes[test], K)
     seen = float(hit_rates(X[train], data.classes[train], 1)[0])
     for d in dimensions:
-        cells += [*_hit_cells(rates, d), Cell(condition_of(d, 1, labelled=True), HITS, seen)]
+        cells += [*_hit_cells(rates, d), Cell(condition_of(d, 1, labeled=True), HITS, seen)]
     return cells

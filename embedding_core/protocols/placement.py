@@ -1,4 +1,4 @@
-"""Places of all rows by a fit that knows the labels of some, and what nearest neighbours tell of places."""
+"""Places of all rows by a fit that knows the labels of some, and what nearest neighbors tell of places."""
 
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ def place_rows(arm: Arm, data: TrialData, train: NDArray[np.intp], preprocessing
 def hit_rates(Z: Any, classes: NDArray[np.intp], n_neighbors: int) -> NDArray[np.float64]:
     """Share (k,) of rows of Z with one of their class among their 1, 2, ... k nearest others."""
     if not 0 < n_neighbors < len(classes):
-        raise InvalidInput(f"{n_neighbors} neighbours of {len(classes)} rows; expected 1 to n - 1.")
+        raise InvalidInput(f"{n_neighbors} neighbors of {len(classes)} rows; expected 1 to n - 1.")
     same = classes[nearest_others(Z, n_neighbors)] == classes[:, None]
     return np.asarray(np.logical_or.accumulate(same, axis=1).mean(axis=0))
 
@@ -59,10 +59,10 @@ def neighbor_agreement(Z: NDArray[np.float64], groups: NDArray[np.intp]) -> floa
     """
     from sklearn.metrics import euclidean_distances
 
-    centred = Z - Z.mean(axis=0)
-    distance = euclidean_distances(centred)
+    centered = Z - Z.mean(axis=0)
+    distance = euclidean_distances(centered)
     np.fill_diagonal(distance, np.inf)
-    reach = distance.min(axis=1, keepdims=True) + _COINCIDE * np.abs(centred).max(initial=0.0)
+    reach = distance.min(axis=1, keepdims=True) + _COINCIDE * np.abs(centered).max(initial=0.0)
     tied = distance <= reach
     same = groups[:, None] == groups
     return float(((tied & same).sum(axis=1) / tied.sum(axis=1)).mean())

@@ -1,4 +1,4 @@
-"""A few rows are labelled, some of them wrongly; 1NN in the embedding names the rest (Tables 3, 4 of DLE).
+"""A few rows are labeled, some of them wrongly; 1NN in the embedding names the rest (Tables 3, 4 of DLE).
 
 Readings of "another 5 % data points are given incorrect labels" (Table 4):
 
@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.protocols.splits import corrupt, draw_labelled, trial_rng
+from embedding_core.protocols.splits import corrupt, draw_labeled, trial_rng
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
 
 CEILING = "ceiling"
-"""Not a method: the share of right labels among the labelled rows, what 1NN can reach at best on average."""
+"""Not a method: the share of right labels among the labeled rows, what 1NN can reach at best on average."""
 
 READINGS: Mapping[str, str] = {
-    "clean": "10 % labelled",
-    "within": "5 % of the labelled wrong",
+    "clean": "10 % labeled",
+    "within": "5 % of the labeled wrong",
     "more": "5 % more, all wrong",
 }
 
@@ -32,12 +32,12 @@ READINGS: Mapping[str, str] = {
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy on the unlabelled rows under each reading of the wrong labels.
+    """Accuracy on the unlabeled rows under each reading of the wrong labels.
 
     Settings
     --------
-    labelled, wrong : float
-        Shares of rows; `wrong` of all rows or of the labelled ones, by reading.
+    labeled, wrong : float
+        Shares of rows; `wrong` of all rows or of the labeled ones, by reading.
     readings : sequence of {"clean", "within", "more"}
     seed : int
     """
@@ -56,11 +56,11 @@ def trial(
 def _draw(
     data: TrialData, settings: Mapping[str, Any], reading: str, number: int
 ) -> tuple[NDArray[np.int8], NDArray[np.intp], NDArray[np.intp]]:
-    """Labels as they are given, the labelled rows, the rows to name."""
+    """Labels as they are given, the labeled rows, the rows to name."""
     if reading not in READINGS:
         raise InvalidInput(f"reading {reading!r}; choose from {', '.join(READINGS)}.")
     rng = trial_rng(settings["seed"], number)
-    right, rest = draw_labelled(data.classes, settings["labelled"], rng)
+    right, rest = draw_labeled(data.classes, settings["labeled"], rng)
     if reading == "clean":
         return data.Y, right, rest
     if reading == "within":

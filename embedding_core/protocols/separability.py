@@ -2,7 +2,7 @@
 
 A supervised eigenmap can set classes apart that are not apart. Each picture is therefore measured three
 times: with the labels as given, with the same labels dealt to other rows at random, and with half of the
-labels hidden, where the nearest labelled row names the hidden ones. The first two tell what an eye would see,
+labels hidden, where the nearest labeled row names the hidden ones. The first two tell what an eye would see,
 the third what is there.
 """
 
@@ -27,7 +27,7 @@ HIDDEN_SHARE = 0.5
 class Drawn(NamedTuple):
     """What a trial draws: rows that keep their labels, the others, and the data with shuffled labels."""
 
-    labelled: NDArray[np.intp]
+    labeled: NDArray[np.intp]
     hidden: NDArray[np.intp]
     shuffled: TrialData
 
@@ -46,7 +46,7 @@ def trial(
     Settings
     --------
     min_rows : int
-        Sets of two labels that fewer rows carry have no centre worth the name.
+        Sets of two labels that fewer rows carry have no center worth the name.
     seed : int
 
     Notes
@@ -59,7 +59,7 @@ def trial(
         return []
     arm = in_plane(arm, data)
     drawn = draw_trial(data, settings["seed"], number)
-    train, test = drawn.labelled, drawn.hidden
+    train, test = drawn.labeled, drawn.hidden
     if method.role == "classifier":
         right = (predict(arm, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
         return [Cell(HIDDEN, ACCURACY, float(right))]
@@ -93,7 +93,7 @@ def label_groups(Y: NDArray[np.int8]) -> NDArray[np.intp]:
 def between_singles(
     Z: NDArray[np.float64], Y: NDArray[np.int8], min_rows: int
 ) -> dict[tuple[int, int], bool]:
-    """Whether the centre of each set of two labels lies between the centres of its two single labels.
+    """Whether the center of each set of two labels lies between the centers of its two single labels.
 
     Between: in the ball whose diameter joins the two, so that they are seen from there at more than a right
     angle. Sets of which one of the three has fewer than `min_rows` rows are left out.

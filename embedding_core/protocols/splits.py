@@ -1,4 +1,4 @@
-"""What a trial draws at random: labelled rows, wrong labels, images of each person."""
+"""What a trial draws at random: labeled rows, wrong labels, images of each person."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,16 @@ def draw_rows(n: int, fraction: float, rng: np.random.Generator) -> tuple[NDArra
     return np.sort(order[:count]), np.sort(order[count:])
 
 
-def draw_labelled(
+def draw_labeled(
     classes: NDArray[np.intp], fraction: float, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """`draw_rows`, drawn again until two classes or more are among the drawn: one alone teaches nothing."""
     if len(np.unique(classes)) < 2:
         raise InvalidInput("all rows are of one class; expected two or more.")
     while True:
-        labelled, rest = draw_rows(len(classes), fraction, rng)
-        if len(np.unique(classes[labelled])) > 1:
-            return labelled, rest
+        labeled, rest = draw_rows(len(classes), fraction, rng)
+        if len(np.unique(classes[labeled])) > 1:
+            return labeled, rest
 
 
 def draw_a_class(

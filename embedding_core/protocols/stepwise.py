@@ -1,14 +1,14 @@
 """Any method of the registry with everything that it leaves open chosen inside the training labels.
 
 What is open is data: a mapping of parameters in which a list holds candidates, the default first. They are
-chosen one after another, in the order of the mapping, each by cross-validation on the labelled rows with the
+chosen one after another, in the order of the mapping, each by cross-validation on the labeled rows with the
 former choices kept: the cost is a sum over parameters, not a product. How an embedding is read (so many of
-its first dimensions, so many neighbours) costs no fit and is chosen anew at every step.
+its first dimensions, so many neighbors) costs no fit and is chosen anew at every step.
 
 Beside parameters of the method's estimator a mapping may hold
 
 neighbors
-    How many nearest labelled rows are asked in the embedding of a projection (or, for "1nn", in the input).
+    How many nearest labeled rows are asked in the embedding of a projection (or, for "1nn", in the input).
 dimensions
     How many of the first dimensions count there; None: all.
 n_components "widest"
@@ -18,7 +18,7 @@ landmarks
 pca
     False or True: principal components in front, 98 % of the variance.
 sigma_times, with n_neighbors
-    The graph of nearest neighbours is made here; its sigma is so many times the mean squared length of edges.
+    The graph of nearest neighbors is made here; its sigma is so many times the mean squared length of edges.
 theta_times
     The width theta of a kernel is so many times 1 / p.
 """
@@ -44,7 +44,7 @@ from embedding_core.scaling import as_features
 from embedding_core.subspace.principal import principal_space
 
 FOLDS = 3
-"""Of the labelled rows: with few labels more would leave some classes out of most folds."""
+"""Of the labeled rows: with few labels more would leave some classes out of most folds."""
 
 OWN_NAMES = frozenset({"neighbors", "dimensions", "pca", "sigma_times", "theta_times"})
 """What is not a parameter of an estimator, see the module's text."""
@@ -75,7 +75,7 @@ class Tuned:
     scores : (m, K) array
         Of the rows that were asked for.
     left_out : (l, K) array or None
-        Of the labelled rows in their order, each by a fit without its labels; None where nothing was open and
+        Of the labeled rows in their order, each by a fit without its labels; None where nothing was open and
         the method leaves none itself.
     """
 
@@ -100,7 +100,7 @@ def fit_tuned(
     method, params
         A name of the registry; its parameters, lists are candidates. See the module's text.
     X : (n, p) array
-        A method that takes unlabelled rows sees all of them.
+        A method that takes unlabeled rows sees all of them.
     Y : (n, K) array of 0/1
         Labels of all rows but `train` are hidden before anything else happens.
     train, test : arrays of row numbers
@@ -123,7 +123,7 @@ def _fit_widest(
 ) -> Any:
     """Fit; `narrowing` goes down to the dimensions that the method has, where these are fewer.
 
-    The rank of the rows, from which it begins, counts rows too that are neither labelled nor linked.
+    The rank of the rows, from which it begins, counts rows too that are neither labeled nor linked.
     """
     while True:
         try:
@@ -134,11 +134,11 @@ def _fit_widest(
             settings = {**settings, "n_components": error.most}
 
 
-def _readings(method: str, grid: dict[str, list[Any]], n_labelled: int) -> list[Params]:
+def _readings(method: str, grid: dict[str, list[Any]], n_labeled: int) -> list[Params]:
     """Take the ways of reading an embedding out of the grid; one empty one for a classifier."""
     if not reads_neighbors(method):
         return [{}]
-    smallest = smallest_training_part(n_labelled, FOLDS)
+    smallest = smallest_training_part(n_labeled, FOLDS)
     neighbors = [k for k in grid.pop("neighbors", [1]) if k <= smallest]
     if not neighbors:
         raise InvalidInput(f"neighbors: {smallest} rows of an inner fold are there to choose from.")
@@ -149,14 +149,14 @@ def _readings(method: str, grid: dict[str, list[Any]], n_labelled: int) -> list[
 
 
 def reads_neighbors(method: str) -> bool:
-    """Whether a method answers through nearest neighbours."""
+    """Whether a method answers through nearest neighbors."""
     return method == INPUT_NEIGHBORS or get_method(method).role == "projection"
 
 
 def _search(
     bench: "_Bench", grid: Mapping[str, Sequence[Any]], readings: Sequence[Params], seed: int
 ) -> tuple[Params, NDArray[np.float64] | None]:
-    """The choice, one parameter after another, and its out-of-fold scores of the labelled rows."""
+    """The choice, one parameter after another, and its out-of-fold scores of the labeled rows."""
     chosen, left_out = {name: values[0] for name, values in grid.items()}, None
     reading = readings[0]
     open_steps = [(name, values) for name, values in grid.items() if len(values) > 1]
@@ -191,7 +191,7 @@ class _Bench:
     def inner_scores(
         self, params: Params, fitted: Rows, held: Rows, readings: Sequence[Params]
     ) -> list[NDArray[np.float64]]:
-        """Scores of held-out labelled rows, both counted within `train`; a fit is done once for all steps."""
+        """Scores of held-out labeled rows, both counted within `train`; a fit is done once for all steps."""
         key = f"{sorted(params.items())} {held.tolist()}"
         if key not in self._known:
             with warnings.catch_warnings():  # of a candidate; the chosen fit says what it has to say
@@ -256,7 +256,7 @@ class _Bench:
         return self._ranks[pca]
 
     def _read(self, Z: Any, asked: Any, known: Rows, readings: Sequence[Params]) -> list[NDArray[np.float64]]:
-        """Shares (m, K) of the labels among neighbours, one search for each number of dimensions."""
+        """Shares (m, K) of the labels among neighbors, one search for each number of dimensions."""
         most = max(one["neighbors"] for one in readings)
         found: dict[int, Any] = {}
         scores = []

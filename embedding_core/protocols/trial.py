@@ -59,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class TrialData:
-    """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labelled.
+    """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labeled.
 
     `train` (n,) says which rows are the official ones to train on, None where a set has no split.
     """

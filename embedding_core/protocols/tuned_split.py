@@ -2,7 +2,7 @@
 
 Every estimator with `fit(X, Y)` and `predict_scores(X)` is judged alike: Hamming loss of scores above one
 half, micro-F1 with one threshold and macro-F1 with one a label, both chosen on scores of training rows whose
-own labels had no part in them, and LRAP. Where features come in several blocks, such as colour spaces, the
+own labels had no part in them, and LRAP. Where features come in several blocks, such as color spaces, the
 training rows choose one of them for each estimator.
 """
 

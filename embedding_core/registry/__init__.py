@@ -4,7 +4,7 @@ Nothing heavy is imported here; `Method.build` imports the estimator when it is 
 more entry of a family of `catalog/`. Its estimator follows scikit-learn's contract and one of two roles:
 
 projection
-    `fit(X, Y)`, `transform(X)`, and `embedding_` (n, r), the coordinates of the rows of the fit. Neighbours
+    `fit(X, Y)`, `transform(X)`, and `embedding_` (n, r), the coordinates of the rows of the fit. Neighbors
     in these coordinates classify. `embedding_` and `transform` of the same rows may differ (eigenmaps) and
     are never compared with each other.
 classifier

@@ -33,7 +33,7 @@ class Candidate:
     members : tuple of str
         Candidates whose scores it is the mean of; it is scored from theirs, without a fit.
     most_items : int, optional
-        It is for labels that fewer labelled items carry on average; with more it costs much for nothing.
+        It is for labels that fewer labeled items carry on average; with more it costs much for nothing.
     """
 
     name: str

@@ -38,7 +38,7 @@ class Method:
     single_label, multi_label : bool
         It takes labels of which each row has exactly one; of which rows have any number.
     uses_graph : bool
-        It takes an affinity between rows, and so sees unlabelled rows too.
+        It takes an affinity between rows, and so sees unlabeled rows too.
     cost : str
         How time grows with n rows, p features, K labels.
     baseline : bool
@@ -68,7 +68,7 @@ class Method:
 
     @property
     def sees_all_rows(self) -> bool:
-        """Whether its fit takes the unlabelled rows too (always without their labels)."""
+        """Whether its fit takes the unlabeled rows too (always without their labels)."""
         return self.uses_graph or not self.inductive
 
     def takes(self, single_label: bool | None) -> bool:

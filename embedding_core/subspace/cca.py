@@ -10,7 +10,7 @@ from embedding_core.base import Solution
 from embedding_core.checks import check_not_negative
 from embedding_core.linalg.eigen import PositivePart, positive_part, row_space, thin_svd, whitening
 from embedding_core.linalg.scatter import class_scatter
-from embedding_core.subspace.embedding import SubspaceEmbedding, labelled_part
+from embedding_core.subspace.embedding import SubspaceEmbedding, labeled_part
 from embedding_core.subspace.principal import label_sums
 
 RANK_TOLERANCE = 1e-10
@@ -61,13 +61,13 @@ class CCA(SubspaceEmbedding):
     """Canonical correlation analysis (CCA) [1]_ of items and labels.
 
     The directions a of the items that correlate most with some mixture b of the labels. Fitted on the
-    labelled items alone.
+    labeled items alone.
 
     Parameters
     ----------
     ridge : float, default=0.0
         Beyond [1]_: adds ridge t |a|² to the variance of a^T x, t the mean variance of a feature. Of use
-        where features outnumber labelled items: every label is then a linear function of them, and all
+        where features outnumber labeled items: every label is then a linear function of them, and all
         correlations are 1.
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: |a| = 1, or unit spread, a^T (S_xx + ridge t I) a = 1.
@@ -82,7 +82,7 @@ class CCA(SubspaceEmbedding):
     eigenvalues_ : ndarray of shape (r,)
         Squared canonical correlations, descending, in [0, 1].
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
@@ -123,7 +123,7 @@ class CCA(SubspaceEmbedding):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : object, optional
             Not used: CCA has no graph. Accepted so that all methods are called alike.
 
@@ -132,7 +132,7 @@ class CCA(SubspaceEmbedding):
         self
         """
         X, target = self._check_inputs(X, y)
-        items, Y = labelled_part(X, target)
+        items, Y = labeled_part(X, target)
         solution = solve_canonical(items, Y, float(self.ridge))
         r = self._n_columns(target, solution.projection.shape[1])
         A = solution.projection[:, :r]

@@ -1,4 +1,4 @@
-"""Eigenfaces: principal components, as many as nearest neighbours do best with."""
+"""Eigenfaces: principal components, as many as nearest neighbors do best with."""
 
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ from embedding_core.subspace.neighbor_scores import dimension_scores
 from embedding_core.subspace.principal import PrincipalSpace, principal_space
 
 SCORED_ITEMS = 2000
-"""Labelled items at most that the dimension is chosen by; of more, evenly spaced ones."""
+"""Labeled items at most that the dimension is chosen by; of more, evenly spaced ones."""
 
 
 class Eigenfaces(SubspaceEmbedding):
@@ -25,7 +25,7 @@ class Eigenfaces(SubspaceEmbedding):
     ----------
     n_components : int or "cv", default="cv"
         Dimensions r of the embedding, up to the rank of the items around their mean. "cv" tries all, by
-        5-fold cross-validation of 1NN on the labelled items (at most 2,000, evenly spaced), and
+        5-fold cross-validation of 1NN on the labeled items (at most 2,000, evenly spaced), and
         takes the smallest of the best.
 
     Attributes
@@ -45,7 +45,7 @@ class Eigenfaces(SubspaceEmbedding):
     Notes
     -----
     The dimension is chosen as in the comparison of [2]_ ("exhaustive search by 5-fold cross validation"). The
-    axes are those of all items, labelled or not; only labels of the items asked about are held back.
+    axes are those of all items, labeled or not; only labels of the items asked about are held back.
 
     References
     ----------
@@ -75,7 +75,7 @@ class Eigenfaces(SubspaceEmbedding):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabelled; needed to choose the dimension.
+            Labels, -1 for unlabeled; needed to choose the dimension.
         affinity : object, optional
             Not used: Eigenfaces has no graph. Accepted so that all methods are called alike.
 
@@ -95,12 +95,12 @@ class Eigenfaces(SubspaceEmbedding):
         check_count("n_components", self.n_components, ("cv",))
 
     def _score(self, X: Any, target: Indicator, space: PrincipalSpace) -> NDArray[np.float64]:
-        labelled = np.flatnonzero(target.labelled)
+        labeled = np.flatnonzero(target.labeled)
         check_cv_labels("n_components", target)
-        if len(labelled) > SCORED_ITEMS:
-            labelled = labelled[np.linspace(0, len(labelled) - 1, SCORED_ITEMS).round().astype(np.intp)]
-        Q = project_rows(X, space.axes(space.rank))[labelled]
-        return dimension_scores(Q, target.Y[labelled])
+        if len(labeled) > SCORED_ITEMS:
+            labeled = labeled[np.linspace(0, len(labeled) - 1, SCORED_ITEMS).round().astype(np.intp)]
+        Q = project_rows(X, space.axes(space.rank))[labeled]
+        return dimension_scores(Q, target.Y[labeled])
 
     def _n_columns(self, target: Indicator, rank: int) -> int:
         if self.cv_scores_ is None or rank == 0:

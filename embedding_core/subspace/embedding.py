@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.labels import UNLABELLED, Indicator, as_indicator, check_one_row_each
+from embedding_core.labels import UNLABELED, Indicator, as_indicator, check_one_row_each
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
@@ -22,24 +22,24 @@ def optional_labels(y: Any, n: int) -> Indicator:
         return _without_labels(n, 0)
     values: NDArray[Any] = np.zeros(0) if sp.issparse(y) else np.asarray(y)
     if values.dtype.kind == "O":
-        bare = all(value is None or value == UNLABELLED for value in values.flat)
+        bare = all(value is None or value == UNLABELED for value in values.flat)
     else:
-        bare = values.dtype.kind in "if" and bool((values == UNLABELLED).all())
+        bare = values.dtype.kind in "if" and bool((values == UNLABELED).all())
     if values.size and bare:
         return _without_labels(len(values), values.shape[1] if values.ndim == 2 else 0)
     return as_indicator(y)
 
 
-def labelled_part(X: Any, target: Indicator) -> tuple[Any, NDArray[np.float64]]:
-    """Labelled items and their labels (l, K) in float64; of RowBlocks they are brought into memory."""
-    labelled = target.labelled
-    if not labelled.all():
-        X = load_rows(X, labelled) if isinstance(X, RowBlocks) else X[labelled]
-    return X, target.Y[labelled].astype(np.float64)
+def labeled_part(X: Any, target: Indicator) -> tuple[Any, NDArray[np.float64]]:
+    """Labeled items and their labels (l, K) in float64; of RowBlocks they are brought into memory."""
+    labeled = target.labeled
+    if not labeled.all():
+        X = load_rows(X, labeled) if isinstance(X, RowBlocks) else X[labeled]
+    return X, target.Y[labeled].astype(np.float64)
 
 
 def _without_labels(n: int, K: int) -> Indicator:
-    return Indicator(np.full((n, K), UNLABELLED, dtype=np.int8), np.zeros(n, dtype=bool), np.arange(K))
+    return Indicator(np.full((n, K), UNLABELED, dtype=np.int8), np.zeros(n, dtype=bool), np.arange(K))
 
 
 class SubspaceEmbedding(LinearEmbedding):

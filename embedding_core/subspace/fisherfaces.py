@@ -5,7 +5,7 @@ from typing import Any, Self
 from embedding_core.base import Solution
 from embedding_core.errors import InvalidInput
 from embedding_core.linalg.row_blocks import project_rows
-from embedding_core.subspace.embedding import labelled_part
+from embedding_core.subspace.embedding import labeled_part
 from embedding_core.subspace.lda import LDA
 from embedding_core.subspace.principal import principal_space
 
@@ -13,8 +13,8 @@ from embedding_core.subspace.principal import principal_space
 class Fisherfaces(LDA):
     """Fisherfaces [1]_: PCA to l - c dimensions, then LDA there, for one class an item.
 
-    l is the number of labelled items, c of their classes: as many dimensions as the spread within classes can
-    have, so that S_w is regular where features outnumber items. Fitted on the labelled items alone.
+    l is the number of labeled items, c of their classes: as many dimensions as the spread within classes can
+    have, so that S_w is regular where features outnumber items. Fitted on the labeled items alone.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Fisherfaces(LDA):
     n_principal_ : int
         Dimensions that PCA kept: l - c, or the rank of the items where that is less.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
@@ -63,7 +63,7 @@ class Fisherfaces(LDA):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns of one class an item.
+            Classes with -1 for unlabeled, or 0/1 columns of one class an item.
         affinity : object, optional
             Not used: Fisherfaces has no graph. Accepted so that all methods are called alike.
 
@@ -72,16 +72,16 @@ class Fisherfaces(LDA):
         self
         """
         X, target = self._check_inputs(X, y)
-        items, Y = labelled_part(X, target)
+        items, Y = labeled_part(X, target)
         c = int(Y.any(axis=0).sum())
         if len(Y) == c:
             raise InvalidInput(
-                f"Each of the {c} classes has one labelled item, so none varies within its class; label two "
+                f"Each of the {c} classes has one labeled item, so none varies within its class; label two "
                 "or more of some class."
             )
         space = principal_space(items)
         if space.rank == 0:
-            raise InvalidInput(f"All {len(Y)} labelled items are equal; give features that vary.")
+            raise InvalidInput(f"All {len(Y)} labeled items are equal; give features that vary.")
         self.n_principal_ = min(len(Y) - c, space.rank)
         axes = space.axes(self.n_principal_)
         within = LDA(scaling=self.scaling, n_components=self.n_components)

@@ -27,10 +27,10 @@ class Laplacianfaces(SubspaceEmbedding):
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: 1, or a^T X D X^T a = 1.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given, of the items after PCA: nearest neighbours (sparse), or all pairs
+        Graph where no affinity is given, of the items after PCA: nearest neighbors (sparse), or all pairs
         (dense, up to 2 GB). Both weigh pairs by exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbours of an item in the "knn" graph.
+        Neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
         Scale of the weights, see `LPP`.
     n_components : int or None, default=None
@@ -56,7 +56,7 @@ class Laplacianfaces(SubspaceEmbedding):
     -----
     W_pca holds the principal axes of all items; W_lpp solves X L X^T a = lambda X D X^T a, smallest lambda
     first, for the items W_pca^T x; the columns are W_pca W_lpp. The readings of `LPP` hold here: items are
-    centred at the mean weighted by degrees, and the length of the columns is `scaling`. With variance=1 PCA
+    centered at the mean weighted by degrees, and the length of the columns is `scaling`. With variance=1 PCA
     leaves out only what does not vary, and the embedding is that of LPP.
 
     References
@@ -102,7 +102,7 @@ class Laplacianfaces(SubspaceEmbedding):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabelled. They choose `n_components` and `sigma` where these ask for it.
+            Labels, -1 for unlabeled. They choose `n_components` and `sigma` where these ask for it.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.

@@ -8,13 +8,13 @@ class LDA(MLDA):
     """Linear discriminant analysis (LDA) [1]_, for one class an item.
 
     The directions in which class means differ most relative to the spread within classes: MLDA with Z = Y.
-    Fitted on the labelled items alone.
+    Fitted on the labeled items alone.
 
     Parameters
     ----------
     scaling : {"unit", "within"}, default="unit"
         Length of the columns of the projection: 1, or v^T S_w v = 1. Up to one factor for all, the latter is
-        scikit-learn's `LinearDiscriminantAnalysis`. Nearest neighbours depend on it: on faces unit columns
+        scikit-learn's `LinearDiscriminantAnalysis`. Nearest neighbors depend on it: on faces unit columns
         are far better.
     n_components : int or None, default=None
         Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
@@ -27,10 +27,10 @@ class LDA(MLDA):
     eigenvalues_ : ndarray of shape (r,)
         Ratio of between-class to within-class scatter along each column, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     mean_ : ndarray of shape (p,)
-        Mean of the labelled items.
+        Mean of the labeled items.
     correlation_ : ndarray of shape (K, K)
         C of `MLDA`: the identity.
     n_features_in_ : int

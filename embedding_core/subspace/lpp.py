@@ -64,13 +64,13 @@ class LPP(KernelEmbedding, GraphEmbedding):
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: |a| = 1 (in feature space, for a kernel), or a^T X D X^T a = 1.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse), or all pairs (dense, up to 2 GB). Both
+        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
         weigh pairs by exp(-d² / (2 sigma)). A precomputed kernel gives the distances itself.
     n_neighbors : int, default=10
-        Neighbours of an item in the "knn" graph.
+        Neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
         Scale of the weights, in squared distances. "auto" is the mean squared distance of the linked pairs;
-        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labelled items.
+        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labeled items.
     n_components : int or None, default=None
         Dimensions r of the embedding, up to the rank of the items. None takes K-1 where labels are given, as
         the papers that compare with LPP do, and 2 where not; fewer where the rank is less.
@@ -106,10 +106,10 @@ class LPP(KernelEmbedding, GraphEmbedding):
 
     Readings. (1) Where X D X^T is singular, X L X^T vanishes with it: the problem is restricted to the range
     of X D X^T. (2) L does not see where the origin lies, X D X^T does. [1]_ is silent; [2]_ projects by PCA
-    first, which centres. Around the mean weighted by degrees the embedding does not depend on a move of the
+    first, which centers. Around the mean weighted by degrees the embedding does not depend on a move of the
     items, and the constant solution (lambda = 0, all items on one point) is not among the columns; with
     center=False it is as soon as a^T x_i = 1 for all i has a solution: p >= n, a kernel of full rank. (3) The
-    length of the columns is open, and nearest neighbours depend on it: `scaling`.
+    length of the columns is open, and nearest neighbors depend on it: `scaling`.
 
     For links of weight 1/m between all items of a class, m items in each, the columns are those of LDA. With
     p >= n, or a kernel of full rank, any embedding of the items is possible and the result is that of
@@ -179,7 +179,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             For kernel="precomputed" the kernel of all pairs, (n, n). RowBlocks need `affinity`.
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabelled. They choose `n_components` and `sigma` where these ask for it.
+            Labels, -1 for unlabeled. They choose `n_components` and `sigma` where these ask for it.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.

@@ -1,4 +1,4 @@
-"""Multi-label dimensionality reduction via dependence maximisation, linear or by a kernel."""
+"""Multi-label dimensionality reduction via dependence maximization, linear or by a kernel."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -10,29 +10,29 @@ from embedding_core.base import Solution
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import thin_svd
 from embedding_core.linalg.kernel_space import KERNELS
-from embedding_core.subspace.embedding import labelled_part
+from embedding_core.subspace.embedding import labeled_part
 from embedding_core.subspace.kernel_embedding import KernelEmbedding
 from embedding_core.subspace.principal import label_sums, squared_spread
 
 
 class MDDM(KernelEmbedding):
-    """Multi-label dimensionality reduction via dependence maximisation (MDDM) [1]_.
+    """Multi-label dimensionality reduction via dependence maximization (MDDM) [1]_.
 
     Orthonormal directions in which items depend most on their labels, by the Hilbert-Schmidt independence
-    criterion (HSIC). Fitted on the labelled items alone.
+    criterion (HSIC). Fitted on the labeled items alone.
 
     Parameters
     ----------
     kernel : {"linear", "rbf", "precomputed"}, default="linear"
         Directions in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
     gamma : float or "scale", default="scale"
-        Of the "rbf" kernel; "scale" is 1 / (p Var(X)) of the labelled items.
+        Of the "rbf" kernel; "scale" is 1 / (p Var(X)) of the labeled items.
     n_components : int or None, default=None
         Dimensions r of the embedding, up to K (K-1 for one class an item), the rank of the labels. None takes
         K-1, fewer where there are fewer.
     landmarks : int, sequence of int, "auto" or None, default=None
-        Beyond [1]_: a kernel's directions lie in the span of this many labelled items drawn at random, of
-        these rows, or of all labelled items (None). "auto" is all up to 2,000 items, then 500.
+        Beyond [1]_: a kernel's directions lie in the span of this many labeled items drawn at random, of
+        these rows, or of all labeled items (None). "auto" is all up to 2,000 items, then 500.
     random_state : int, RandomState instance or None, default=0
         Draws the landmarks.
 
@@ -43,7 +43,7 @@ class MDDM(KernelEmbedding):
     eigenvalues_ : ndarray of shape (r,)
         Part of the trace of Eq. 23 that each column gives, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     dual_coef_ : ndarray of shape (h, r)
         For a kernel: the coefficients of the items whose span holds the directions.
@@ -58,7 +58,7 @@ class MDDM(KernelEmbedding):
     max tr G^T X H Y Y^T H X^T G, Eq. 23 of [2]_, H = I - e e^T / n, with G^T G = I as in [1]_ (Eq. 23 leaves
     the constraint out); labels have the linear kernel Y Y^T. G is the left singular vectors of X H Y, a p x K
     matrix: no p x p one is made. In the kernel form X holds the items in feature space; its matrices of n x
-    h, h labelled items or landmarks, are refused beyond 4 GB.
+    h, h labeled items or landmarks, are refused beyond 4 GB.
 
     MDDM looks at covariances, not at correlations: unlike MLDA and CCA it depends on the scale of the
     features.
@@ -104,7 +104,7 @@ class MDDM(KernelEmbedding):
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             For kernel="precomputed" the kernel of all pairs, (n, n).
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : object, optional
             Not used: MDDM has no graph. Accepted so that all methods are called alike.
 
@@ -115,11 +115,11 @@ class MDDM(KernelEmbedding):
         X, target = self._check_inputs(X, y)
         self._forget()
         if self.kernel == "linear":
-            items, Y = labelled_part(X, target)
+            items, Y = labeled_part(X, target)
             G, values = self._solve(items, Y, target)
             return self._store(X, target, Solution(G, values))
-        span = self._span(X, target.labelled)
-        G, values = self._solve(*labelled_part(span.rows, target), target)
+        span = self._span(X, target.labeled)
+        G, values = self._solve(*labeled_part(span.rows, target), target)
         self._store_dual(X, target, span, G, values)
         return self
 

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 from embedding_core.base import Solution
 from embedding_core.checks import check_share
 from embedding_core.linalg.eigen import thin_svd
-from embedding_core.subspace.embedding import SubspaceEmbedding, labelled_part
+from embedding_core.subspace.embedding import SubspaceEmbedding, labeled_part
 from embedding_core.subspace.principal import PrincipalSpace, principal_space
 
 
 class MLSI(SubspaceEmbedding):
     """Multi-label informed latent semantic indexing (MLSI) [1]_.
 
-    Directions that keep the inner products of the items and those of their labels. Fitted on the labelled
+    Directions that keep the inner products of the items and those of their labels. Fitted on the labeled
     items alone.
 
     Parameters
@@ -37,14 +37,14 @@ class MLSI(SubspaceEmbedding):
     eigenvalues_ : ndarray of shape (r,)
         Part of the trace that each column gives, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabelled included.
+        All items of `fit`, the unlabeled included.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
     Notes
     -----
     max tr G^T ((1 - beta) X X^T X X^T + beta X Y Y^T X^T) G subject to G^T X X^T G = I, Eq. 22 of [2]_, the
-    wording taken here. The constraint sets the length of the columns: the embedding of the labelled items is
+    wording taken here. The constraint sets the length of the columns: the embedding of the labeled items is
     orthonormal. It is solved in the range of X, where X = U S V^T turns it into the eigenproblem of
     (1 - beta) S² + beta U^T Y Y^T U.
 
@@ -67,7 +67,7 @@ class MLSI(SubspaceEmbedding):
     (9, 2)
     """
 
-    _directions: ClassVar[str] = "of the labelled items"
+    _directions: ClassVar[str] = "of the labeled items"
     _flags: ClassVar[tuple[str, ...]] = ("center",)
 
     def __init__(self, *, beta: float = 0.5, center: bool = False, n_components: int | None = None) -> None:
@@ -82,7 +82,7 @@ class MLSI(SubspaceEmbedding):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : object, optional
             Not used: MLSI has no graph. Accepted so that all methods are called alike.
 
@@ -91,7 +91,7 @@ class MLSI(SubspaceEmbedding):
         self
         """
         X, target = self._check_inputs(X, y)
-        items, Y = labelled_part(X, target)
+        items, Y = labeled_part(X, target)
         space = principal_space(items, self.center)
         root = np.sqrt(space.values)[:, None]
         shared = space.sums(Y - Y.mean(axis=0) if self.center else Y) / root  # U^T Y

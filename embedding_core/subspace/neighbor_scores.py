@@ -1,20 +1,20 @@
-"""How well neighbours in an embedding tell labels, dimension by dimension."""
+"""How well neighbors in an embedding tell labels, dimension by dimension."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.model_selection.inner_choice import labelled_folds, micro_f1_empty1
+from embedding_core.model_selection.inner_choice import labeled_folds, micro_f1_empty1
 
 _BLOCK_DISTANCES = 2_000_000
 
 
 def dimension_scores(Q: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Micro-F1 (r,) of the nearest neighbour by the first 1, 2, ... r columns of Q.
+    """Micro-F1 (r,) of the nearest neighbor by the first 1, 2, ... r columns of Q.
 
-    Mean over 5 folds of the labelled rows of Y (n, K), fewer where fewer are labelled; of equal distances the
+    Mean over 5 folds of the labeled rows of Y (n, K), fewer where fewer are labeled; of equal distances the
     first row counts.
     """
-    scores = [_fold_scores(Q[train], Y[train], Q[test], Y[test]) for train, test in labelled_folds(Y)]
+    scores = [_fold_scores(Q[train], Y[train], Q[test], Y[test]) for train, test in labeled_folds(Y)]
     return np.mean(scores, axis=0)
 
 

@@ -18,7 +18,7 @@ _LANCZOS_SHARE = 10
 
 
 def leading_space(X: Any, r: int) -> PrincipalSpace | None:
-    """The first r axes of sparse items by scikit-learn's implicitly centred Lanczos; None where it failed.
+    """The first r axes of sparse items by scikit-learn's implicitly centered Lanczos; None where it failed.
 
     Lanczos may leave out copies of a repeated singular value. What is left of the items without the axes
     found must not vary more along any direction than along the last of them.
@@ -86,7 +86,7 @@ class PCA(SubspaceEmbedding):
     Notes
     -----
     Eigenvectors of the p x p scatter for p <= n, otherwise through the n x n inner products; of sparse items
-    without centring them. A few axes of large sparse items come from scikit-learn's implicitly centred
+    without centering them. A few axes of large sparse items come from scikit-learn's implicitly centered
     Lanczos, and a second run sees that it left none out. Sums run over blocks of rows: float32 items are not
     copied, and RowBlocks are never held whole.
 
@@ -117,7 +117,7 @@ class PCA(SubspaceEmbedding):
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabelled; they decide on the number of components alone, where that is None.
+            Labels, -1 for unlabeled; they decide on the number of components alone, where that is None.
         affinity : object, optional
             Not used: PCA has no graph. Accepted so that all methods are called alike.
 

@@ -22,7 +22,7 @@ from embedding_core.labels import (
     in_given_form,
     one_label_each,
 )
-from embedding_core.model_selection.inner_choice import check_cv_labels, labelled_folds, micro_f1_empty1
+from embedding_core.model_selection.inner_choice import check_cv_labels, labeled_folds, micro_f1_empty1
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class GraphMethod(BaseEstimator):
         return W
 
     def _cv_score(self, X: Any, W: Any, target: Indicator) -> float:
-        """Mean micro-F1 over folds of the labelled items, each hidden in turn; 0 where it has no answer."""
+        """Mean micro-F1 over folds of the labeled items, each hidden in turn; 0 where it has no answer."""
         try:
             scores = [
                 micro_f1_empty1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
-                for _, test in labelled_folds(target.Y)
+                for _, test in labeled_folds(target.Y)
             ]
         except InvalidInput:  # as without convergence: this sigma is a bad choice, not bad input
             return 0.0
@@ -106,14 +106,14 @@ class Transducer(GraphMethod):
     """
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Label the unlabelled items.
+        """Label the unlabeled items.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
-            All items, labelled or not.
+            All items, labeled or not.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph` and `sigma` play no part,
             `n_neighbors` for new items alone.
@@ -147,14 +147,14 @@ class Transducer(GraphMethod):
         return decide_labels(self._answer(W, seen).scores[rows], one_label_each(seen.Y))
 
 
-def reached_items(W: Any, labelled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Items (n,) that a path links with a labelled one; labelled ones are."""
+def reached_items(W: Any, labeled: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Items (n,) that a path links with a labeled one; labeled ones are."""
     found = graph_components(W)
-    return np.isin(found.labels, np.unique(found.labels[labelled]))
+    return np.isin(found.labels, np.unique(found.labels[labeled]))
 
 
 def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
-    """Warn where parts of the graph hold no labelled item, or hang on links too weak to count."""
+    """Warn where parts of the graph hold no labeled item, or hang on links too weak to count."""
     if reached.all():
         return
     missed = np.flatnonzero(~reached)
@@ -163,7 +163,7 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
     listed = ", ".join(map(str, sizes[:5])) + (", ..." if len(sizes) > 5 else "")
     warn_caller(
         f"No label reaches {len(missed)} of {len(reached)} items (the first is row {missed[0]}), in parts of "
-        f"the graph of sizes {listed}; they get the proportions of the labels among the labelled items. "
+        f"the graph of sizes {listed}; they get the proportions of the labels among the labeled items. "
         "Label items there, or link them: scaled features, a larger n_neighbors or sigma, or more edges in "
         "the affinity.",
     )

@@ -33,7 +33,7 @@ def spread(
 
 
 def share_of(F: NDArray[np.float64], whole: NDArray[np.float64], reached: NDArray[np.bool_]) -> Shares:
-    """F over what it would be if all labelled items had the label, where that can be told from 0."""
+    """F over what it would be if all labeled items had the label, where that can be told from 0."""
     reached = reached & (whole > FAINT * whole.max(axis=0)).all(axis=1)
     share = np.divide(F, whole, out=np.zeros_like(F), where=reached[:, None])
     return Shares(F, np.clip(share, 0.0, 1.0), reached)  # exact shares lie in [0, 1], rounding is cut off
@@ -47,7 +47,7 @@ class LocalGlobalConsistency(InductiveTransducer):
     Parameters
     ----------
     alpha : float, default=0.99
-        Part in [0, 1) of an item's label that it takes from its neighbours; the rest is its own.
+        Part in [0, 1) of an item's label that it takes from its neighbors; the rest is its own.
     decision : {"prior", "half", "mass"}, default="prior"
         How shares become scores: `decisions.DECISIONS`. "half" is the larger of two flows, which for one
         class an item is the paper's rule, see Notes; the default is ours: with alpha near 1 all flows come
@@ -69,11 +69,11 @@ class LocalGlobalConsistency(InductiveTransducer):
     Notes
     -----
     F = (1 - alpha) (I - alpha S)^-1 Y with S = D^(-1/2) W D^(-1/2), the limit of F <- alpha S F + (1 - alpha)
-    Y; Y is 0 for unlabelled items. Solved by conjugate gradients, all columns at once.
+    Y; Y is 0 for unlabeled items. Solved by conjugate gradients, all columns at once.
 
     The paper takes the largest column of a row. Its mathematics is column-wise, so several labels an item are
-    as many problems of two classes, "has it" and "has it not": with Y_no = 1 - Y on labelled items, F_yes +
-    F_no is the flow T of a column that is 1 on all labelled items, and the share F / T is above one half
+    as many problems of two classes, "has it" and "has it not": with Y_no = 1 - Y on labeled items, F_yes +
+    F_no is the flow T of a column that is 1 on all labeled items, and the share F / T is above one half
     where F_yes > F_no. With one class an item T is the row sum, and the largest share is the largest F.
 
     Items that no label reaches, or so faintly that it cannot be told from rounding, get the proportions of
@@ -119,6 +119,6 @@ class LocalGlobalConsistency(InductiveTransducer):
 
     def _propagate(self, W: Any, target: Indicator) -> Shares:
         alpha = float(self.alpha)
-        sources = np.where(target.labelled[:, None], np.c_[target.Y, np.ones(len(target.Y))], 0.0)
+        sources = np.where(target.labeled[:, None], np.c_[target.Y, np.ones(len(target.Y))], 0.0)
         flows = spread(W, (1 - alpha) * sources, 1 - alpha, alpha)
-        return share_of(flows[:, :-1], flows[:, -1:], reached_items(W, target.labelled))
+        return share_of(flows[:, :-1], flows[:, -1:], reached_items(W, target.labeled))

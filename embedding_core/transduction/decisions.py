@@ -2,7 +2,7 @@
 
 A share f_ik in [0, 1] says how much of what reaches item i speaks for label k, the rest 1 - f_ik speaks
 against it. Each rule weighs the two sides with a_k and b_k: the score is a f / (a f + b (1 - f)). Where every
-labelled item has exactly one class, a class stands against the best other one, a_k f_k / (a_k f_k +
+labeled item has exactly one class, a class stands against the best other one, a_k f_k / (a_k f_k +
 max a_j f_j over j != k), which is above one half for the best class alone.
 """
 
@@ -17,10 +17,10 @@ from embedding_core.labels import Indicator, one_label_each
 
 DECISIONS: Mapping[str, str] = {
     "half": "yes where the share is above one half: a = b = 1",
-    "mass": "class mass normalisation, Eq. 9 of Zhu, Ghahramani and Lafferty: the summed shares for and "
-    "against a label are brought to its proportions among the labelled items",
-    "prior": "yes for the items with the largest shares, the same part of the unlabelled items as has the "
-    'label among the labelled ones; where every item has exactly one class the same as "mass"',
+    "mass": "class mass normalization, Eq. 9 of Zhu, Ghahramani and Lafferty: the summed shares for and "
+    "against a label are brought to its proportions among the labeled items",
+    "prior": "yes for the items with the largest shares, the same part of the unlabeled items as has the "
+    'label among the labeled ones; where every item has exactly one class the same as "mass"',
 }
 """Legal rules and what they do."""
 
@@ -41,8 +41,8 @@ class Rule:
 
 
 def label_shares(target: Indicator) -> NDArray[np.float64]:
-    """Part of the labelled items that has each label, (K,)."""
-    return target.Y[target.labelled].mean(axis=0, dtype=np.float64)
+    """Part of the labeled items that has each label, (K,)."""
+    return target.Y[target.labeled].mean(axis=0, dtype=np.float64)
 
 
 def make_rule(decision: str, share: NDArray[np.float64], target: Indicator) -> Rule:

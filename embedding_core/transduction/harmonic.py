@@ -15,30 +15,30 @@ from embedding_core.transduction.label_propagation import InductiveTransducer, S
 def harmonic_columns(
     W: Any, target: Indicator, Y: NDArray[np.float64], shifts: NDArray[np.float64], start: NDArray[np.float64]
 ) -> Shares:
-    """Solve (L_uu + shift_k I) f_k = W_ul y_k for the unlabelled items u, y_k given on the labelled ones l.
+    """Solve (L_uu + shift_k I) f_k = W_ul y_k for the unlabeled items u, y_k given on the labeled ones l.
 
     Parameters
     ----------
     W : csr_array or ndarray of shape (n, n)
     target : Indicator
-        Says which items are labelled.
+        Says which items are labeled.
     Y : ndarray of shape (l, K)
     shifts, start : ndarrays of shape (K,)
         Shifts >= 0; values where the equations decide nothing, as for items that no path links with a
-        labelled one.
+        labeled one.
 
     Returns
     -------
     Shares
         F of all items; `share` is F too.
     """
-    reached = reached_items(W, target.labelled)
+    reached = reached_items(W, target.labeled)
     F = np.tile(start, (len(target.Y), 1))
-    F[target.labelled] = Y
-    unknown = np.flatnonzero(reached & ~target.labelled)
+    F[target.labeled] = Y
+    unknown = np.flatnonzero(reached & ~target.labeled)
     if len(unknown):
         rows = W[unknown]
-        W_uu, W_ul = rows[:, unknown], rows[:, np.flatnonzero(target.labelled)]
+        W_uu, W_ul = rows[:, unknown], rows[:, np.flatnonzero(target.labeled)]
         degree = np.asarray(rows.sum(axis=1), dtype=np.float64).reshape(-1, 1)
         diagonal = degree + shifts
 
@@ -52,26 +52,26 @@ def harmonic_columns(
 class HarmonicFunctions(InductiveTransducer):
     """Gaussian fields and harmonic functions (HF) [1]_.
 
-    Every unlabelled item is the weighted mean of its neighbours, labelled ones are held.
+    Every unlabeled item is the weighted mean of its neighbors, labeled ones are held.
 
     Parameters
     ----------
     decision : {"half", "mass", "prior"}, default="half"
         How the harmonic function becomes scores: `decisions.DECISIONS`. "half" is the plain rule of the
-        paper, "mass" its class mass normalisation (Eq. 9).
+        paper, "mass" its class mass normalization (Eq. 9).
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbours (sparse), or all pairs (dense, up to 2 GB). Both
+        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
         weigh pairs by exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbours of an item in the "knn" graph, and those that a new item asks.
+        Neighbors of an item in the "knn" graph, and those that a new item asks.
     sigma : float, "auto" or "cv", default="auto"
         In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
-        times that by 5-fold cross-validation on the labelled items.
+        times that by 5-fold cross-validation on the labeled items.
 
     Attributes
     ----------
     label_distributions_ : ndarray of shape (n, K)
-        F, the labels themselves for labelled items.
+        F, the labels themselves for labeled items.
     transduction_scores_ : ndarray of shape (n, K)
         Scores in [0, 1] of all items; above one half means yes.
     transduction_ : ndarray of shape (n,) or (n, K)
@@ -90,15 +90,15 @@ class HarmonicFunctions(InductiveTransducer):
     Notes
     -----
     L_uu F_u = W_ul Y_l with L = D - W (Eq. 4 and 5 of [1]_), solved by conjugate gradients, all columns at
-    once. F_ik is the chance that a random walk from i meets a labelled item with label k first: it lies in
+    once. F_ik is the chance that a random walk from i meets a labeled item with label k first: it lies in
     [0, 1], and with one class an item the rows sum to 1.
 
     The mathematics is column-wise, so several labels an item are as many problems of two classes, and
-    F_ik > 1/2 is the paper's rule for them. Class mass normalisation takes the proportions of the labels
-    among the labelled items for the true ones; masses are summed over the unlabelled items. The paper's
+    F_ik > 1/2 is the paper's rule for them. Class mass normalization takes the proportions of the labels
+    among the labeled items for the true ones; masses are summed over the unlabeled items. The paper's
     combination with an external classifier (its Section 5) is not here.
 
-    Parts of the graph without a labelled item have no harmonic function of their own; F is the proportion of
+    Parts of the graph without a labeled item have no harmonic function of their own; F is the proportion of
     each label there, and a warning counts the items. New items: see `InductiveTransducer`.
 
     References
@@ -108,7 +108,7 @@ class HarmonicFunctions(InductiveTransducer):
 
     Examples
     --------
-    A path of five items with labelled ends: the function is linear.
+    A path of five items with labeled ends: the function is linear.
 
     >>> import numpy as np
     >>> from embedding_core import HarmonicFunctions
@@ -132,6 +132,6 @@ class HarmonicFunctions(InductiveTransducer):
         self.sigma = sigma
 
     def _propagate(self, W: Any, target: Indicator) -> Shares:
-        Y = target.Y[target.labelled].astype(np.float64)
+        Y = target.Y[target.labeled].astype(np.float64)
         found = harmonic_columns(W, target, Y, np.zeros(Y.shape[1]), label_shares(target))
         return Shares(found.F, np.clip(found.F, 0.0, 1.0), found.reached)

@@ -59,7 +59,7 @@ class WeightedItems:
 
 
 def weigh_items(X: Any, degree: NDArray[np.float64]) -> WeightedItems:
-    """Centre X at its mean weighed by degree."""
+    """Center X at its mean weighed by degree."""
     X = X.astype(np.float64)
     return WeightedItems(X, np.sqrt(degree), np.asarray(X.T @ degree).ravel() / degree.sum())
 
@@ -108,7 +108,7 @@ class KMeansLaplacian(GraphMethod):
     Parameters
     ----------
     balance : float, default=0.5
-        Weight from 0 (the graph alone: normalised cut) to 1 (the features alone: K-means, that is PCA) of the
+        Weight from 0 (the graph alone: normalized cut) to 1 (the features alone: K-means, that is PCA) of the
         K-means term.
     n_components : int or None, default=None
         Dimensions r; None takes K - 1 for K classes or labels, and 1 for a single one.
@@ -136,12 +136,12 @@ class KMeansLaplacian(GraphMethod):
     σ the largest singular value of A, so that both terms have the largest eigenvalue 1 at most.
 
     Definition taken: the original was not at hand; [2]_ uses the embedding with 1NN and says no more. As we
-    know it, it joins K-means on the attributes with the normalised cut of the pairwise relations. Relaxed,
+    know it, it joins K-means on the attributes with the normalized cut of the pairwise relations. Relaxed,
     the cut is max tr(Q^T D^(-1/2) W D^(-1/2) Q) over Q^T Q = I for Q = D^(1/2) H (H^T D H)^(-1/2), H the
     clusters' 0/1 indicators, and K-means with items weighed by degree is max tr(Q^T A A^T Q) for the same Q;
     the scales of the two terms are ours. K clusters take K - 1 coordinates.
 
-    Neither an n x n matrix nor centred sparse features are made. Items without a link are placed by the
+    Neither an n x n matrix nor centered sparse features are made. Items without a link are placed by the
     K-means term of the eigenvectors' equation, and a warning counts them.
 
     References
@@ -181,7 +181,7 @@ class KMeansLaplacian(GraphMethod):
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabelled, or 0/1 columns with rows of -1 for unlabelled.
+            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
         affinity : array or sparse matrix of shape (n, n), optional
             Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
             play no part.
@@ -240,5 +240,5 @@ class KMeansLaplacian(GraphMethod):
 
     def _fold_labels(self, X: Any, W: Any, seen: Indicator, rows: NDArray[np.intp]) -> NDArray[np.int8]:
         _, Z = self._embed(X, W, seen)
-        _, nearest = nearest_rows(Z[seen.labelled], Z[rows], 1)
-        return seen.Y[seen.labelled][nearest[:, 0]]
+        _, nearest = nearest_rows(Z[seen.labeled], Z[rows], 1)
+        return seen.Y[seen.labeled][nearest[:, 0]]

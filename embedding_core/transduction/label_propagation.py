@@ -46,7 +46,7 @@ class ShareTransducer(Transducer):
 
     def _answer(self, W: Any, target: Indicator) -> ShareAnswer:
         found = self._propagate(W, target)
-        rule = make_rule(self.decision, found.share[found.reached & ~target.labelled], target)
+        rule = make_rule(self.decision, found.share[found.reached & ~target.labeled], target)
         reached, q = found.reached[:, None], label_shares(target)
         scores = np.where(reached, rule.scores(found.share), q)
         return ShareAnswer(found.F, scores, found.reached, np.where(reached, found.share, q), rule)
@@ -67,7 +67,7 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Scores (m, K) in [0, 1] of new items, see the class.
 
-        An item of the fit given again is its own nearest neighbour: its scores in `transduction_scores_`
+        An item of the fit given again is its own nearest neighbor: its scores in `transduction_scores_`
         weigh most, but are not repeated.
         """
         check_is_fitted(self)

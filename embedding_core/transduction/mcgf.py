@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from embedding_core.checks import check_count, check_not_negative
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, label_correlation
-from embedding_core.model_selection.inner_choice import labelled_folds
+from embedding_core.model_selection.inner_choice import labeled_folds
 from embedding_core.transduction.base import Answer, Transducer, reached_items
 from embedding_core.transduction.decisions import balanced_cuts, label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
@@ -58,7 +58,7 @@ class MCGF(Transducer):
     transduction_ : ndarray of shape (n,) or (n, K)
         Classes, or 0/1 labels, of all items.
     boundaries_ : ndarray of shape (K,)
-        b of the decisions F > b; infinite for a label that all labelled items have, or none.
+        b of the decisions F > b; infinite for a label that all labeled items have, or none.
     correlation_ : ndarray of shape (K, K)
         C.
     classes_ : ndarray of shape (K,)
@@ -72,7 +72,7 @@ class MCGF(Transducer):
     -----
     F = G Y (I + alpha C). G = sum_i v_i v_i^T / λ_i over the positive eigenvalues of L = D - W, the zero mode
     being discarded [2]_; C is the cosine correlation of the labels (Eq. 19 of DLE), Y is 1, -1 or 0 for yes,
-    no and unlabelled. With all eigenvectors of the plain L of a connected graph, L F is
+    no and unlabeled. With all eigenvectors of the plain L of a connected graph, L F is
     Y (I + alpha C) less its mean.
 
     Definition taken: the original was not at hand, and this is not checked against its text. As we know it,
@@ -84,7 +84,7 @@ class MCGF(Transducer):
     would tell nothing.
 
     The decision boundary is adaptive as the paper's (its abstract): b_k has the least e_+ / n_+ + e_- / n_-
-    on the labelled items, the parts of those with and without the label that are decided wrongly. Labelled
+    on the labeled items, the parts of those with and without the label that are decided wrongly. Labeled
     items are scored for it while their own labels are hidden, a fifth at a time (ours). Scores are logistic
     in (F - b) / s, s the standard deviation of those values. Items that no label reaches get the proportions
     of the labels as scores, and a warning counts them.
@@ -135,28 +135,28 @@ class MCGF(Transducer):
         check_count("n_components", self.n_components, (None,))
 
     def _answer(self, W: Any, target: Indicator) -> Answer:
-        if target.labelled.sum() < 2:
+        if target.labeled.sum() < 2:
             raise InvalidInput(
-                "Only one item is labelled, and MCGF draws its boundaries by labelled items whose own labels "
+                "Only one item is labeled, and MCGF draws its boundaries by labeled items whose own labels "
                 "are hidden; label another one."
             )
         V, weights = green_modes(W, self.n_components, self.laplacian == "normalized")
-        Y, V_l = target.Y[target.labelled], V[target.labelled]
+        Y, V_l = target.Y[target.labeled], V[target.labeled]
         self.correlation_ = label_correlation(target.Y)
         sources = (2.0 * Y - 1) @ (np.eye(target.n_classes) + float(self.alpha) * self.correlation_)
         F = (V * weights) @ (V_l.T @ sources)
         of_others = _hidden_values(V_l, weights, sources, Y)
         self.boundaries_ = balanced_cuts(of_others, Y)
         scores = logistic_scores(F, self.boundaries_, of_others.std(axis=0))
-        reached = reached_items(W, target.labelled)
+        reached = reached_items(W, target.labeled)
         return Answer(F, np.where(reached[:, None], scores, label_shares(target)), reached)
 
 
 def _hidden_values(
     V: NDArray[np.float64], weights: NDArray[np.float64], sources: NDArray[np.float64], Y: NDArray[np.int8]
 ) -> NDArray[np.float64]:
-    """F of the labelled items without the sources of their own fold, for as many sources in all."""
+    """F of the labeled items without the sources of their own fold, for as many sources in all."""
     values = np.empty_like(sources)
-    for train, test in labelled_folds(Y):
+    for train, test in labeled_folds(Y):
         values[test] = (V[test] * weights) @ (V[train].T @ sources[train]) * (len(Y) / len(train))
     return values

@@ -17,10 +17,10 @@ def correlated_harmonic(W: Any, target: Indicator, H: NDArray[np.float64], nu: f
     """Solve L_uu F_u / d + nu F_u H = W_ul Y_l / d, d the mean degree, column by column in the basis of H."""
     degree = float(W.sum()) / W.shape[0]
     h, Q = rotate_labels(H)
-    Y = target.Y[target.labelled].astype(np.float64)
+    Y = target.Y[target.labeled].astype(np.float64)
     found = harmonic_columns(W, target, Y @ Q, nu * degree * h, label_shares(target) @ Q)
     F = found.F @ Q.T
-    F[target.labelled] = Y
+    F[target.labeled] = Y
     return Shares(F, np.clip(F, 0.0, 1.0), found.reached)  # exact values lie in [0, 1], rounding is cut off
 
 
@@ -51,7 +51,7 @@ class MLGF(InductiveTransducer):
 
     Notes
     -----
-    F_l = Y_l, and F_u minimises tr(F^T L F) / d + nu tr(F H F^T), so that
+    F_l = Y_l, and F_u minimizes tr(F^T L F) / d + nu tr(F H F^T), so that
 
         L_uu F_u / d + nu F_u H = W_ul Y_l / d.
 

@@ -23,7 +23,7 @@ class SMSE(ShareTransducer):
     Parameters
     ----------
     variant : {"soft", "hard"}, default="soft"
-        "soft" (SMSE2 of the paper) may change given labels and takes normalised Laplacians; "hard" (SMSE1)
+        "soft" (SMSE2 of the paper) may change given labels and takes normalized Laplacians; "hard" (SMSE1)
         holds given labels and takes the plain ones.
     mu : float, default=9.0
         Weight > 0 of the items' graph against the given labels; for "soft". 9 is alpha = 0.9 of
@@ -54,20 +54,20 @@ class SMSE(ShareTransducer):
 
     Notes
     -----
-    "soft" minimises |F - Y|² + mu tr(F^T L F) + nu tr(F H F^T), Y being 0 for unlabelled items; F solves the
+    "soft" minimizes |F - Y|² + mu tr(F^T L F) + nu tr(F H F^T), Y being 0 for unlabeled items; F solves the
     Sylvester equation
 
         (I + mu L) F + nu F H = Y,   L = I - D^(-1/2) W D^(-1/2),   H = I - D_C^(-1/2) C D_C^(-1/2).
 
     nu = 0 gives `LocalGlobalConsistency` with alpha = mu / (1 + mu). "hard" holds F_l = Y_l and solves
     L_uu F_u / d + nu F_u H = W_ul Y_l / d with L = D - W, H = D_C - C and the mean degree d: with the cosine
-    correlation C taken here that is `MLGF`, and nu = 0 gives `HarmonicFunctions`. H is diagonalised, which
+    correlation C taken here that is `MLGF`, and nu = 0 gives `HarmonicFunctions`. H is diagonalized, which
     leaves K sparse systems for conjugate gradients and no n x n matrix.
 
     Definition taken: the original was not at hand. The "soft" equation is that of public code that cites it,
     the "hard" one follows from its abstract and is not checked against the text. The weights of the label
     graph are the cosines C of the label columns (Eq. 19 of [2]_), without diagonal. The share of a label, on
-    which decisions rest, is F over what F would be if all labelled items had all labels (1 for "hard"); it
+    which decisions rest, is F over what F would be if all labeled items had all labels (1 for "hard"); it
     lies in [0, 1]. The default decision is ours.
 
     References
@@ -117,10 +117,10 @@ class SMSE(ShareTransducer):
         if self.variant == "hard":
             return correlated_harmonic(W, target, self.label_laplacian_, float(self.nu))
         h, Q = rotate_labels(self.label_laplacian_)
-        labelled = target.labelled[:, None]
-        given = np.where(labelled, target.Y, 0.0) @ Q
-        if_all = labelled * Q.sum(axis=0)
+        labeled = target.labeled[:, None]
+        given = np.where(labeled, target.Y, 0.0) @ Q
+        if_all = labeled * Q.sum(axis=0)
         stay = 1 + float(self.nu) * np.r_[h, h]
         flows = spread(W, np.hstack([given, if_all]), stay, float(self.mu))
         F, whole = flows[:, : len(h)] @ Q.T, flows[:, len(h) :] @ Q.T
-        return share_of(F, whole, reached_items(W, target.labelled))
+        return share_of(F, whole, reached_items(W, target.labeled))

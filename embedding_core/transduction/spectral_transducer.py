@@ -16,10 +16,10 @@ from embedding_core.transduction.decisions import label_shares, logistic_scores
 from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
 
 
-def minimise_on_sphere(
+def minimize_on_sphere(
     G: NDArray[np.float64], b: NDArray[np.float64], squared_radius: float
 ) -> NDArray[np.float64]:
-    """Minimise w^T G w - 2 b^T w over |w|² = squared_radius.
+    """Minimize w^T G w - 2 b^T w over |w|² = squared_radius.
 
     w = (G - λ I)^-1 b, where λ, no larger than the smallest eigenvalue g_0 of G, is the one root of the
     secular equation sum_i β_i² / (g_i - λ)² = squared_radius, β being b in the eigenbasis of G. g_0 - λ lies
@@ -82,22 +82,22 @@ class SpectralGraphTransducer(Transducer):
 
     Notes
     -----
-    One label against the rest: z minimises
+    One label against the rest: z minimizes
 
         z^T L z + c (z - γ)^T C (z - γ)   with   z^T 1 = 0, z^T z = n,
 
-    where γ is γ_+ = sqrt(l_- / l_+) on labelled items that have the label, γ_- = -sqrt(l_+ / l_-) on those
+    where γ is γ_+ = sqrt(l_- / l_+) on labeled items that have the label, γ_- = -sqrt(l_+ / l_-) on those
     that have it not, 0 elsewhere, and the diagonal C is l / (2 l_+), l / (2 l_-) and 0. With z = V w for the
     eigenvectors V and their eigenvalues Λ it is a quadratic function of w on a sphere, w = (G - λ I)^-1 b
     with G = Λ + c V^T C V and b = c V^T C γ; λ is the root of the secular equation |w|² = n.
 
     The decision is the paper's, yes where z > (γ_+ + γ_-) / 2; the score is logistic in (z - (γ_+ + γ_-) / 2)
-    / (γ_+ - γ_-) times 2. With one class an item the best-scored class counts. A label that all labelled
+    / (γ_+ - γ_-) times 2. With one class an item the best-scored class counts. A label that all labeled
     items have, or none, has no cut: z is 0 and the score 1 or 0.
 
     For "normalized" the constraints are weighed by degree, z^T D 1 = 0 and z^T D z = tr D, which those
     eigenvectors fulfil; items without a link have z = 0. On a graph of several components the first
-    eigenvectors tell them apart, and parts without a labelled item fall to the side that balances the cut.
+    eigenvectors tell them apart, and parts without a labeled item fall to the side that balances the cut.
 
     The original was not at hand; the defaults of c and d, and what is said of its algorithm, are as we know
     it.
@@ -151,12 +151,12 @@ class SpectralGraphTransducer(Transducer):
         modes = graph_modes(W, int(self.n_components), self.laplacian == "normalized")
         V, r = modes.vectors, len(modes.eigenvalues)
         linked = np.asarray(W.sum(axis=1)).ravel() > 0
-        if not V[target.labelled].any():
+        if not V[target.labeled].any():
             raise InvalidInput(
-                "No labelled item has a link, so that no label can flow; link one of them, or label others."
+                "No labeled item has a link, so that no label can flow; link one of them, or label others."
             )
         values = np.arange(1.0, r + 1) ** 2 if self.spectrum == "squares" else modes.eigenvalues
-        Y = target.Y[target.labelled] == 1
+        Y = target.Y[target.labeled] == 1
         F, scores = np.zeros(target.Y.shape), np.empty(target.Y.shape)
         for k, positive in enumerate(Y.T):
             if positive.all() or not positive.any():
@@ -164,7 +164,7 @@ class SpectralGraphTransducer(Transducer):
                 continue
             gamma = np.array([-np.sqrt(positive.mean() / (1 - positive.mean())), 0.0])
             gamma[1] = -1 / gamma[0]
-            F[:, k] = self._cut(V, values, target.labelled, positive, gamma)
+            F[:, k] = self._cut(V, values, target.labeled, positive, gamma)
             middle, half = gamma.mean(), (gamma[1] - gamma[0]) / 2
             scores[:, k] = logistic_scores(F[:, [k]], middle, np.array([half]))[:, 0]
         return Answer(F, np.where(linked[:, None], scores, label_shares(target)), linked)
@@ -173,13 +173,13 @@ class SpectralGraphTransducer(Transducer):
         self,
         V: NDArray[np.float64],
         values: NDArray[np.float64],
-        labelled: NDArray[np.bool_],
+        labeled: NDArray[np.bool_],
         positive: NDArray[np.bool_],
         gamma: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """z of one label; `gamma` holds γ_- and γ_+."""
         share = np.where(positive, positive.mean(), 1 - positive.mean())
-        C_V = float(self.c) / (2 * share)[:, None] * V[labelled]
-        G = np.diag(values) + V[labelled].T @ C_V
+        C_V = float(self.c) / (2 * share)[:, None] * V[labeled]
+        G = np.diag(values) + V[labeled].T @ C_V
         b = C_V.T @ gamma[positive.astype(int)]
-        return V @ minimise_on_sphere(G, b, float(len(V)))
+        return V @ minimize_on_sphere(G, b, float(len(V)))

@@ -19,7 +19,7 @@ def auto(options: argparse.Namespace) -> int:
 def choose_and_show(config: RunConfig, options: argparse.Namespace, earlier: LoggedRun | None = None) -> int:
     """Choose by a configuration, that of an `earlier` run perhaps, and print what came of it."""
     from embedding_core.registry.candidates import pick_candidates
-    from flows.auto_summary import auto_text, summarise_auto
+    from flows.auto_summary import auto_text, summarize_auto
     from flows.pipeline import check_config
 
     check_config(config)
@@ -27,7 +27,7 @@ def choose_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     REPORTER.set(TerminalReporter(quiet=options.json))
     result = _choose(config, options.verbose)
     note_unrecorded(result)
-    summary = summarise_auto(config, result, earlier)
+    summary = summarize_auto(config, result, earlier)
     show(
         json.dumps(summary, indent=2, ensure_ascii=False)
         if options.json

@@ -17,7 +17,7 @@ _SHORT = 12
 
 
 def lineage(options: argparse.Namespace) -> int:
-    """The tree of a run (default: the newest) or of one artefact."""
+    """The tree of a run (default: the newest) or of one artifact."""
     config = read_default_config(options)
     store = open_store(config)
     run = _find_run(RunLog.of(store), options.name)
@@ -42,7 +42,7 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
         try:
             return log.find(name)
         except StoreError:
-            return None  # perhaps an artefact
+            return None  # perhaps an artifact
     runs = log.entries()
     if not runs:
         raise ConfigError("no run yet; `labelscape run` makes one, --home names another folder.")
@@ -60,7 +60,7 @@ def _head(run: LoggedRun, config: RunConfig) -> list[str]:
 
 
 def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
-    """A line of the artefact, its settings, then what it was made of; what was shown is not repeated."""
+    """A line of the artifact, its settings, then what it was made of; what was shown is not repeated."""
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:

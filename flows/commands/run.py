@@ -71,9 +71,9 @@ def _execute(
     REPORTER.set(reporter)
     result = _train(config, span, options.verbose)
     note_unrecorded(result)
-    from flows.summary import summarise_run, summary_text
+    from flows.summary import summarize_run, summary_text
 
-    summary = summarise_run(config, result, earlier)
+    summary = summarize_run(config, result, earlier)
     show(
         json.dumps(summary, indent=2, ensure_ascii=False)
         if options.json

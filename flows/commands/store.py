@@ -61,8 +61,8 @@ def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         )
         for one in records
     )
-    header = ("artefact", "key", "rows", "size", "took", "made (UTC)", "runs that need it")
-    show(render_text(Table(header, rows)) if rows else "The store holds no artefact yet.")
+    header = ("artifact", "key", "rows", "size", "took", "made (UTC)", "runs that need it")
+    show(render_text(Table(header, rows)) if rows else "The store holds no artifact yet.")
     return 0
 
 
@@ -102,7 +102,7 @@ def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         (one.stage, f"{one.artifacts}", format_bytes(one.bytes), f"{one.seconds:.1f} s")
         for one in (*found, total)
     )
-    show(render_text(Table(("stage", "artefacts", "size", "time to compute"), rows)))
+    show(render_text(Table(("stage", "artifacts", "size", "time to compute"), rows)))
     return 0
 
 
@@ -118,16 +118,16 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     if damages:
         _explain_damage(damages, f"{held.place}/damaged")
         return 1
-    show(f"{total} artefacts read, all whole.")
+    show(f"{total} artifacts read, all whole.")
     return 0
 
 
 def _explain_damage(damages: Sequence[fsck.Damage], place: str) -> None:
     show(f"{len(damages)} set aside under {place}.")
     if any(one.remade for one in damages):
-        show("`labelscape run` computes damaged artefacts anew.")
+        show("`labelscape run` computes damaged artifacts anew.")
     if not all(one.remade for one in damages):
-        show(f"While a record or a note is lost, `store gc` removes no run and no artefact; {_GIVE_UP}.")
+        show(f"While a record or a note is lost, `store gc` removes no run and no artifact; {_GIVE_UP}.")
 
 
 def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
@@ -161,11 +161,11 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     for run in found.runs:
         show(f"run       {_describe(run)}")
     for one in found.artifacts:
-        show(f"artefact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
+        show(f"artifact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
     _tell_kept(found, registered)
     verb, files = "would be" if options.dry_run else "were", len(leftovers) + len(found.records)
     show(
-        f"{len(found.artifacts)} artefacts ({format_bytes(freed)}) and {len(found.runs)} runs {verb} removed"
+        f"{len(found.artifacts)} artifacts ({format_bytes(freed)}) and {len(found.runs)} runs {verb} removed"
         + (f", and {files} files, damaged or left by killed processes." if files else ".")
     )
     return 0
@@ -181,13 +181,13 @@ def _tell_kept(found: gc.Waste, registered: Registered) -> None:
         )
     if found.parts:
         show(
-            f"kept      {len(found.parts)} portions of features that no artefact links to: features that a "
+            f"kept      {len(found.parts)} portions of features that no artifact links to: features that a "
             "kept run needs are missing, and `labelscape run` may make them from these."
         )
     for one in found.missed:
         show(f"lost      {fsck.describe_lost(one)}.")
     if found.missed:
-        show(f"kept      every run and artefact, since what these need cannot be told; {_GIVE_UP}.")
+        show(f"kept      every run and artifact, since what these need cannot be told; {_GIVE_UP}.")
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:

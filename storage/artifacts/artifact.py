@@ -36,7 +36,7 @@ class Artifact:
     schema : pyarrow.Schema, optional
         Of the batches; needed with an iterable only.
     links : tuple of ArtifactRef
-        Further artefacts that it is of no use without.
+        Further artifacts that it is of no use without.
     history : mapping
         What led to it, as plain values. It stands in the manifest beside the data, not in the data: the same
         content has the same digest, however it came about.
@@ -61,7 +61,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `Store.compute` did: the artefact, whether it was there already, the seconds this call took."""
+    """What `Store.compute` did: the artifact, whether it was there already, the seconds this call took."""
 
     ref: ArtifactRef
     cached: bool
@@ -70,7 +70,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """An artefact (or pointer) that was found damaged, and why."""
+    """An artifact (or pointer) that was found damaged, and why."""
 
     name: str
     reason: str
@@ -90,7 +90,7 @@ def _versions() -> dict[str, str]:
 
 
 def describe(recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact: Artifact) -> dict[str, Any]:
-    """What the manifest of an artefact says."""
+    """What the manifest of an artifact says."""
     return ref.to_json() | {
         "bytes": size,
         # Short entries again, so that a plan can be made without opening the data.
@@ -106,5 +106,5 @@ def describe(recipe: Recipe, ref: ArtifactRef, size: int, begun: float, artifact
 
 
 def as_ref(manifest: Mapping[str, Any]) -> ArtifactRef:
-    """The reference of the artefact that a manifest describes."""
+    """The reference of the artifact that a manifest describes."""
     return ArtifactRef(**{name: manifest[name] for name in ArtifactRef.__slots__})

@@ -14,10 +14,10 @@ from storage.errors import StoreError
 
 
 def build(kind: str, columns: Mapping[str, pa.Array], metadata: Mapping[str, str] | None = None) -> Artifact:
-    """An artefact of the given columns, which must be of one length."""
+    """An artifact of the given columns, which must be of one length."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise StoreError(f"The columns of a {kind} artefact differ in length: {lengths}; expected one.")
+        raise StoreError(f"The columns of a {kind} artifact differ in length: {lengths}; expected one.")
     return Artifact(kind, pa.table(dict(columns)), dict(metadata or {}))
 
 
@@ -39,7 +39,7 @@ def check_table(
     """
     found = read_metadata(table)
     if found.get("kind") != kind:
-        raise StoreError(f"Found an artefact of kind {found.get('kind')!r}; expected {kind!r}.")
+        raise StoreError(f"Found an artifact of kind {found.get('kind')!r}; expected {kind!r}.")
     types = {field.name: field.type for field in table.schema}
     wrong = list(types) != list(columns) or any(
         not pa.types.is_fixed_size_list(types[name]) if wanted is None else types[name] != wanted
@@ -50,7 +50,7 @@ def check_table(
         expected = {name: str(wanted or "fixed_size_list") for name, wanted in columns.items()}
         present = {name: str(given) for name, given in types.items()}
         raise StoreError(
-            f"A {kind} artefact has the columns {present}; expected {expected}. Metadata missing: {missing}. "
+            f"A {kind} artifact has the columns {present}; expected {expected}. Metadata missing: {missing}. "
             "It was written by another version: compute it again."
         )
     return found

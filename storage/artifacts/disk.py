@@ -35,7 +35,7 @@ def _explain(error: OSError, path: Path, chosen_by: str) -> str:
     reason = error.strerror or str(error)
     if error.errno in _FULL:
         return (
-            f"No room to write {path} ({reason}). Earlier artefacts are intact and nothing half-written was "
+            f"No room to write {path} ({reason}). Earlier artifacts are intact and nothing half-written was "
             f"kept; free some space, or choose another folder with {chosen_by}, and run again."
         )
     if error.errno in _FORBIDDEN:

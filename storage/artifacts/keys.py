@@ -1,4 +1,4 @@
-"""What an artefact is called: the key of its recipe, and the small reference that tasks pass around."""
+"""What an artifact is called: the key of its recipe, and the small reference that tasks pass around."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _dump(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what an artefact contains; equal recipes have equal keys.
+    """All that decides what an artifact contains; equal recipes have equal keys.
 
     The mappings are copied, so that changing the caller's dictionary later cannot change the key.
 
@@ -93,13 +93,13 @@ class Recipe:
     stage : str
         Name of the stage, which is also its folder in the store.
     variant : str
-        What tells apart artefacts of one stage that have the same inputs (a method's name; may be empty).
+        What tells apart artifacts of one stage that have the same inputs (a method's name; may be empty).
     code : mapping of module to fingerprint
         From `storage.artifacts.fingerprint.code_fingerprint`.
     params : mapping
         Parameters as plain values.
     inputs : mapping of role to digest
-        Digests of the artefacts or files that the stage reads.
+        Digests of the artifacts or files that the stage reads.
     schema : int
         `storage.artifacts.schemas.SCHEMA_VERSION`.
     """
@@ -129,7 +129,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """A small, immutable name for one artefact and its exact content.
+    """A small, immutable name for one artifact and its exact content.
 
     Attributes
     ----------

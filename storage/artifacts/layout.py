@@ -19,7 +19,7 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The files of one artefact."""
+    """The files of one artifact."""
 
     name: str
     manifest: Path
@@ -45,7 +45,7 @@ def _complaint(name: str, content: dict[str, Any]) -> str | None:
 
 
 def read_manifest(name: str, raw: bytes | None) -> Look:
-    """What the manifest of an artefact says, before a look at its data."""
+    """What the manifest of an artifact says, before a look at its data."""
     if raw is None:
         return Look()
     try:
@@ -66,7 +66,7 @@ def check_size(look: Look, size: int | None) -> Look:
 
 
 def look_at(place: Place) -> Look:
-    """Read an artefact's manifest and check it, and the size of the data, without reading the data."""
+    """Read an artifact's manifest and check it, and the size of the data, without reading the data."""
     look = read_manifest(place.name, read_if_there(place.manifest))
     if look.content is None:
         return look
@@ -84,7 +84,7 @@ class Layout:
     root: Path
 
     def place(self, stage: str, key: str) -> Place:
-        """Of an artefact."""
+        """Of an artifact."""
         check_stage(stage)
         check_sha256(key, "key")
         folder = self.root / stage / key[:2]
@@ -93,7 +93,7 @@ class Layout:
 
     @property
     def in_use(self) -> Path:
-        """Lock that every run shares and who removes artefacts wants alone."""
+        """Lock that every run shares and who removes artifacts wants alone."""
         return self.root / "locks" / "in-use.lock"
 
     def artifacts(self) -> Iterator[Place]:

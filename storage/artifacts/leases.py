@@ -1,7 +1,7 @@
 """Who uses a shared store: leases, since object stores have no locks.
 
 A run puts `leases/run-<id>.json` when it begins, renews it while it lasts and removes it at its end; who
-removes artefacts does the same with `leases/gc-<id>.json`. Each puts its own lease first and looks for those
+removes artifacts does the same with `leases/gc-<id>.json`. Each puts its own lease first and looks for those
 of the other side then, and stores show a put at once to everybody: so of two that begin at the same moment at
 least one sees the other. A run waits; who removes gives up. A killed process renews no more and its lease
 lapses. All times are those at which the store received a lease, so that no two clocks are compared.
@@ -99,7 +99,7 @@ class Lease:
 
 @contextmanager
 def in_use(remote: Remote, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Keep `alone` out while a run counts on artefacts that it has found; waits where it is at work."""
+    """Keep `alone` out while a run counts on artifacts that it has found; waits where it is at work."""
     with Lease(remote, "run").held() as lease:
         deadline = time.monotonic() + WAIT_SECONDS
         tell, tidied = on_wait, f"{remote.uri} is being tidied up (`store gc`)"

@@ -1,4 +1,4 @@
-"""What nobody needs in the folder of a store: what killed processes left, and artefacts set aside.
+"""What nobody needs in the folder of a store: what killed processes left, and artifacts set aside.
 
 Records of runs and notes that were set aside are no leftovers, see `storage.artifacts.quarantine`.
 """
@@ -20,7 +20,7 @@ def list_leftovers(layout: Layout) -> list[Path]:
 
 
 def sweep(layout: Layout) -> list[Path]:
-    """Remove temporary files, data without manifest, damaged artefacts and free lock files; gives them.
+    """Remove temporary files, data without manifest, damaged artifacts and free lock files; gives them.
 
     What a running process works on stays.
     """

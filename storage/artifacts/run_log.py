@@ -1,4 +1,4 @@
-"""The runs that a store has seen: with which configuration, and which artefact each stage had.
+"""The runs that a store has seen: with which configuration, and which artifact each stage had.
 
 A run is named by what it gave: one that finds everything unchanged is the same run once more, not another
 one, so that a schedule does not crowd out the history.
@@ -28,7 +28,7 @@ LEAST_PREFIX = 4
 # What reading a damaged record raises.
 _UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
 _UNPINNED = b'"pinned": false'
-# The stage whose artefact is the record of a run in the tracker, and no result.
+# The stage whose artifact is the record of a run in the tracker, and no result.
 TRACKING = "tracking"
 
 
@@ -43,7 +43,7 @@ class LoggedRun:
     config : mapping
         Its configuration, with which it can be repeated.
     stages : mapping of str to ArtifactRef
-        The artefact of each stage by the stage's label.
+        The artifact of each stage by the stage's label.
     seconds : float
         What it took, the last time.
     tracked : mapping or None
@@ -57,7 +57,7 @@ class LoggedRun:
     changes : mapping or None
         What happened to the items since the run before it, see `tasks.changes`.
     damaged : tuple of mappings
-        Artefacts that it found damaged and computed anew: `artifact`, `reason`.
+        Artifacts that it found damaged and computed anew: `artifact`, `reason`.
     unrecorded : str or None
         Why Prefect does not know of it.
     until : str or None
@@ -153,7 +153,7 @@ class RunLog:
             self._write(replace(self._read(run.id) or run, pinned=pinned))
 
     def remove(self, run: LoggedRun) -> None:
-        """Forget a run; its artefacts stay."""
+        """Forget a run; its artifacts stay."""
         with self._shelf.hold(run.id):
             self._shelf.remove(run.id)
 

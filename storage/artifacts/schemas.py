@@ -1,11 +1,11 @@
-"""The Parquet layout of every kind of artefact: one `pack_*` and one `unpack_*` each, NumPy in between.
+"""The Parquet layout of every kind of artifact: one `pack_*` and one `unpack_*` each, NumPy in between.
 
 | kind | columns | metadata |
 |---|---|---|
-| manifest | id, digest, split (null without one), labels `int8[K]` (0, 1; all -1 unlabelled) | label_names, single_label, source_kind, notes |
+| manifest | id, digest, split (null without one), labels `int8[K]` (0, 1; all -1 unlabeled) | label_names, single_label, source_kind, notes |
 | features | id, digest, features `float32[p]` (NaN when unreadable), error (null when readable) | recipe, feature_names |
 | features_sparse | id, digest, indices `list<int32>`, values `list<float32>`, error | recipe, feature_names, n_features |
-| parts | part, key, digest, rows: a large artefact kept in portions | - |
+| parts | part, key, digest, rows: a large artifact kept in portions | - |
 | edges | i, j, w: upper triangle (i <= j) of a symmetric graph, sorted | n |
 | matrix | row, values `float64[m]` | columns |
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
@@ -42,7 +42,7 @@ _TEXT, _BLOB = pa.string(), pa.large_binary()
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """The items of a collection: labels (n, K), a row of -1 where unlabelled; notes (file, row, message)."""
+    """The items of a collection: labels (n, K), a row of -1 where unlabeled; notes (file, row, message)."""
 
     ids: list[str]
     digests: list[str]
@@ -181,7 +181,7 @@ def _csr(table: pa.Table, n_features: int) -> sparse.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The portions of a large artefact, in order: their number, key, digest and rows."""
+    """The portions of a large artifact, in order: their number, key, digest and rows."""
 
     part: np.ndarray
     keys: list[str]
@@ -218,7 +218,7 @@ def pack_edges(W: sparse.sparray | sparse.spmatrix) -> Artifact:
     upper = sparse.coo_array(sparse.triu(W))
     lower = sparse.coo_array(sparse.tril(W)).T
     if W.shape[0] != W.shape[1] or abs(upper - lower).sum() != 0:
-        raise StoreError(f"The graph of shape {W.shape} is not symmetric; symmetrise it before storing it.")
+        raise StoreError(f"The graph of shape {W.shape} is not symmetric; symmetrize it before storing it.")
     order = np.lexsort((upper.col, upper.row))
     kinds = {"i": np.int32, "j": np.int32, "w": np.float64}
     parts = zip(kinds.items(), (upper.row, upper.col, upper.data), strict=True)

@@ -1,12 +1,12 @@
-"""The artefact store at an fsspec address, shared by any number of machines.
+"""The artifact store at an fsspec address, shared by any number of machines.
 
     <uri>/<stage>/<key[:2]>/<key>-<digest>.parquet    the data, by content: never overwritten with others
     <uri>/<stage>/<key[:2]>/<key>.json                the manifest, put last: it says which data are meant
     <uri>/damaged/, pointers/, runs/                  as in a local store, see `storage.artifacts.store`
     <uri>/leases/                                     who uses it now, see `storage.artifacts.leases`
 
-An artefact is written to a local store first, verified there, and put from it: the data, then the manifest.
-So at any instant a reader sees the old artefact, the new one or none, never a part. Nothing is locked: two
+An artifact is written to a local store first, verified there, and put from it: the data, then the manifest.
+So at any instant a reader sees the old artifact, the new one or none, never a part. Nothing is locked: two
 machines that compute the same recipe at once both put the same result. What is read is fetched into the local
 store once and verified by its digest; what is not read is not fetched.
 """
@@ -43,7 +43,7 @@ _BEING_PUT = re.compile(rf"\w+/.+\.[0-9a-f]{{32}}\{TEMPORARY}")
 
 
 class SharedStore(Store):
-    """Artefacts at an address, with a local store in front.
+    """Artifacts at an address, with a local store in front.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class SharedStore(Store):
         return RemoteShelf(self._remote, folder)
 
     def looks(self) -> Iterator[tuple[str, Look]]:
-        """Every artefact by stage and key, and what is seen of it without reading its data."""
+        """Every artifact by stage and key, and what is seen of it without reading its data."""
         stored = self._remote.listing()
         manifests = {self._name(place.manifest): place for place in self._places(stored)}
         for name, raw in sorted(self._remote.read_many(manifests).items()):
@@ -113,7 +113,7 @@ class SharedStore(Store):
         force: bool = False,
         on_wait: Callable[[str], None] | None = None,
     ) -> Outcome:
-        """Give the artefact of a recipe, computing it when it is missing or damaged; see `Store.compute`.
+        """Give the artifact of a recipe, computing it when it is missing or damaged; see `Store.compute`.
 
         Processes with the same local store compute it once. What lies there and never arrived, because the
         connection broke, is put now.
@@ -140,13 +140,13 @@ class SharedStore(Store):
         return known if known is not None else super().last(name)
 
     def recent(self) -> set[str]:
-        """Names of artefacts that were stored too short a time ago to be removed."""
+        """Names of artifacts that were stored too short a time ago to be removed."""
         stored = self._remote.listing()
         young = self._young(stored)
         return {place.name for place in self._places(stored) if self._name(place.manifest) in young}
 
     def discard(self, stage: str, key: str) -> bool:
-        """Remove an artefact; True. `sweep` drops the local copy."""
+        """Remove an artifact; True. `sweep` drops the local copy."""
         self._check_alone()
         place = self._layout.place(stage, key)
         content = read_manifest(place.name, self._remote.read(self._name(place.manifest))).content
@@ -157,7 +157,7 @@ class SharedStore(Store):
 
     @contextmanager
     def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Keep `alone` out, on every machine, while a run counts on artefacts that it has found."""
+        """Keep `alone` out, on every machine, while a run counts on artifacts that it has found."""
         with self._cache.in_use(on_wait), leases.in_use(self._remote, on_wait):
             yield
 
@@ -174,7 +174,7 @@ class SharedStore(Store):
     def sweep(self) -> Sequence[PurePath]:
         """Remove what killed processes left, and local copies of what is gone at the address.
 
-        That is data which no manifest names, objects that were being put and artefacts that were set aside,
+        That is data which no manifest names, objects that were being put and artifacts that were set aside,
         all older than the grace period, and leases that lapsed.
         """
         left, manifests = self._left()
@@ -209,7 +209,7 @@ class SharedStore(Store):
         }
 
     def _tidy_cache(self, manifests: Mapping[str, bytes]) -> list[PurePath]:
-        """Drop local copies of artefacts that are gone at the address, and of notes that were damaged."""
+        """Drop local copies of artifacts that are gone at the address, and of notes that were damaged."""
         for place in self._layout.artifacts():
             if self._name(place.manifest) not in manifests:
                 self._cache.discard(*place.name.split("/"))
@@ -231,7 +231,7 @@ class SharedStore(Store):
         return self._places(self._remote.listing())
 
     def _places(self, stored: Mapping[str, Stored]) -> Iterator[Place]:
-        """Artefacts that have a manifest, among the objects of a listing."""
+        """Artifacts that have a manifest, among the objects of a listing."""
         for name in sorted(stored):
             if (found := _MANIFEST.fullmatch(name)) and found["stage"] not in RESERVED_FOLDERS:
                 yield self._layout.place(found["stage"], found["key"])
@@ -247,7 +247,7 @@ class SharedStore(Store):
         return look
 
     def _look(self, place: Place, full: bool) -> Look:
-        """What the address says of an artefact; `full` reads all of its data there."""
+        """What the address says of an artifact; `full` reads all of its data there."""
         look = read_manifest(place.name, self._remote.read(self._name(place.manifest)))
         if look.content and (full or not self._cache.has(as_ref(look.content))):
             look = self._look_at_data(place, look, look.content["digest"], full)
@@ -294,7 +294,7 @@ class SharedStore(Store):
             return hashlib.file_digest(stream, "sha256").hexdigest() == digest
 
     def _publish(self, ref: ArtifactRef) -> None:
-        """Put an artefact of the local store: the data, and when they are there, the manifest."""
+        """Put an artifact of the local store: the data, and when they are there, the manifest."""
         place = self._layout.place(ref.stage, ref.key)
         with hold_lock(place.lock):
             raw = disk.read_if_there(place.manifest)
@@ -327,7 +327,7 @@ class SharedStore(Store):
 
 
 def _is_leftover(name: str, named: Container[str]) -> bool:
-    """Whether an object was being put, is data no manifest names, or an artefact that was set aside."""
+    """Whether an object was being put, is data no manifest names, or an artifact that was set aside."""
     found = _OBJECT.fullmatch(name)
     orphan = found and found["stage"] not in RESERVED_FOLDERS and name not in named
     folder, _, rest = name.partition("/")

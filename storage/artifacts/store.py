@@ -1,14 +1,14 @@
-"""The artefact store: content-addressed Parquet files that are whole, verified and computed once.
+"""The artifact store: content-addressed Parquet files that are whole, verified and computed once.
 
     <root>/<stage>/<key[:2]>/<key>.parquet    the data
-    <root>/<stage>/<key[:2]>/<key>.json       its manifest, written last: without it there is no artefact
+    <root>/<stage>/<key[:2]>/<key>.json       its manifest, written last: without it there is no artifact
     <root>/locks/<key>.lock                   held while a process computes the key, then removed
     <root>/damaged/<stage>/                   what failed its checksum, set aside for a look
     <root>/pointers/<name>.json               small mutable notes, such as the last run
     <root>/runs/<id>.json                     the runs, see `storage.artifacts.run_log`
 
 Every file is prepared beside its place (`.tmp`), flushed to the disk and renamed. A process may be killed at
-any instant: an artefact is there and whole, or it is not there.
+any instant: an artifact is there and whole, or it is not there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Artefacts under one folder, shared by any number of processes and threads of one machine.
+    """Artifacts under one folder, shared by any number of processes and threads of one machine.
 
     Parameters
     ----------
@@ -67,25 +67,25 @@ class Store:
         return FolderShelf(self.root, folder)
 
     def find(self, recipe: Recipe, verify: bool = False) -> ArtifactRef | None:
-        """The artefact of a recipe, or None when it must be computed.
+        """The artifact of a recipe, or None when it must be computed.
 
         Parameters
         ----------
         recipe : Recipe
         verify : bool
             False checks the manifest and the size of the data, and changes nothing. True also hashes the data
-            (once a process while the file stays as it is) and sets a damaged artefact aside.
+            (once a process while the file stays as it is) and sets a damaged artifact aside.
         """
         place = self._layout.place(recipe.stage, recipe.key)
         look = self._checked(place, verify)
         return as_ref(look.content) if look.content else None
 
     def ref(self, stage: str, key: str) -> ArtifactRef:
-        """The reference of an artefact that is there; StoreError when it is not."""
+        """The reference of an artifact that is there; StoreError when it is not."""
         return as_ref(self._manifest(self._layout.place(stage, key))[1])
 
     def has(self, ref: ArtifactRef) -> bool:
-        """Whether exactly this artefact is there; its data are not read."""
+        """Whether exactly this artifact is there; its data are not read."""
         content = self._look(self._layout.place(ref.stage, ref.key), full=False).content
         return content is not None and content["digest"] == ref.digest
 
@@ -94,18 +94,18 @@ class Store:
         return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]
 
     def files(self, manifest: Mapping[str, Any]) -> list[Path]:
-        """The files of an artefact, and of all that it links to."""
+        """The files of an artifact, and of all that it links to."""
         names = [f"{manifest['stage']}/{manifest['key']}", *manifest["links"]]
         places = (self._layout.place(*name.split("/")) for name in names)
         return [file for place in places for file in (place.manifest, place.data)]
 
     def links_hold(self, manifest: Mapping[str, Any], verify: bool = False) -> bool:
-        """Whether all that an artefact links to is there as it was then; `verify` as in `find`.
+        """Whether all that an artifact links to is there as it was then; `verify` as in `find`.
 
         Parameters
         ----------
         manifest : mapping
-            Of the artefact, from `details`.
+            Of the artifact, from `details`.
         verify : bool
         """
         links = manifest["links"]
@@ -118,16 +118,16 @@ class Store:
         return True
 
     def looks(self) -> Iterator[tuple[str, Look]]:
-        """Every artefact by stage and key, and what is seen of it without reading its data."""
+        """Every artifact by stage and key, and what is seen of it without reading its data."""
         for place in self._layout.artifacts():
             yield place.name, look_at(place)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Manifests of all artefacts that `find` would give, by stage and key."""
+        """Manifests of all artifacts that `find` would give, by stage and key."""
         return (look.content for _, look in self.looks() if look.content)
 
     def read(self, ref: ArtifactRef, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows, verified; the metadata of the table's schema is the artefact's and its `kind`.
+        """The rows, verified; the metadata of the table's schema is the artifact's and its `kind`.
 
         With `columns` these alone are decoded.
 
@@ -151,7 +151,7 @@ class Store:
         """Have the data at hand, verified, before they are read; of a local store they are."""
 
     def adopt(self, raw: bytes, fill: Callable[[Path], None]) -> None:
-        """Take over an artefact that was made elsewhere.
+        """Take over an artifact that was made elsewhere.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Store:
         force: bool = False,
         on_wait: Callable[[str], None] | None = None,
     ) -> Outcome:
-        """Give the artefact of a recipe, computing it when it is missing or damaged.
+        """Give the artifact of a recipe, computing it when it is missing or damaged.
 
         Processes that ask for the same recipe at once compute it once; the others wait.
 
@@ -190,7 +190,7 @@ class Store:
         ----------
         recipe : Recipe
         produce : callable without arguments
-            Computes the artefact. What it raises is passed on, and nothing is stored.
+            Computes the artifact. What it raises is passed on, and nothing is stored.
         force : bool
             Compute even when it is there. Until the new one is whole the old one stays.
         on_wait : callable, optional
@@ -230,7 +230,7 @@ class Store:
         return Notes(self.shelf(NOTES), self.set_aside)
 
     def verify(self) -> Iterator[tuple[str, str | None]]:
-        """Read and hash every artefact: its name, and None or what is wrong; a damaged one is set aside."""
+        """Read and hash every artifact: its name, and None or what is wrong; a damaged one is set aside."""
         self._verified.forget()
         for place in self._artifacts():
             look = self._look(place, full=True)
@@ -239,11 +239,11 @@ class Store:
             yield place.name, look.problem
 
     def recent(self) -> set[str]:
-        """Names of artefacts that must not be removed yet, whoever needs them: here none."""
+        """Names of artifacts that must not be removed yet, whoever needs them: here none."""
         return set()
 
     def discard(self, stage: str, key: str) -> bool:
-        """Remove an artefact; False where another process is working on it."""
+        """Remove an artifact; False where another process is working on it."""
         place = self._layout.place(stage, key)
         with try_lock(place.lock) as mine, disk.store_errors(place.manifest):
             if mine:
@@ -254,7 +254,7 @@ class Store:
 
     @contextmanager
     def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Keep `alone` out while a run counts on artefacts that it has found; `on_wait` as in `compute`."""
+        """Keep `alone` out while a run counts on artifacts that it has found; `on_wait` as in `compute`."""
         tidied = f"{self.root} is being tidied up (`store gc`)"
         with share_lock(self._layout.in_use, telling(tidied, on_wait)):
             yield
@@ -268,7 +268,7 @@ class Store:
             yield
 
     def sweep(self) -> Sequence[PurePath]:
-        """Remove what killed processes left and artefacts that were set aside; gives what was removed.
+        """Remove what killed processes left and artifacts that were set aside; gives what was removed.
 
         What a running process works on stays.
         """

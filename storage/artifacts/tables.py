@@ -1,6 +1,6 @@
-"""The Parquet file of an artefact: written in one pass with its digest in the footer, verified before use.
+"""The Parquet file of an artifact: written in one pass with its digest in the footer, verified before use.
 
-The footer holds `labelscape.kind`, the artefact's metadata as `labelscape.<name>` and `labelscape.digest`:
+The footer holds `labelscape.kind`, the artifact's metadata as `labelscape.<name>` and `labelscape.digest`:
 the SHA-256 of every byte before the footer followed by the canonical JSON of the other entries. So a file can
 be verified without its manifest. Nothing in it depends on when, where or in what portions it was written.
 """
@@ -108,7 +108,7 @@ def _body_digest(body: Any, entries: Mapping[str, str]) -> str:
 
 
 def write_table(path: Path, artifact: Artifact) -> Written:
-    """Write an artefact, portion by portion, and wait until it is on the disk."""
+    """Write an artifact, portion by portion, and wait until it is on the disk."""
     schema = artifact.columns.remove_metadata()
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     options = {"compression": "zstd", "use_dictionary": texts, "write_statistics": False}

@@ -114,9 +114,9 @@ def _read_arff(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     data = parse_arff(file)
     first = len(data.attributes) - reading["labels"]
     names = [attribute.name for attribute in data.attributes[first:]]
-    labelling = read_multi_labels(data, names, file, file)
+    labeling = read_multi_labels(data, names, file, file)
     X, _ = feature_matrix(data, list(range(first)), file)
-    return PublicTable(X, {f"label:{name}": labelling.Y[:, k] for k, name in enumerate(labelling.names)})
+    return PublicTable(X, {f"label:{name}": labeling.Y[:, k] for k, name in enumerate(labeling.names)})
 
 
 def _read_hdf5(file: Path, reading: Mapping[str, Any]) -> PublicTable:

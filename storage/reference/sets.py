@@ -45,7 +45,7 @@ class ReferenceSet:
     every_row : bool
         Rows without any label count too.
     color_spaces : tuple of str
-        Of the colour moments of images; those of several stand side by side.
+        Of the color moments of images; those of several stand side by side.
     size : (int, int)
         Rows and labels that experiments take of it, to reckon how long they will last; zeros: not known.
     """

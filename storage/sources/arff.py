@@ -13,7 +13,7 @@ from storage.errors import SourceError
 from storage.sources.arff_text import ArffData, Attribute, parse_arff
 from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
 from storage.sources.columns import read_text
-from storage.sources.labelling import Labelling, settle_labels
+from storage.sources.labeling import Labeling, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.sparse_text import digest_sparse_rows
 
@@ -132,8 +132,8 @@ def _bad_cells(X: np.ndarray | csr_array) -> tuple[np.ndarray, np.ndarray]:
     return np.searchsorted(X.indptr, bad, side="right") - 1, X.indices[bad]
 
 
-def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -> Labelling:
-    """Labelling by the attributes that the XML file names, in the order of the ARFF file."""
+def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -> Labeling:
+    """Labeling by the attributes that the XML file names, in the order of the ARFF file."""
     declared = {attribute.name for attribute in data.attributes}
     absent = [name for name in names if name not in declared]
     if absent:
@@ -152,7 +152,7 @@ def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -
             f"{path}, line {data.lines[row]}: label {name!r} is ? while other labels of the row are given "
             f"({int(mixed.sum())} such rows). Give all labels of a row, or ? for all."
         )
-    return Labelling(Y, [data.attributes[k].name for k in positions], single_label=False)
+    return Labeling(Y, [data.attributes[k].name for k in positions], single_label=False)
 
 
 def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
@@ -174,12 +174,12 @@ def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
     return np.where(missing, -1, values).astype(np.int8)
 
 
-def read_class(data: ArffData, position: int) -> Labelling:
-    """Labelling by one nominal attribute; every declared value is a class."""
+def read_class(data: ArffData, position: int) -> Labeling:
+    """Labeling by one nominal attribute; every declared value is a class."""
     codes, values = data.column(position), data.attributes[position].values or ()
     Y = (codes[:, None] == np.arange(len(values))).astype(np.int8)
     Y[np.isnan(codes)] = -1
-    return Labelling(Y, list(values), single_label=True)
+    return Labeling(Y, list(values), single_label=True)
 
 
 @dataclass(frozen=True)
@@ -206,21 +206,21 @@ class ArffSource:
         data = parse_arff(self.path)
         if self.xml is None:
             labels = [self._class_position(data.attributes)]
-            labelling = read_class(data, labels[0])
+            labeling = read_class(data, labels[0])
         else:
-            labelling = read_multi_labels(data, read_label_xml(self.xml), self.path, self.xml)
-            labels = [k for k, a in enumerate(data.attributes) if a.name in set(labelling.names)]
-        labelling, notes = settle_labels(labelling, self.options, self.path.name)
+            labeling = read_multi_labels(data, read_label_xml(self.xml), self.path, self.xml)
+            labels = [k for k, a in enumerate(data.attributes) if a.name in set(labeling.names)]
+        labeling, notes = settle_labels(labeling, self.options, self.path.name)
         positions = [k for k in range(len(data.attributes)) if k not in set(labels)]
         X, names = feature_matrix(data, positions, self.path)
         return Collection(
             kind=self.kind,
             ids=[str(row) for row in range(len(data.lines))],
             digests=digest_rows(X) if isinstance(X, np.ndarray) else digest_sparse_rows(X),
-            labels=labelling.Y,
-            label_names=labelling.names,
+            labels=labeling.Y,
+            label_names=labeling.names,
             split=None,
-            single_label=labelling.single_label,
+            single_label=labeling.single_label,
             paths=None,
             X=X,
             feature_names=names,

@@ -38,7 +38,7 @@ class SourceOptions:
         A folder, a file, or the name of a built-in set. A folder that happens to bear the name of a
         built-in set is reached as ``./iris``.
     kind : str
-        One of `KINDS`; "auto" recognises the source by what it is.
+        One of `KINDS`; "auto" recognizes the source by what it is.
     labels : str or None
         Image folder: the label file. ARFF: the XML file, or the name of the class attribute. Sparse
         text: the table of labels. Table: the column that holds the class.
@@ -85,7 +85,7 @@ class Collection:
     ids, digests : list of str
         Name and content digest of each item; `digests` cover images or feature rows, not labels.
     labels : ndarray of int8, shape (n, K)
-        0/1, whole rows of -1 where an item is unlabelled.
+        0/1, whole rows of -1 where an item is unlabeled.
     split : list of str or None
         As the source states it, "" where it states none.
     X : ndarray of float32 or csr_array of float32, shape (n, p), or None
@@ -105,7 +105,7 @@ class Collection:
 
 
 class Source(Protocol):
-    """A recognised source; opening it reads no data."""
+    """A recognized source; opening it reads no data."""
 
     @property
     def kind(self) -> str: ...

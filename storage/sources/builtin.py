@@ -11,7 +11,7 @@ import numpy as np
 
 from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
 from storage.sources.image_folder import ImageFolder, find_label_file
-from storage.sources.labelling import label_classes, settle_labels
+from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.toy_sets import TOY_SETS
 
@@ -98,13 +98,13 @@ def _collect(
     name: str, rows: np.ndarray, classes: list[str], feature_names: list[str], options: SourceOptions
 ) -> Collection:
     X = np.ascontiguousarray(rows, dtype=np.float32)
-    labelling, notes = settle_labels(label_classes(classes), options, name)
+    labeling, notes = settle_labels(label_classes(classes), options, name)
     return Collection(
         kind="builtin",
         ids=[str(row) for row in range(len(X))],
         digests=digest_rows(X),
-        labels=labelling.Y,
-        label_names=labelling.names,
+        labels=labeling.Y,
+        label_names=labeling.names,
         split=None,
         single_label=True,
         paths=None,

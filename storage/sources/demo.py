@@ -15,7 +15,7 @@ import numpy as np
 from storage.errors import SourceError, StoreError
 
 VERSION = 1
-UNLABELLED_SHARE = 0.25
+UNLABELED_SHARE = 0.25
 SMALLEST_SIDE = 48
 
 _OWN_FILES = re.compile(r"labels\.csv|demo\.json|images/scene_\d+\.jpg")
@@ -25,7 +25,7 @@ def write_demo(folder: Path, n: int = 360, seed: int = 7, size: tuple[int, int] 
     """Write the demo collection into `folder`, unless it is there already, whole and unchanged.
 
     The folder holds ``images/scene_000.jpg`` ..., ``labels.csv`` (``filename,labels``; several labels joined
-    by ``|``, an empty cell for the quarter that is unlabelled) and ``demo.json``, which says what was asked
+    by ``|``, an empty cell for the quarter that is unlabeled) and ``demo.json``, which says what was asked
     for and the digest of all files. It is made aside and renamed, so that it is never seen half-written.
 
     Parameters
@@ -68,10 +68,10 @@ def write_demo(folder: Path, n: int = 360, seed: int = 7, size: tuple[int, int] 
         ) from error
 
 
-def choose_unlabelled(n: int, seed: int) -> frozenset[int]:
+def choose_unlabeled(n: int, seed: int) -> frozenset[int]:
     """Numbers of the scenes whose labels are withheld: a quarter of them, at random."""
     order = np.random.default_rng((seed, n)).permutation(n)
-    return frozenset(order[: round(UNLABELLED_SHARE * n)].tolist())
+    return frozenset(order[: round(UNLABELED_SHARE * n)].tolist())
 
 
 def _check_request(n: int, seed: int, size: tuple[int, int]) -> None:
@@ -91,7 +91,7 @@ def _write_files(folder: Path, n: int, seed: int, size: tuple[int, int]) -> None
     from storage.sources.demo_scenes import draw_scene
 
     (folder / "images").mkdir(parents=True)
-    hidden = choose_unlabelled(n, seed)
+    hidden = choose_unlabeled(n, seed)
     digits = max(3, len(str(n - 1)))
     with (folder / "labels.csv").open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""The camera of the demo scenes: framing, exposure, colour cast, lens and sensor."""
+"""The camera of the demo scenes: framing, exposure, color cast, lens and sensor."""
 
 import math
 
@@ -57,17 +57,17 @@ def _frame(
 
 
 def _develop(rng: np.random.Generator, pixels: Array, light: str) -> Array:
-    """Exposure, contrast, colour cast, saturation, vignette and sensor noise."""
+    """Exposure, contrast, color cast, saturation, vignette and sensor noise."""
     gain = float(np.exp(rng.normal(0.0, 0.09)))
     gamma = float(np.exp(rng.normal(0, 0.08)))
     cast = np.asarray(CASTS[int(rng.integers(len(CASTS)))], dtype=np.float32) * rng.normal(1, 0.02, 3).astype(
         np.float32
     )
     pixels = np.clip(pixels * np.float32(gain) * cast, 0, 1) ** np.float32(gamma)
-    grey = (pixels @ np.asarray((0.3, 0.59, 0.11), dtype=np.float32))[..., None]
+    gray = (pixels @ np.asarray((0.3, 0.59, 0.11), dtype=np.float32))[..., None]
     faded = light not in ("sunset", "night") and rng.random() < 0.06
     saturation = rng.uniform(0.2, 0.5) if faded else rng.uniform(0.8, 1.25)
-    pixels = grey + (pixels - grey) * np.float32(saturation)
+    pixels = gray + (pixels - gray) * np.float32(saturation)
     contrast = rng.uniform(0.9, 1.15)
     middle = pixels.mean(dtype=np.float32)
     pixels = middle + (pixels - middle) * np.float32(contrast)

@@ -1,6 +1,6 @@
-"""The canvas on which the demo scenes are painted: colour, what each pixel shows, noise, light, haze.
+"""The canvas on which the demo scenes are painted: color, what each pixel shows, noise, light, haze.
 
-Colours are planes, (3, height, width), red first. Painters work back to front. Beside its colour every pixel
+Colors are planes, (3, height, width), red first. Painters work back to front. Beside its color every pixel
 remembers the material painted last, so that the labels of a scene are read off the finished picture: what is
 covered or cropped away is not a label.
 """
@@ -37,7 +37,7 @@ class Material(IntEnum):
 
 @dataclass(frozen=True)
 class Light:
-    """Colours of one kind of light; `sun` is (x, height above the horizon), both as shares of the picture."""
+    """Colors of one kind of light; `sun` is (x, height above the horizon), both as shares of the picture."""
 
     name: str
     zenith: Rgb
@@ -81,16 +81,16 @@ class Canvas:
 
     @property
     def x(self) -> Array:
-        """Abscissa of the pixel centres, (1, width)."""
+        """Abscissa of the pixel centers, (1, width)."""
         return ((np.arange(self.width, dtype=np.float32) + 0.5) / self.height)[None, :]
 
     @property
     def y(self) -> Array:
-        """Ordinate of the pixel centres, (height, 1)."""
+        """Ordinate of the pixel centers, (height, 1)."""
         return ((np.arange(self.height, dtype=np.float32) + 0.5) / self.height)[:, None]
 
     def lit(self, color: Rgb | Array, depth: float | Array = 0.0) -> Array:
-        """Surface colour under the scene's light, fading into the haze with depth 0..1."""
+        """Surface color under the scene's light, fading into the haze with depth 0..1."""
         shown = planes(color) * planes(self.light.ambient)
         if isinstance(depth, float) and depth == 0.0:
             return shown
@@ -135,7 +135,7 @@ class Canvas:
         material: Material,
         depth: float = 0.0,
     ) -> None:
-        """Paste an RGBA sprite standing on `base`, `height` tall, centred on `x`, lit and hazed."""
+        """Paste an RGBA sprite standing on `base`, `height` tall, centered on `x`, lit and hazed."""
         rows = max(round(height * self.height), 2)
         columns = max(round(rows * sprite.width / sprite.height), 2)
         pixels = np.asarray(sprite.resize((columns, rows), Image.Resampling.BILINEAR), dtype=np.float32) / 255
@@ -144,7 +144,7 @@ class Canvas:
         self.paint(self.lit(pixels[:3], depth), pixels[3], material, top, left)
 
     def overlay(self, image: Image.Image, material: Material, depth: float | None = 0.0) -> None:
-        """Blend an RGBA picture of the canvas's size; `depth` None leaves its colours as they are."""
+        """Blend an RGBA picture of the canvas's size; `depth` None leaves its colors as they are."""
         box = image.getbbox()
         if box is None:
             return
@@ -255,13 +255,13 @@ def smoothstep(low: float, high: float, value: Array) -> Array:
 
 
 def planes(color: Rgb | Array) -> Array:
-    """A colour as (3, 1, 1), ready to be spread over a picture; planes stay as they are."""
+    """A color as (3, 1, 1), ready to be spread over a picture; planes stay as they are."""
     values = np.asarray(color, dtype=np.float32)
     return values[:, None, None] if values.ndim == 1 else values
 
 
 def mix(first: Rgb | Array, second: Rgb | Array, share: Array | float) -> Array:
-    """Colour planes between `first` and `second`; `share`, a number or (height, width), of the second."""
+    """Color planes between `first` and `second`; `share`, a number or (height, width), of the second."""
     a = planes(first)
     blend = (planes(second) - a) * np.asarray(share, dtype=np.float32)
     blend += a
@@ -269,7 +269,7 @@ def mix(first: Rgb | Array, second: Rgb | Array, share: Array | float) -> Array:
 
 
 def jitter(rng: np.random.Generator, color: Sequence[float], amount: float = 0.05) -> Rgb:
-    """A colour near `color`: brightness and hue moved a little."""
+    """A color near `color`: brightness and hue moved a little."""
     shift = (rng.standard_normal(4) * amount).tolist()
     red, green, blue = (
         min(max(c + (shift[3] + 0.5 * s) * (0.25 + c), 0.0), 1.0) for c, s in zip(color, shift, strict=False)
@@ -278,11 +278,11 @@ def jitter(rng: np.random.Generator, color: Sequence[float], amount: float = 0.0
 
 
 def pick(rng: np.random.Generator, options: Sequence[Rgb], amount: float = 0.04) -> Rgb:
-    """One of the colours, moved a little."""
+    """One of the colors, moved a little."""
     return jitter(rng, options[int(rng.integers(len(options)))], amount)
 
 
 def bytes_of(color: Sequence[float], alpha: int = 255) -> tuple[int, int, int, int]:
-    """A colour as Pillow's drawing functions take it."""
+    """A color as Pillow's drawing functions take it."""
     red, green, blue = (int(min(max(c, 0.0), 1.0) * 255) for c in color)
     return red, green, blue, alpha

@@ -239,11 +239,11 @@ def paint_road(canvas: Canvas, horizon: float, color: Rgb) -> None:
     """A path winding from the viewer's feet to the horizon."""
     rng = canvas.rng
     t = np.clip((canvas.y - np.float32(horizon)) / np.float32(1.001 - horizon), 0, 1)
-    centre = canvas.aspect * (
+    center = canvas.aspect * (
         rng.uniform(0.3, 0.7) + rng.uniform(-0.3, 0.3) * (t - t**2) * 2 + rng.uniform(-0.2, 0.2) * t
     )
     half = np.float32(0.004) + np.float32(rng.uniform(0.07, 0.2)) * t**1.5
-    off = np.abs(canvas.x - centre.astype(np.float32)) + np.float32(0.02) * t * canvas.noise(16.0)
+    off = np.abs(canvas.x - center.astype(np.float32)) + np.float32(0.02) * t * canvas.noise(16.0)
     alpha = (1 - smoothstep(0.0, 0.012, off - half)) * (canvas.y > horizon + 0.004)
     tone = planes(color) * (1 + np.float32(0.06) * canvas.noise(30.0))
     canvas.paint(canvas.lit(tone, np.float32(0.5) * (1 - t) ** 2), alpha, Material.OTHER)

@@ -66,11 +66,11 @@ def broadleaf(rng: np.random.Generator, color: Rgb) -> Image.Image:
     squat = rng.uniform(0.8, 1.1)
     for _ in range(13):
         angle, reach = rng.uniform(0, 2 * np.pi), 0.27 * np.sqrt(rng.random())
-        centre_x, centre_y = reach * np.cos(angle) * 1.1, 0.46 + reach * np.sin(angle) * squat
+        center_x, center_y = reach * np.cos(angle) * 1.1, 0.46 + reach * np.sin(angle) * squat
         radius = rng.uniform(0.10, 0.17)
-        lump = np.float32(radius) - np.hypot(x - np.float32(centre_x), y - np.float32(centre_y))
+        lump = np.float32(radius) - np.hypot(x - np.float32(center_x), y - np.float32(center_y))
         front = lump > np.maximum(crown, 0)
-        lift = np.float32(0.86) + ((np.float32(centre_y) - y) * np.float32(2.6) - x * np.float32(0.4))
+        lift = np.float32(0.86) + ((np.float32(center_y) - y) * np.float32(2.6) - x * np.float32(0.4))
         shade = np.where(front, lift + np.zeros_like(x), shade)
         crown = np.maximum(crown, lump)
     alpha = smoothstep(-0.008, 0.022, crown + np.float32(0.022) * rough)
@@ -132,9 +132,9 @@ def plant_trees(canvas: Canvas, kind: str, count: int, far: float, near: float, 
     rng = canvas.rng
     season = AUTUMN if kind == "autumn" else NEEDLES if kind in ("conifer", "snowy") else LEAVES
     sprites = [_grow(rng, kind, pick(rng, season, 0.05)) for _ in range(min(count, 3))]
-    centre, spread = rng.uniform(0.0, 1.0), rng.uniform(0.15, 0.6)
+    center, spread = rng.uniform(0.0, 1.0), rng.uniform(0.15, 0.6)
     for nearness in np.sort(rng.random(count)):
-        x = canvas.aspect * float(centre + spread * rng.normal()) % canvas.aspect
+        x = canvas.aspect * float(center + spread * rng.normal()) % canvas.aspect
         tall = size * (0.35 + 0.65 * nearness) * rng.uniform(0.75, 1.2)
         base = far + (near - far) * float(nearness)
         sprite = sprites[int(rng.integers(len(sprites)))]

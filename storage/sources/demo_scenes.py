@@ -1,4 +1,4 @@
-"""The demo scenes: composed, painted, photographed, and labelled by what is seen of them.
+"""The demo scenes: composed, painted, photographed, and labeled by what is seen of them.
 
 A scene is drawn from its own random stream, so the k-th scene does not depend on how many are asked for.
 """

@@ -61,7 +61,7 @@ FAINT = 0.06
 
 
 def choose_light(rng: np.random.Generator, name: str) -> Light:
-    """A light of that name, its colours and the place of the sun varied."""
+    """A light of that name, its colors and the place of the sun varied."""
     light = LIGHTS[name][int(rng.integers(len(LIGHTS[name])))]
     brightness = rng.normal(1, 0.07)
     red, green, blue = (c * brightness for c in jitter(rng, light.ambient, 0.03))

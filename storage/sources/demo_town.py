@@ -96,11 +96,11 @@ def paint_houses(canvas: Canvas, base: float, size: float, count: int) -> None:
     """A village: gabled houses, the nearer the larger, sometimes around a church."""
     rng = canvas.rng
     roof = pick(rng, ROOFS)
-    centre = canvas.aspect * rng.uniform(0.2, 0.8)
+    center = canvas.aspect * rng.uniform(0.2, 0.8)
     if rng.random() < 0.4:
-        _paint_church(canvas, centre, base, size * 2.1, roof)
+        _paint_church(canvas, center, base, size * 2.1, roof)
     for nearness in np.sort(rng.random(count)):
-        x = centre + rng.normal(0, 0.38)
+        x = center + rng.normal(0, 0.38)
         scale = size * (0.65 + 0.5 * float(nearness)) * rng.uniform(0.8, 1.2)
         _paint_house(
             canvas,
@@ -187,7 +187,7 @@ def _paint_church(canvas: Canvas, x: float, base: float, size: float, roof: Rgb)
 
 
 def _pane(canvas: Canvas) -> tuple[Rgb, bool]:
-    """Colour of a window, and whether a lamp burns behind it."""
+    """Color of a window, and whether a lamp burns behind it."""
     share = {"night": 0.65, "sunset": 0.3}.get(canvas.light.name, 0.0)
     if canvas.rng.random() < share:
         return pick(canvas.rng, LAMPS, 0.03), True
@@ -195,7 +195,7 @@ def _pane(canvas: Canvas) -> tuple[Rgb, bool]:
 
 
 def _shown(canvas: Canvas, color: Rgb, depth: float = 0.0) -> tuple[int, int, int, int]:
-    """A surface colour under the scene's light, as Pillow draws it."""
+    """A surface color under the scene's light, as Pillow draws it."""
     return bytes_of(canvas.lit(color, depth).ravel().tolist())
 
 

@@ -1,4 +1,4 @@
-"""Folders of images, labelled by a file beside them or by the sub-folder they lie in."""
+"""Folders of images, labeled by a file beside them or by the sub-folder they lie in."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from storage.sources.label_files import (
     is_label_file_name,
     read_label_file,
 )
-from storage.sources.labelling import Labelling, label_classes, label_sets, settle_labels
+from storage.sources.labeling import Labeling, label_classes, label_sets, settle_labels
 from storage.sources.listing import digest_files, index_path, recall_digest, remember_digest
 
 IMAGES = "images"
-UNLABELLED = ("unlabelled", "unlabeled")
+UNLABELED = ("unlabeled", "unlabeled")
 # Of `labels` and `metadata`.
 _INITIALS = "lLmM"
 SPLITS = ("train", "test", "val", "valid", "validation")
@@ -116,19 +116,19 @@ class ImageFolder:
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
         if self.label_file is None:
-            labelling, split = label_by_folder(ids, self.folder)
+            labeling, split = label_by_folder(ids, self.folder)
             notes: list[Note] = []
         else:
-            labelling, split, notes = self._label_by_file(ids, self.label_file)
-        labelling, counts = settle_labels(labelling, self.options, self._where())
+            labeling, split, notes = self._label_by_file(ids, self.label_file)
+        labeling, counts = settle_labels(labeling, self.options, self._where())
         return Collection(
             kind=self.kind,
             ids=ids,
             digests=self._digests(listing, cache_dir),
-            labels=labelling.Y,
-            label_names=labelling.names,
+            labels=labeling.Y,
+            label_names=labeling.names,
             split=split,
-            single_label=labelling.single_label,
+            single_label=labeling.single_label,
             paths=list(listing.images.values()),
             X=None,
             feature_names=None,
@@ -156,7 +156,7 @@ class ImageFolder:
             return path.relative_to(self.folder).as_posix()
         return path.name
 
-    def _label_by_file(self, ids: list[str], path: Path) -> tuple[Labelling, list[str] | None, list[Note]]:
+    def _label_by_file(self, ids: list[str], path: Path) -> tuple[Labeling, list[str] | None, list[Note]]:
         labels = read_label_file(path, self.options.label_separator)
         place = self._label_place()
         chosen, notes = _assign(
@@ -165,15 +165,15 @@ class ImageFolder:
         if not chosen:
             raise _no_match(labels, ids, path, self.folder)
         bare = [
-            Note(name, None, f"no entry in {place}; counts as unlabelled")
+            Note(name, None, f"no entry in {place}; counts as unlabeled")
             for name in ids
             if name not in chosen
         ]
         refuse_if_strict([*notes, *bare], self.options)
         rows = [chosen[name].labels or None if name in chosen else None for name in ids]
         split = [chosen[name].split if name in chosen else "" for name in ids] if labels.has_split else None
-        labelling = label_sets(rows, single_label=labels.single_label)
-        return labelling, split, [*limit_notes(notes), *limit_notes(bare)]
+        labeling = label_sets(rows, single_label=labels.single_label)
+        return labeling, split, [*limit_notes(notes), *limit_notes(bare)]
 
 
 # State of each folder when its digest was last asked for.
@@ -186,11 +186,11 @@ def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) ->
     return source.read_anew(cache_dir)
 
 
-def label_by_folder(ids: list[str], folder: Path) -> tuple[Labelling, list[str] | None]:
+def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] | None]:
     """Classes and split by where each image lies.
 
     `cat/1.jpg` is of class cat; so are `images/cat/1.jpg` and, of split train, `train/cat/1.jpg`. What lies
-    at the top or in a folder `unlabelled` is unlabelled.
+    at the top or in a folder `unlabeled` is unlabeled.
     """
     parts = [PurePosixPath(name).parts[:-1] for name in ids]
     if {part[:1] for part in parts} == {(IMAGES,)}:
@@ -199,7 +199,7 @@ def label_by_folder(ids: list[str], folder: Path) -> tuple[Labelling, list[str] 
     if {part[0].lower() if part else "" for part in parts} <= set(SPLITS):
         split = [part[0] for part in parts]
         parts = [part[1:] for part in parts]
-    classes = [part[0] if part and part[0].lower() not in UNLABELLED else None for part in parts]
+    classes = [part[0] if part and part[0].lower() not in UNLABELED else None for part in parts]
     if not any(classes):
         raise SourceError(
             f"{folder} holds {len(ids)} images but no labels.{_parent_hint(folder)} Put labels.csv "

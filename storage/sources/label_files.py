@@ -33,7 +33,7 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class LabelEntry:
-    """Labels of one named file; empty where it is unlabelled."""
+    """Labels of one named file; empty where it is unlabeled."""
 
     name: str
     labels: tuple[str, ...]

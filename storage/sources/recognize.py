@@ -22,7 +22,7 @@ _ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 
 
 def open_source(options: SourceOptions, cache_dir: Path) -> Source:
-    """Recognise a source and open it; no data are read yet.
+    """Recognize a source and open it; no data are read yet.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ def open_source(options: SourceOptions, cache_dir: Path) -> Source:
         raise _missing(path)
     if options.kind != "auto":
         return _OPENERS[options.kind](path, options)
-    if path.is_dir() and (source := _open_labelled_images(path, options, cache_dir)):
+    if path.is_dir() and (source := _open_labeled_images(path, options, cache_dir)):
         return source
-    kind, path = _recognise(path, cache_dir)
+    kind, path = _recognize(path, cache_dir)
     return _OPENERS[kind](path, options)
 
 
@@ -74,7 +74,7 @@ def _missing(path: Path) -> SourceError:
     return SourceError(f"there is no file or folder {path}{place}.{hint} Expected is {UNDERSTOOD}.")
 
 
-def _open_labelled_images(folder: Path, options: SourceOptions, cache_dir: Path) -> Source | None:
+def _open_labeled_images(folder: Path, options: SourceOptions, cache_dir: Path) -> Source | None:
     """A folder of images with a label file; the file is looked for once, since many may lie beside it."""
     if not holds_images(folder, skip=cache_dir):
         return None
@@ -82,9 +82,9 @@ def _open_labelled_images(folder: Path, options: SourceOptions, cache_dir: Path)
     return ImageFolder(folder, label_file, options) if label_file else None
 
 
-def _recognise(path: Path, cache_dir: Path) -> tuple[str, Path]:
+def _recognize(path: Path, cache_dir: Path) -> tuple[str, Path]:
     if path.is_dir():
-        return _recognise_folder(path, cache_dir)
+        return _recognize_folder(path, cache_dir)
     if not path.is_file():
         raise SourceError(f"{path} is neither a file nor a folder. Expected is {UNDERSTOOD}.")
     kind = _file_kind(path)
@@ -130,7 +130,7 @@ def _not_understood(path: Path) -> SourceError:
     return SourceError(f"{path} {advice}. Understood is {UNDERSTOOD}.")
 
 
-def _recognise_folder(folder: Path, cache_dir: Path) -> tuple[str, Path]:
+def _recognize_folder(folder: Path, cache_dir: Path) -> tuple[str, Path]:
     images = holds_images(folder, skip=cache_dir)
     if images and _images_below(folder, cache_dir):
         return "images", folder

@@ -14,9 +14,9 @@ import numpy as np
 from storage.errors import SourceError
 from storage.sources.base import Collection, SourceOptions, combine_digests
 from storage.sources.columns import CSV_SUFFIXES, column_names, read_columns
-from storage.sources.labelling import settle_labels
+from storage.sources.labeling import settle_labels
 from storage.sources.listing import digest_files, index_path
-from storage.sources.table import LABEL_PREFIX, ignored_note, read_ids, read_labelling, read_split
+from storage.sources.table import LABEL_PREFIX, ignored_note, read_ids, read_labeling, read_split
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -127,21 +127,21 @@ class SparseSource:
         X = load_matrix(self.path)
         names = column_names(self.labels_path)
         table = read_columns(self.labels_path, _is_wanted, lambda name: name.startswith(LABEL_PREFIX))
-        labelling = read_labelling(table, self.labels_path)
-        if len(labelling.Y) != X.shape[0]:
+        labeling = read_labeling(table, self.labels_path)
+        if len(labeling.Y) != X.shape[0]:
             raise SourceError(
-                f"{self.path} has {X.shape[0]} rows, {self.labels_path} has {len(labelling.Y)}. "
+                f"{self.path} has {X.shape[0]} rows, {self.labels_path} has {len(labeling.Y)}. "
                 "Both must list the same items in the same order."
             )
-        labelling, notes = settle_labels(labelling, self.options, self.labels_path.name)
+        labeling, notes = settle_labels(labeling, self.options, self.labels_path.name)
         return Collection(
             kind=self.kind,
             ids=read_ids(table, self.labels_path),
             digests=digest_sparse_rows(X),
-            labels=labelling.Y,
-            label_names=labelling.names,
+            labels=labeling.Y,
+            label_names=labeling.names,
             split=read_split(table),
-            single_label=labelling.single_label,
+            single_label=labeling.single_label,
             paths=None,
             X=X,
             feature_names=None,

@@ -25,7 +25,7 @@ from storage.sources.columns import (
     text_column,
     unique_ids,
 )
-from storage.sources.labelling import Labelling, label_classes, settle_labels
+from storage.sources.labeling import Labeling, label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def to_float32(values: np.ndarray, where: str) -> np.ndarray:
     return narrow
 
 
-def read_labelling(table: pa.Table, path: Path, class_column: str = "class") -> Labelling:
+def read_labeling(table: pa.Table, path: Path, class_column: str = "class") -> Labeling:
     """Labels of a table: its `label:<name>` columns, or its class column."""
     names = [name for name in table.column_names if name.startswith(LABEL_PREFIX)]
     single = class_column in table.column_names
@@ -71,7 +71,7 @@ def read_labelling(table: pa.Table, path: Path, class_column: str = "class") -> 
     columns = [_label_column(table, name, path) for name in names]
     Y = np.stack(columns, axis=1)
     _check_whole_rows(Y, names, path)
-    return Labelling(Y, [name.removeprefix(LABEL_PREFIX) for name in names], single_label=False)
+    return Labeling(Y, [name.removeprefix(LABEL_PREFIX) for name in names], single_label=False)
 
 
 def _label_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
@@ -171,18 +171,18 @@ class TableSource:
         class_column = self._class_column(names)
         features = feature_columns(names, self.path)
         table = read_columns(self.path, lambda name: self._is_wanted(name, class_column), _is_numeric)
-        labelling, notes = settle_labels(
-            read_labelling(table, self.path, class_column), self.options, self.path.name
+        labeling, notes = settle_labels(
+            read_labeling(table, self.path, class_column), self.options, self.path.name
         )
         X = feature_matrix(table, features, self.path)
         return Collection(
             kind=self.kind,
             ids=read_ids(table, self.path),
             digests=digest_rows(X),
-            labels=labelling.Y,
-            label_names=labelling.names,
+            labels=labeling.Y,
+            label_names=labeling.names,
             split=read_split(table),
-            single_label=labelling.single_label,
+            single_label=labeling.single_label,
             paths=None,
             X=X,
             feature_names=_feature_names(table, features),

@@ -63,8 +63,8 @@ def draw_clusdat() -> ToySet:
     cells = [(row, column) for row in range(_GRID) for column in range(_GRID)]
     cells.sort(key=lambda cell: sum(cell) % 2)
     size = 2 * CLUSDAT_ROWS // len(cells)
-    centres = np.repeat(np.array(cells, dtype=np.float64), size, axis=0)
-    plane = centres + _CLUSTER_SPREAD * rng.normal(size=centres.shape)
+    centers = np.repeat(np.array(cells, dtype=np.float64), size, axis=0)
+    plane = centers + _CLUSTER_SPREAD * rng.normal(size=centers.shape)
     return _with_garbage(plane, CLUSDAT_GARBAGE, ["even cells", "odd cells"], CLUSDAT_ROWS, rng)
 
 
@@ -73,7 +73,7 @@ def draw_three_suns() -> ToySet:
 
     From the paper: three classes, the middle one (cyan) close to both others at the border, 10 % of each
     class being 17 rows. Shape and sizes (60, 50, 60 rows; half in a disc of radius 1, half on eight rays that
-    end at 1.7, centres 3.5 apart) are chosen here.
+    end at 1.7, centers 3.5 apart) are chosen here.
     """
     rng = np.random.default_rng(3)
     suns = [

@@ -67,7 +67,7 @@ class Tracker:
     uri : str
         `sqlite:////path/to/mlflow.db`, `http://host:port` or any database address MLflow takes.
     artifact_root : Path or None
-        Folder for the artefacts of new experiments; a server decides that for itself.
+        Folder for the artifacts of new experiments; a server decides that for itself.
     """
 
     def __init__(self, uri: str, artifact_root: Path | None = None) -> None:

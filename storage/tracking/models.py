@@ -40,7 +40,7 @@ class MethodRecord:
     model : bytes or None
         The fitted estimator as a skops payload.
     files : mapping of str to bytes
-        Artefacts by relative name.
+        Artifacts by relative name.
     """
 
     name: str
@@ -141,7 +141,7 @@ def check_file_name(name: str) -> PurePosixPath:
     """The name as a relative path that stays inside the run's folder."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
-        raise TrackingError(f"artefact name {name!r} must be a relative path without '..'.")
+        raise TrackingError(f"artifact name {name!r} must be a relative path without '..'.")
     return path
 
 

@@ -52,7 +52,7 @@ class RunWriter:
     uri : str
         The client's tracking address.
     artifact_root : Path or None
-        Folder for the artefacts of new experiments; a server decides that for itself.
+        Folder for the artifacts of new experiments; a server decides that for itself.
     trusted : sequence of str
         Types that a model may hold.
     """

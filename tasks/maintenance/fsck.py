@@ -10,13 +10,13 @@ from storage.artifacts.quarantine import Lost, find_lost
 from storage.artifacts.run_log import RunLog
 from storage.artifacts.store import Store
 
-# Manifests of artefacts by `stage/key`.
+# Manifests of artifacts by `stage/key`.
 Manifests = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What was set aside (an artefact, a record of a run, a note), and why.
+    """What was set aside (an artifact, a record of a run, a note), and why.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Usage:
-    """How many artefacts of a stage there are, their bytes, and the seconds it took to compute them."""
+    """How many artifacts of a stage there are, their bytes, and the seconds it took to compute them."""
 
     stage: str
     artifacts: int
@@ -47,7 +47,7 @@ class Usage:
 
 
 def load_manifests(store: Store) -> dict[str, dict[str, Any]]:
-    """Every artefact that is there."""
+    """Every artifact that is there."""
     return {f"{one['stage']}/{one['key']}": one for one in store.entries()}
 
 
@@ -104,7 +104,7 @@ def describe_lost(one: Lost) -> str:
 
 
 def reach(roots: Iterable[ArtifactRef], manifests: Manifests, names: Iterable[str] = ()) -> set[str]:
-    """Names of artefacts, given as references or by name, and of all that they link to."""
+    """Names of artifacts, given as references or by name, and of all that they link to."""
     found: set[str] = set()
     pending: Sequence[str] = [*names, *(f"{ref.stage}/{ref.key}" for ref in roots)]
     while pending:

@@ -31,9 +31,9 @@ class Waste:
     records : tuple of Lost
         Records and notes that were set aside, and replaced since or given up.
     missed : tuple of Lost
-        Those that were not. What they need cannot be told: while there is one, no run and no artefact goes.
+        Those that were not. What they need cannot be told: while there is one, no run and no artifact goes.
     parts : tuple of str
-        Portions that no artefact links to. They are kept, since features that a kept run needs are missing.
+        Portions that no artifact links to. They are kept, since features that a kept run needs are missing.
     """
 
     runs: tuple[LoggedRun, ...] = ()
@@ -44,7 +44,7 @@ class Waste:
 
     @property
     def bytes(self) -> int:
-        """Room that the artefacts take."""
+        """Room that the artifacts take."""
         return sum(int(one["bytes"]) for one in self.artifacts)
 
 
@@ -95,7 +95,7 @@ def find_waste(
 
 
 def _readable_manifests(store: Store, log: RunLog) -> dict[str, Mapping[str, Any]]:
-    """Every artefact that is there; StoreError where one, a record of a run or a note cannot be read."""
+    """Every artifact that is there; StoreError where one, a record of a run or a note cannot be read."""
     looks = dict(store.looks())
     damaged = [name for name, look in looks.items() if look.problem] + log.unreadable()
     damaged += Notes(store.shelf(NOTES), []).unreadable()

@@ -24,7 +24,7 @@ _Index = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Node:
-    """One artefact, or bytes from outside, and what it was made of.
+    """One artifact, or bytes from outside, and what it was made of.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Node:
         what is gone.
     inputs : tuple of Node
     gone : bool
-        An artefact that is no longer in the store; of it nothing else is known.
+        An artifact that is no longer in the store; of it nothing else is known.
     """
 
     label: str
@@ -81,7 +81,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Member:
-    """One artefact of a family, or bytes from outside, by itself.
+    """One artifact of a family, or bytes from outside, by itself.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Member:
     seconds : float or None
         What it took; None for bytes from outside, and for what is gone.
     gone : bool
-        An artefact that is no longer in the store.
+        An artifact that is no longer in the store.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Member:
 
 
 def list_family(nodes: Iterable[Node]) -> list[Member]:
-    """Every artefact of some trees once, each after those it was made of."""
+    """Every artifact of some trees once, each after those it was made of."""
     found: dict[str, Member] = {}
 
     def visit(node: Node) -> str:
@@ -148,13 +148,13 @@ def _text(value: Any) -> str:
 
 
 class Genealogy:
-    """Finds the artefact behind every digest of a store.
+    """Finds the artifact behind every digest of a store.
 
     Parameters
     ----------
     store : Store
     stages : iterable of ArtifactRef
-        The artefacts of a run. They are looked at first, and where several have the same content, they are
+        The artifacts of a run. They are looked at first, and where several have the same content, they are
         meant; all others of the store are listed when a digest leads to none of these.
     """
 
@@ -165,7 +165,7 @@ class Genealogy:
 
     @cached_property
     def _entries(self) -> list[dict[str, Any]]:
-        """All artefacts, the newest last."""
+        """All artifacts, the newest last."""
         return sorted(self._store.entries(), key=lambda one: str(one["created"]))
 
     @cached_property
@@ -190,7 +190,7 @@ class Genealogy:
         return {label: ref for label, ref in made.items() if ref.key not in used}
 
     def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
-        """All artefacts of a run, with those its report was made of; not its report and its record."""
+        """All artifacts of a run, with those its report was made of; not its report and its record."""
         nodes: list[Node] = []
         for label, ref in stages.items():
             if ref.stage == TRACKING:
@@ -200,7 +200,7 @@ class Genealogy:
         return nodes
 
     def of_artifact(self, name: str) -> Node:
-        """The artefact whose key or digest begins with `name`; of several with one content the newest."""
+        """The artifact whose key or digest begins with `name`; of several with one content the newest."""
         near = {
             one["key"] if one["key"].startswith(name) else one["digest"]: one
             for one in self._entries
@@ -209,25 +209,25 @@ class Genealogy:
         if len(near) != 1:
             found = "several begin" if near else "none begins"
             raise StoreError(
-                f"{found} with {name!r} among the runs and artefacts of the store; "
+                f"{found} with {name!r} among the runs and artifacts of the store; "
                 "`labelscape store ls` and `store ls --runs` list them."
             )
         (known,) = near.values()
         return self._node(known, known["digest"])
 
     def _of_stage(self, label: str, ref: ArtifactRef) -> Node:
-        """The artefact of a reference, not another of the same content."""
+        """The artifact of a reference, not another of the same content."""
         known = self._own.get(ref.key)
         return self._node(known, ref.digest, label) if known else _gone(label, ref.digest)
 
     def _node(
         self, known: dict[str, Any], digest: str, role: str = "", trail: frozenset[str] = frozenset()
     ) -> Node:
-        """An artefact and all that it came from; `trail` are the keys of what was made of it."""
+        """An artifact and all that it came from; `trail` are the keys of what was made of it."""
         trail |= {known["key"]}
         label = _label(known)
         inputs = tuple(
-            # Portions of the features name the items that they hold, which are no artefact.
+            # Portions of the features name the items that they hold, which are no artifact.
             Node(name, name, given, None)
             if name in OUTSIDE or known["stage"] == PART_STAGE
             else self._input(known, name, given, trail)
@@ -257,7 +257,7 @@ def _index(manifests: Iterable[dict[str, Any]]) -> _Index:
 def _pick(
     index: _Index, digest: str, role: str, maker: Mapping[str, Any], trail: Collection[str]
 ) -> dict[str, Any] | None:
-    """The artefact that a stage was given in a role, among all of one content.
+    """The artifact that a stage was given in a role, among all of one content.
 
     Nothing was made of itself (`trail`). Two methods may score alike, and a trial like the candidate that it
     becomes: then names tell, and of what was there before the stage the newest is meant.
@@ -270,7 +270,7 @@ def _pick(
 
 
 def _likeness(manifest: Mapping[str, Any], role: str, maker: Mapping[str, Any]) -> int:
-    """How well names say that an artefact plays a role: its stage's, its method's."""
+    """How well names say that an artifact plays a role: its stage's, its method's."""
     variant = manifest["recipe"]["variant"]
     of_method = bool(variant) and variant in (role, maker["recipe"]["variant"])
     return (_label(manifest) == role) + (manifest["stage"] == role) + of_method

@@ -24,7 +24,7 @@ class EmbeddingView:
 
 @dataclass(frozen=True)
 class Thumb:
-    """A small JPEG of one item and the labels it carries; None: unlabelled."""
+    """A small JPEG of one item and the labels it carries; None: unlabeled."""
 
     id: str
     jpeg: bytes
@@ -39,11 +39,11 @@ class ReportData:
     ----------
     title, source : str
         Heading, and where the items came from.
-    n_items, n_labelled : int
+    n_items, n_labeled : int
         All items, and those with labels.
     label_names : sequence of K str
     Y : int8 array (n, K)
-        0/1, whole rows of -1 for unlabelled items.
+        0/1, whole rows of -1 for unlabeled items.
     correlation : array (K, K)
         Label correlation C.
     embeddings : mapping of method name to EmbeddingView
@@ -59,7 +59,7 @@ class ReportData:
     title: str
     source: str
     n_items: int
-    n_labelled: int
+    n_labeled: int
     label_names: Sequence[str]
     Y: NDArray[np.int8]
     correlation: NDArray[np.float64]

@@ -45,11 +45,11 @@ class _Points:
     xy: NDArray[np.float64]
     Y: NDArray[np.int8]
     counts: NDArray[np.intp]
-    n_unlabelled: int
+    n_unlabeled: int
     remarks: tuple[str, ...]
 
     @property
-    def unlabelled(self) -> NDArray[np.bool_]:
+    def unlabeled(self) -> NDArray[np.bool_]:
         return np.asarray((self.Y < 0).any(axis=1))
 
     @property
@@ -58,10 +58,10 @@ class _Points:
 
 
 def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequence[str]) -> Drawing:
-    """Scatter of the first two coordinates, coloured by label; unlabelled items are grey.
+    """Scatter of the first two coordinates, colored by label; unlabeled items are gray.
 
     Single-label data with few classes share one panel. Otherwise each label gets a panel of its
-    own, since an item with three labels has no one colour; the most frequent labels are shown. A
+    own, since an item with three labels has no one color; the most frequent labels are shown. A
     one-dimensional embedding is drawn as one strip a label.
     """
     from embedding_core.labels import one_label_each  # brings SciPy and scikit-learn with it
@@ -101,8 +101,8 @@ def _prepare(coordinates: NDArray[np.float64], Y: NDArray[np.int8], remark: str)
     framed, outside = fit_frame(xy[index])
     if outside:
         remarks.append(f"{_items(outside)} far off, drawn on the edge of the frame.")
-    counts, n_unlabelled = (Y == 1).sum(axis=0), int((Y < 0).any(axis=1).sum())
-    return _Points(framed, Y[index], counts, n_unlabelled, tuple(remarks))
+    counts, n_unlabeled = (Y == 1).sum(axis=0), int((Y < 0).any(axis=1).sum())
+    return _Points(framed, Y[index], counts, n_unlabeled, tuple(remarks))
 
 
 def _items(number: int) -> str:
@@ -147,16 +147,16 @@ def _draw_together(
             edgecolors="white",
             label=_title(names[label], points.counts[label]),
         )
-    _scatter_unlabelled(axes, points)
+    _scatter_unlabeled(axes, points)
     _label_axes(axes, eigenvalues)
     figure.legend(loc="outside right upper", fontsize=9, markerscale=1.5, handletextpad=0.3)
-    return figure, "Each item at its first two coordinates, coloured by its class; unlabelled items are grey."
+    return figure, "Each item at its first two coordinates, colored by its class; unlabeled items are gray."
 
 
-def _scatter_unlabelled(axes: "Axes", points: _Points) -> None:
-    rows = points.unlabelled
+def _scatter_unlabeled(axes: "Axes", points: _Points) -> None:
+    rows = points.unlabeled
     if rows.any():
-        title = _title("unlabelled", points.n_unlabelled)
+        title = _title("unlabeled", points.n_unlabeled)
         _dots(axes, points.xy[rows], s=points.size * 0.8, label=title, color=FAINT, zorder=0.5)
 
 
@@ -179,7 +179,7 @@ def _draw_multiples(points: _Points, chosen: list[int], names: Sequence[str]) ->
     for rank, (label, panel) in enumerate(zip(chosen, grid.flat, strict=False)):
         title = _title(names[label], points.counts[label], width=24 if columns == _COLUMNS else 30)
         _draw_panel(panel, points, label, title, PALETTE[rank % len(PALETTE)])
-    how = "One panel a label, at the first two coordinates: items that carry it are coloured, all others grey"
+    how = "One panel a label, at the first two coordinates: items that carry it are colored, all others gray"
     return figure, how + "; the cross is their median, the number how many they are."
 
 
@@ -201,8 +201,8 @@ def _strip_groups(
         (_title(names[label], points.counts[label]), points.Y[:, label] == 1, PALETTE[rank % len(PALETTE)])
         for rank, label in enumerate(chosen)
     ]
-    if points.unlabelled.any():
-        groups.append((_title("unlabelled", points.n_unlabelled), points.unlabelled, FAINT))
+    if points.unlabeled.any():
+        groups.append((_title("unlabeled", points.n_unlabeled), points.unlabeled, FAINT))
     return groups
 
 

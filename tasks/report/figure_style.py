@@ -1,4 +1,4 @@
-"""How every figure of the report looks: colours, type, and PNG bytes that do not change between runs."""
+"""How every figure of the report looks: colors, type, and PNG bytes that do not change between runs."""
 
 import io
 import textwrap
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart under the common colour-vision deficiencies (after Okabe and Ito, and Tol), all dark
+# Told apart under the common color-vision deficiencies (after Okabe and Ito, and Tol), all dark
 # enough for small dots on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#882255")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "p")

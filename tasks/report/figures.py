@@ -108,7 +108,7 @@ def order_labels(correlation: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def draw_correlation(correlation: NDArray[np.float64], label_names: Sequence[str]) -> Drawing:
-    """Heat map of C, similar labels side by side; the diagonal, always 1, is left grey."""
+    """Heat map of C, similar labels side by side; the diagonal, always 1, is left gray."""
     from matplotlib.colors import PowerNorm
 
     K = len(label_names)
@@ -119,7 +119,7 @@ def draw_correlation(correlation: NDArray[np.float64], label_names: Sequence[str
     names = [name(label_names[label], 22) for label in order]
     crowded = K > NAMES_UP_TO
     remark = (
-        f"{K} labels are too many to write their names; colours follow the square root." if crowded else ""
+        f"{K} labels are too many to write their names; colors follow the square root." if crowded else ""
     )
     with drawing():
         side = float(np.clip(0.42 * K + 2.2, 4.2, 8.6))

@@ -31,7 +31,7 @@ def lineage_part(family: Sequence[Member]) -> str:
         )
         for one in family
     ]
-    header = ("artefact", "digest", "code", "settings", "took", "made (UTC)", "versions")
+    header = ("artifact", "digest", "code", "settings", "took", "made (UTC)", "versions")
     note = "Each box is made of those that lead to it; dashed are the bytes of the source"
     note += f", dotted what is {GONE}." if any(one.gone for one in family) else "."
     drawing = f'<div class="scroll">{draw_lineage(family)}</div>'
@@ -40,7 +40,7 @@ def lineage_part(family: Sequence[Member]) -> str:
 
 
 def draw_lineage(family: Sequence[Member]) -> str:
-    """An SVG with a box for each artefact, in columns from the source on the left to the results."""
+    """An SVG with a box for each artifact, in columns from the source on the left to the results."""
     columns = _columns(family)
     depth = max(map(_depth, columns), default=0)
     places: dict[str, tuple[float, float, float]] = {}
@@ -67,7 +67,7 @@ def _depth(members: Sequence[Member]) -> int:
 
 
 def _columns(family: Sequence[Member]) -> list[list[Member]]:
-    """Each artefact right of all it was made of; what nothing else was made of in the last column."""
+    """Each artifact right of all it was made of; what nothing else was made of in the last column."""
     known = {one.name: one for one in family}
     levels: dict[str, int] = {}
 

@@ -100,13 +100,13 @@ def _page(data: ReportData, figures: dict[str, Drawing], metric: str) -> bytes:
 def _opening(data: ReportData) -> str:
     counts = (data.Y == 1).sum(axis=0)
     order = np.argsort(-counts, kind="stable")
-    each = counts.sum() / data.n_labelled if data.n_labelled else 0.0
+    each = counts.sum() / data.n_labeled if data.n_labeled else 0.0
     numbers = {
         "items": f"{data.n_items:,}",
-        "labelled": f"{data.n_labelled:,}",
-        "unlabelled": f"{data.n_items - data.n_labelled:,}",
+        "labeled": f"{data.n_labeled:,}",
+        "unlabeled": f"{data.n_items - data.n_labeled:,}",
         "labels": f"{len(data.label_names):,}",
-        "labels per labelled item": f"{each:.2f}",
+        "labels per labeled item": f"{each:.2f}",
     }
     chips = parts.chips([(data.label_names[label], int(counts[label])) for label in order])
     return (
@@ -127,7 +127,7 @@ def _what_was_run(data: ReportData) -> str:
         text += f" Plain baselines beside: {'; '.join(plain)}."
     folds = len({row[2] for row in data.scores})
     if folds:
-        text += f" Evaluated on {folds} {'folds' if folds > 1 else 'fold'} of the labelled items."
+        text += f" Evaluated on {folds} {'folds' if folds > 1 else 'fold'} of the labeled items."
     return text
 
 

@@ -94,7 +94,7 @@ def gallery(thumbs: Sequence[Thumb]) -> str:
 
 def _caption(thumb: Thumb) -> str:
     if thumb.labels is None:
-        return "<em>unlabelled</em>"
+        return "<em>unlabeled</em>"
     return esc(", ".join(thumb.labels)) or "<em>none of the labels</em>"
 
 

@@ -222,7 +222,7 @@ def _unmeasured(experiment: Experiment) -> list[Row]:
 
 
 def _left_out(cell: PublishedCell) -> Row:
-    """A printed cell without ours; it counts where nobody, or no one without a licence, could measure it."""
+    """A printed cell without ours; it counts where nobody, or no one without a license, could measure it."""
     lacking = cell.status in (LICENSED, UNAVAILABLE)
     return Row(
         dataset=cell.dataset,

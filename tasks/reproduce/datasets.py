@@ -19,9 +19,9 @@ from tasks.stages import features, ingest
 
 @dataclass(frozen=True)
 class DatasetRef:
-    """A data set by reference; None where its artefacts are not there yet.
+    """A data set by reference; None where its artifacts are not there yet.
 
-    Of images there are features for each of the set's colour spaces, of any other set one.
+    Of images there are features for each of the set's color spaces, of any other set one.
     """
 
     name: str
@@ -64,7 +64,7 @@ def open_dataset(
 
 
 def load_items(store: Store, data: DatasetRef) -> Dataset:
-    """Every item, rows without a label included; features of several colour spaces side by side."""
+    """Every item, rows without a label included; features of several color spaces side by side."""
     assert data.manifest and all(data.features)
     found = [load_dataset(store, data.manifest, ref) for ref in data.features if ref]
     if len(found) == 1:

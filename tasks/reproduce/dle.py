@@ -7,9 +7,9 @@ from tasks.reproduce.comparison import CEILING_TITLE
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 _UCI = ("soybean", "housing", "wine", "balance", "iris")
-# The paper's graph: all pairs, Eq. 17, sigma by 5-fold cross-validation on the labelled points.
+# The paper's graph: all pairs, Eq. 17, sigma by 5-fold cross-validation on the labeled points.
 _GRAPH = {"graph": "gaussian", "sigma": "cv"}
-# Thousands of rows: nearest neighbours, sigma the mean squared length of the edges.
+# Thousands of rows: nearest neighbors, sigma the mean squared length of the edges.
 _SPARSE_GRAPH = {"graph": "knn", "sigma": "auto"}
 
 # The paper says no more than "SVM". MLDA, by the same authors in the same year, names LIBSVM and no setting:
@@ -22,7 +22,7 @@ _GRAPH_ARMS = (
     Arm("LPP", "lpp", _GRAPH),
     Arm("KL", "kmeans_laplacian", _GRAPH),
 )
-# Joachims' transducer is defined on a graph of nearest neighbours.
+# Joachims' transducer is defined on a graph of nearest neighbors.
 _TRANSDUCER = Arm("Transducer", "spectral_graph_transducer", {"sigma": "cv"})
 _DLE = (
     Arm("DLE", "dle", _GRAPH),
@@ -32,27 +32,27 @@ _CEILING = Arm(CEILING_TITLE, CEILING, role="baseline", preprocessing=("raw",))
 
 TABLE3 = Experiment(
     name="dle-table3",
-    title="accuracy with 10 % of the rows labelled",
+    title="accuracy with 10 % of the rows labeled",
     paper=DLE_PAPER,
     where="Table 3",
     datasets=_UCI,
     arms=(LIBSVM, *_GRAPH_ARMS, _TRANSDUCER, *_DLE, *BASELINES),
     protocol="embedding_core.protocols.semi_supervised",
-    full={"trials": 10, "labelled": 0.1, "readings": ["clean"], "seed": 0},
+    full={"trials": 10, "labeled": 0.1, "readings": ["clean"], "seed": 0},
     quick={"trials": 3},
-    note="K-1 dimensions, 1NN; sigma by 5-fold cross-validation on the labelled rows; "
+    note="K-1 dimensions, 1NN; sigma by 5-fold cross-validation on the labeled rows; "
     f"{LIBSVM_READING}, for the paper names neither tool nor kernel",
 )
 
 TABLE4 = Experiment(
     name="dle-table4",
-    title="accuracy with 10 % labelled and some labels wrong",
+    title="accuracy with 10 % labeled and some labels wrong",
     paper=DLE_PAPER,
     where="Table 4",
     datasets=_UCI,
     arms=(*_GRAPH_ARMS, *_DLE, *BASELINES, _CEILING),
     protocol="embedding_core.protocols.semi_supervised",
-    full={"trials": 10, "labelled": 0.1, "wrong": 0.05, "readings": ["within", "more"], "seed": 0},
+    full={"trials": 10, "labeled": 0.1, "wrong": 0.05, "readings": ["within", "more"], "seed": 0},
     quick={"trials": 2},
     primary_condition=READINGS["within"],
     note="as Table 3; the 1NN ceiling is the share of right labels",
@@ -81,7 +81,7 @@ FIG2 = Experiment(
     figure="tasks.reproduce.face_figure",
     note=(
         "PCA stands in front of DLE as in Fisherfaces and Laplacianfaces; the graphs of both link 10 nearest "
-        "neighbours, and sigma is the mean squared length of their edges, where the paper has all pairs and "
+        "neighbors, and sigma is the mean squared length of their edges, where the paper has all pairs and "
         "cross-validation; the paper's figure has DLE lowest; a quick run takes 30 images of each person of "
         "PIE"
     ),
@@ -109,7 +109,7 @@ TABLE5 = Experiment(
     own_graph={"trecvid": _SPARSE_GRAPH, "yahoo": _SPARSE_GRAPH},
     note='"Average Precision" is the mean over the classes of the precision of 0/1 decisions; the graph of '
     "music links all pairs, sigma by 5-fold cross-validation on the training rows; those of Yahoo and "
-    "TRECVID link 10 nearest neighbours, sigma the mean squared length of the edges; a quick run takes 500 "
+    "TRECVID link 10 nearest neighbors, sigma the mean squared length of the edges; a quick run takes 500 "
     "pages of Yahoo, and 500 key frames",
 )
 

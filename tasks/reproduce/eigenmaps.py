@@ -42,7 +42,7 @@ FIGS = Experiment(
     note=(
         "k = 1.5 times the mean class size; agreement: chance that the nearest row in the plane has the same "
         "labels, with shuffled ones it shows what a picture makes up; accuracy: hidden labels named by the "
-        "nearest labelled row of the plane; between: share of the sets of two labels whose centre lies "
+        "nearest labeled row of the plane; between: share of the sets of two labels whose center lies "
         "between those of the two; single sets are in the file of cells; Torus and Clusdat have the paper's "
         "sizes, their shapes are ours, and garbage is a quarter as wide as the shape: a first try at full "
         "width left none of the clusters of Clusdat to see"

@@ -1,4 +1,4 @@
-"""Accuracy against the number of labelled rows (Fig. 3 of LPSSVM)."""
+"""Accuracy against the number of labeled rows (Fig. 3 of LPSSVM)."""
 
 from storage.reference.sets import reference_sets
 from tasks.report.figure_style import drawing, footnote, new_figure, to_png
@@ -19,8 +19,8 @@ def draw(story: Story) -> dict[str, bytes]:
                 ]
                 draw_curves(panel, curves_of(rows), plain=[arm.title for arm in one.baselines])
                 panel.set_title(f"{reference_sets()[dataset].title}, {preprocessing}")
-                panel.set_xlabel("labelled rows of each class")
+                panel.set_xlabel("labeled rows of each class")
             line[0].set_ylabel("accuracy")
         add_curve_legend(figure, grid[0, 0])
-        footnote(figure, trials_remark(one, story.quick, "draws of the labelled rows"))
+        footnote(figure, trials_remark(one, story.quick, "draws of the labeled rows"))
         return {"accuracy.png": to_png(figure)}

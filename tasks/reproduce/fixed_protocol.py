@@ -81,7 +81,7 @@ FIXED = Experiment(
     protocol="embedding_core.protocols.fixed_protocol",
     full={
         "trials": 10,
-        "labelled": 0.1,
+        "labeled": 0.1,
         "folds": 0,
         "rows": 1000,
         "seed": 0,
@@ -89,17 +89,17 @@ FIXED = Experiment(
     },
     quick={"trials": 3},
     # One face of each person would leave nothing to choose by.
-    overrides={"orl": {"labelled": 0.3}, **dict.fromkeys(_LABELS, _FOLDS)},
+    overrides={"orl": {"labeled": 0.3}, **dict.fromkeys(_LABELS, _FOLDS)},
     quick_sets=_QUICK_SETS,
     preprocessing=("zscore",),
     primary="zscore",
     against_plain=True,
     unlisted="^thresholds tuned",
     note=(
-        "one class a row: 10 % of each class labelled (faces 30 %), accuracy on all others; several labels: "
+        "one class a row: 10 % of each class labeled (faces 30 %), accuracy on all others; several labels: "
         "LRAP over 5 folds, F1 scores with tuned thresholds are in the file of cells; at most 1,000 rows of "
         "a set (600 with several labels) drawn at random, LPSSVM with 300 landmarks. Scaling is learnt on "
-        "training rows; parameters, dimension, neighbours and principal components in front or not by 3-fold "
+        "training rows; parameters, dimension, neighbors and principal components in front or not by 3-fold "
         "cross-validation on them, one after another. Ahead, behind: of the best plain method, trial by "
         "trial, with 95 % confidence"
     ),

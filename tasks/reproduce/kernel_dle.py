@@ -32,20 +32,20 @@ SPLITS = Experiment(
     primary="zscore",
     note="Hamming loss at one half; micro-F1 with one threshold and macro-F1 with one a label, tuned on "
     "left-out scores of the training rows; LRAP. The first split is the official one where a set has one. "
-    "Photographs by the papers' moments of RGB bands, and by the same moments in the colour space that each "
+    "Photographs by the papers' moments of RGB bands, and by the same moments in the color space that each "
     "method itself does best in (LRAP) on folds of the training rows, with the share of splits that chose it",
 )
 
 FEW = Experiment(
     name="kernel-dle-few",
-    title="accuracy with N labelled rows of each class",
+    title="accuracy with N labeled rows of each class",
     paper=_OURS,
     where="our own",
     datasets=("wine", "ionosphere", "sonar", "digits"),
     arms=(_KERNEL_DLE, Arm("LPSSVM", "lpssvm"), *TUNED_BASELINES),
     protocol="embedding_core.protocols.few_labels",
-    full={"trials": 5, "labelled": [3, 5, 10], "neighbors": [], "metric": "accuracy", "seed": 0},
-    quick={"trials": 2, "labelled": [5]},
+    full={"trials": 5, "labeled": [3, 5, 10], "neighbors": [], "metric": "accuracy", "seed": 0},
+    quick={"trials": 2, "labeled": [5]},
     preprocessing=("zscore",),
     primary="zscore",
     figure="tasks.reproduce.few_labels_figure",

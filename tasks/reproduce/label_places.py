@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TOGETHER = 0.03
 _HOW = (
     "Above: the labels alone, placed by g; names in one box lie together. Below: rows placed by f, in the "
-    "colours of their classes, and the labels that lie among them."
+    "colors of their classes, and the labels that lie among them."
 )
 
 

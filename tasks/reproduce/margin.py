@@ -1,4 +1,4 @@
-"""Figures of LPSSVM: a toy problem, and two sets with few labelled rows."""
+"""Figures of LPSSVM: a toy problem, and two sets with few labeled rows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from embedding_core.registry.catalog.sources import LPSSVM_PAPER
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 
-# Section 4: RBF kernels of width 1/p, C = 1, gamma = 1; gamma_A, gamma_I and the number of neighbours by
+# Section 4: RBF kernels of width 1/p, C = 1, gamma = 1; gamma_A, gamma_I and the number of neighbors by
 # cross-validation. Scaling is the preprocessing's business.
 def _arms(graph: Mapping[str, Any], graph_of_lpp: Mapping[str, Any]) -> tuple[Arm, ...]:
     """The compared methods on one kind of graph; LPP has no weights by the kernel."""
@@ -25,7 +25,7 @@ def _arms(graph: Mapping[str, Any], graph_of_lpp: Mapping[str, Any]) -> tuple[Ar
     )
 
 
-# Fig. 1: nearest neighbours, weighed by the kernel.
+# Fig. 1: nearest neighbors, weighed by the kernel.
 ARMS = _arms({"graph": "kernel"}, {})
 
 # Caption of Fig. 2: the Gram matrix itself is the graph, without tuning. With p = 2 features the kernel
@@ -42,30 +42,30 @@ _COMMON: dict[str, Any] = {
     "protocol": "embedding_core.protocols.few_labels",
 }
 _READING = (
-    "all rows are in the fit, the labelled ones with their labels; LPSSVM keeps half of the energy, which "
+    "all rows are in the fit, the labeled ones with their labels; LPSSVM keeps half of the energy, which "
     "the paper leaves open"
 )
-_NUMBER = "5, 10 or 20 neighbours by cross-validation"
+_NUMBER = "5, 10 or 20 neighbors by cross-validation"
 
 TOY = Experiment(
     name="lpssvm-toy",
-    title="three suns, some of each labelled",
+    title="three suns, some of each labeled",
     where="Fig. 2",
     datasets=("three_suns",),
     arms=(*TOY_ARMS, *BASELINES),
     full={
         "trials": 20,
-        "labelled": [0.1, 0.2, 0.3, 0.4, 0.5],
+        "labeled": [0.1, 0.2, 0.3, 0.4, 0.5],
         "neighbors": [5, 10, 20],
         "metric": "error",
         "seed": 0,
     },
-    quick={"trials": 4, "labelled": [0.1, 0.3, 0.5]},
+    quick={"trials": 4, "labeled": [0.1, 0.3, 0.5]},
     preprocessing=("raw",),
     figure="tasks.reproduce.suns_figure",
     note=(
         "the paper shows the set and does not give it, this one is drawn after its words; the graph is the "
-        'Gram matrix of the kernel, as the caption says, or where named "kNN graph" that of its neighbours '
+        'Gram matrix of the kernel, as the caption says, or where named "kNN graph" that of its neighbors '
         f"({_NUMBER}); {_READING}"
     ),
     **_COMMON,
@@ -73,18 +73,18 @@ TOY = Experiment(
 
 UCI = Experiment(
     name="lpssvm-uci",
-    title="accuracy with N labelled rows of each class",
+    title="accuracy with N labeled rows of each class",
     where="Fig. 3, Table 1",
     datasets=("ionosphere", "sonar"),
     arms=(*ARMS, *BASELINES),
     full={
         "trials": 20,
-        "labelled": [5, 10, 15, 20, 25, 30],
+        "labeled": [5, 10, 15, 20, 25, 30],
         "neighbors": [5, 10, 20],
         "metric": "accuracy",
         "seed": 0,
     },
-    quick={"trials": 3, "labelled": [5, 15, 30], "neighbors": [10]},
+    quick={"trials": 3, "labeled": [5, 15, 30], "neighbors": [10]},
     figure="tasks.reproduce.few_labels_figure",
     note=f"{_NUMBER} (10 in a quick run); {_READING}",
     **_COMMON,

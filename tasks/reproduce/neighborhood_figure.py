@@ -28,7 +28,7 @@ from tasks.reproduce.panels import (
 _TEST_ROWS = re.compile(r"^(\d+)-D, K=(\d+)$")
 _SHOWN_ROWS = 2_500
 _SPACE = 3
-_PARTS = ("labelled", "test")
+_PARTS = ("labeled", "test")
 _PROJECTIONS = {_SPACE: "3d", PLANE: None}
 """Dimensions that embeddings are drawn in, and what matplotlib calls such a panel."""
 
@@ -66,7 +66,7 @@ def _draw_hit_rates(story: Story, dataset: str) -> bytes:
         for panel, preprocessing in zip(panels, shown, strict=True):
             draw_curves(panel, _curves(story.rows, dataset, preprocessing), plain=("1NN, all features",))
             panel.set_title(preprocessing)
-            panel.set_xlabel("K nearest neighbours")
+            panel.set_xlabel("K nearest neighbors")
         panels[0].set_ylabel("hit rate among test rows")
         add_curve_legend(figure, panels[0])
         footnote(figure, "Share of test rows with one of their class among their K nearest test rows.")
@@ -98,7 +98,7 @@ def _some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _draw_parts(placed: Mapping[str, Placement], data: TrialData, split: Split, dimensions: int) -> bytes:
-    """Labelled rows above, test rows below, on the same axes (Figs. 2 and 6)."""
+    """Labeled rows above, test rows below, on the same axes (Figs. 2 and 6)."""
     parts = [_some(rows) for rows in split]
     draw_part = _scatter_3d if dimensions == _SPACE else _scatter_2d
     with drawing():

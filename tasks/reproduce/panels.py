@@ -30,7 +30,7 @@ Point = tuple[float, float, float]
 
 
 def color_of(number: int) -> str:
-    """Colour of a class."""
+    """Color of a class."""
     return COLORS[number % len(COLORS)]
 
 
@@ -42,7 +42,7 @@ def scatter_classes(
     size: float | None = None,
     pull: bool = True,
 ) -> None:
-    """Rows at their first two coordinates in the colours of their classes; far ones pulled to the frame."""
+    """Rows at their first two coordinates in the colors of their classes; far ones pulled to the frame."""
     framed = fit_frame(xy[:, :2])[0] if pull else xy[:, :2]
     if framed.shape[1] < 2:
         framed = np.column_stack([framed[:, 0], np.zeros(len(framed))])
@@ -56,7 +56,7 @@ def scatter_classes(
 
 
 def add_class_legend(figure: "Figure", names: Sequence[str]) -> None:
-    """Colours of the classes, above all panels."""
+    """Colors of the classes, above all panels."""
     figure.legend(
         handles=class_handles(names), loc="outside upper center", ncols=min(len(names), 10), fontsize=8.5
     )
@@ -73,7 +73,7 @@ def class_handles(names: Sequence[str], colors: Sequence[str] = COLORS) -> list[
 
 
 def draw_curves(panel: "Axes", curves: Mapping[str, Sequence[Point]], plain: Sequence[str] = ()) -> None:
-    """One line a name with one standard deviation; plain methods are grey and dashed.
+    """One line a name with one standard deviation; plain methods are gray and dashed.
 
     Lines stand side by side at each place, as their spreads would hide each other.
     """

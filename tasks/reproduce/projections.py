@@ -16,8 +16,8 @@ _COMMON: dict[str, Any] = {
 }
 _READING = (
     "hit rate: share of test rows with one of their class among their K nearest test rows (all K and 2-D "
-    "are in the file of cells), which needs the labels of the test rows; accuracy: 1NN from the labelled "
-    "rows; mu = l/s and 10 neighbours in the graph; unit columns"
+    "are in the file of cells), which needs the labels of the test rows; accuracy: 1NN from the labeled "
+    "rows; mu = l/s and 10 neighbors in the graph; unit columns"
 )
 
 
@@ -43,9 +43,9 @@ USPS = Experiment(
         Arm("DP, mu = 0.001", _DP, {"n_components": 2, "mu": 0.001}, preprocessing=("raw",)),
         *BASELINES,
     ),
-    full={"trials": 10, "labelled": 2000, "rows": 0, "dimensions": [2, 9, _MOST], "neighbors": 10, "seed": 0},
+    full={"trials": 10, "labeled": 2000, "rows": 0, "dimensions": [2, 9, _MOST], "neighbors": 10, "seed": 0},
     quick={"trials": 2},
-    note=f"2,000 labelled rows of 9,298; {_READING}",
+    note=f"2,000 labeled rows of 9,298; {_READING}",
     **_COMMON,
 )
 
@@ -55,11 +55,11 @@ TDT2 = Experiment(
     where="Fig. 5",
     datasets=("tdt2",),
     arms=(*_arms(4), *BASELINES),
-    full={"trials": 3, "labelled": 1 / 3, "rows": 0, "dimensions": [2, 3, _MOST], "neighbors": 10, "seed": 0},
+    full={"trials": 3, "labeled": 1 / 3, "rows": 0, "dimensions": [2, 3, _MOST], "neighbors": 10, "seed": 0},
     quick={"trials": 2, "rows": 1500},
     preprocessing=("raw", "unit"),
     note=(
-        "a third of each topic labelled, all 36,771 terms; a quick run takes 1,500 of 5,705 documents; "
+        "a third of each topic labeled, all 36,771 terms; a quick run takes 1,500 of 5,705 documents; "
         + _READING
     ),
     **_COMMON,

@@ -99,7 +99,7 @@ def _draw_pairs(story: Story, dataset: str, titles: Sequence[str]) -> bytes:
 
 
 def _draw_scene(story: Story) -> bytes:
-    """Single labels in colour, sets of two labels with lines to the centres of their singles (Fig. 5)."""
+    """Single labels in color, sets of two labels with lines to the centers of their singles (Fig. 5)."""
     pair = _both(story, "scene")
     min_rows = story.experiment.settings("scene", story.quick)["min_rows"]
     with drawing():
@@ -111,8 +111,8 @@ def _draw_scene(story: Story) -> bytes:
         add_class_legend(figure, pair[0].label_names)
         footnote(
             figure,
-            "Dots: rows with one label; crosses: rows with two, in the colours of both; lines: from the "
-            "centre of a set of two labels (square) to those of its single labels (circles). "
+            "Dots: rows with one label; crosses: rows with two, in the colors of both; lines: from the "
+            "center of a set of two labels (square) to those of its single labels (circles). "
             "Above: labels as given; below: shuffled.",
         )
         return to_png(figure)
@@ -123,19 +123,19 @@ def _draw_sets(panel: "Axes", Z: NDArray[np.float64], data: TrialData, title: st
     single = count == 1
     scatter_classes(panel, Z[single], data.classes[single], title, size=6)
     groups = label_groups(data.Y)
-    centres = {
+    centers = {
         tuple(np.flatnonzero(data.Y[groups == group][0]).tolist()): Z[groups == group].mean(axis=0)
         for group in np.unique(groups)
         if (groups == group).sum() >= min_rows
     }
-    for labels, centre in centres.items():
-        if len(labels) == 2 and all((label,) in centres for label in labels):
-            _draw_set(panel, Z[(count == 2) & data.Y[:, list(labels)].all(axis=1)], centre, labels, centres)
-    for labels, centre in centres.items():
+    for labels, center in centers.items():
+        if len(labels) == 2 and all((label,) in centers for label in labels):
+            _draw_set(panel, Z[(count == 2) & data.Y[:, list(labels)].all(axis=1)], center, labels, centers)
+    for labels, center in centers.items():
         if len(labels) == 1:
             panel.scatter(
-                centre[0],
-                centre[1],
+                center[0],
+                center[1],
                 s=90,
                 color=color_of(labels[0]),
                 edgecolors="white",
@@ -148,17 +148,17 @@ def _draw_sets(panel: "Axes", Z: NDArray[np.float64], data: TrialData, title: st
 def _draw_set(
     panel: "Axes",
     rows: NDArray[np.float64],
-    centre: NDArray[np.float64],
+    center: NDArray[np.float64],
     labels: tuple[int, ...],
-    centres: dict[tuple[int, ...], NDArray[np.float64]],
+    centers: dict[tuple[int, ...], NDArray[np.float64]],
 ) -> None:
     first, second = (color_of(label) for label in labels)
     panel.scatter(
         rows[:, 0], rows[:, 1], s=34, marker="P", color=first, edgecolors=second, linewidths=1.2, zorder=4
     )
     for label in labels:
-        end = centres[(label,)]
-        panel.plot([centre[0], end[0]], [centre[1], end[1]], color=FAINT, linewidth=1.2, zorder=3)
+        end = centers[(label,)]
+        panel.plot([center[0], end[0]], [center[1], end[1]], color=FAINT, linewidth=1.2, zorder=3)
     panel.scatter(
-        centre[0], centre[1], s=46, marker="s", color=first, edgecolors=INK, linewidths=1.2, zorder=7
+        center[0], center[1], s=46, marker="s", color=first, edgecolors=INK, linewidths=1.2, zorder=7
     )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from embedding_core.annotator import Annotator
 from embedding_core.evaluation import hide_labels
-from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labelled_rows
+from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labeled_rows
 from embedding_core.protocols.trial import Arm, TrialData
 from tasks.report.figure_style import INK, drawing, footnote, hide_frame, new_figure, to_png
 from tasks.reproduce.page import Story
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLORS = {"red": "#CC3311", "cyan": "#22AABB", "blue": "#0055AA"}
-"""The classes are called after the paper's colours."""
+"""The classes are called after the paper's colors."""
 _STEPS = 160
 _MARGIN = 0.6
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """Decision maps of the first trial with the fewest labelled rows, and the errors of all trials."""
+    """Decision maps of the first trial with the fewest labeled rows, and the errors of all trials."""
     return {"decisions.png": _draw_maps(story), "error.png": _draw_errors(story)}
 
 
 def _draw_maps(story: Story) -> bytes:
     (dataset,) = story.experiment.datasets
     data, settings = story.load(dataset), story.experiment.settings(dataset, story.quick)
-    labelled = settings["labelled"][0]
-    train, test = draw_labelled_rows(data.classes, labelled, settings["seed"], 0)
+    labeled = settings["labeled"][0]
+    train, test = draw_labeled_rows(data.classes, labeled, settings["seed"], 0)
     arms = [arm for arm in story.experiment.arms_on(dataset) if arm.role == "paper"]
     with drawing():
         lines = -(-len(arms) // 2)
@@ -50,7 +50,7 @@ def _draw_maps(story: Story) -> bytes:
             panel.set_visible(False)
         handles = class_handles(list(_COLORS), list(_COLORS.values()))
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
-        drawn = f"{condition_of(labelled)}, {len(train)} of {len(data.Y)} rows (circled), one draw"
+        drawn = f"{condition_of(labeled)}, {len(train)} of {len(data.Y)} rows (circled), one draw"
         footnote(figure, f"Shades: the class that each method gives to a place. {drawn}.")
         return to_png(figure)
 
@@ -92,9 +92,9 @@ def _draw_errors(story: Story) -> bytes:
         figure = new_figure(6.4, 4.2)
         panel = figure.add_subplot()
         draw_curves(panel, curves_of(story.rows), plain=[arm.title for arm in one.baselines])
-        panel.set_xlabel("% of each class labelled")
+        panel.set_xlabel("% of each class labeled")
         panel.set_ylabel("error on the others")
         panel.set_ylim(bottom=0)
         add_curve_legend(figure, panel)
-        footnote(figure, trials_remark(one, story.quick, "draws of the labelled rows"))
+        footnote(figure, trials_remark(one, story.quick, "draws of the labeled rows"))
         return to_png(figure)

@@ -1,4 +1,4 @@
-"""Candidates of `labelscape auto`: out-of-fold scores of each, on the labelled items alone."""
+"""Candidates of `labelscape auto`: out-of-fold scores of each, on the labeled items alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,27 +46,27 @@ class Contest:
 
 def check_labels(dataset: Dataset, n_folds: int) -> None:
     """Refuse labels that cannot be dealt to folds."""
-    labelled = (dataset.Y >= 0).all(axis=1)
-    count = int(labelled.sum())
+    labeled = (dataset.Y >= 0).all(axis=1)
+    count = int(labeled.sum())
     if count < n_folds:
         raise SourceError(
-            f"{count} labelled items for {n_folds} folds; label more items, or ask for fewer folds with "
+            f"{count} labeled items for {n_folds} folds; label more items, or ask for fewer folds with "
             "--set evaluation.folds=2."
         )
-    carried = dataset.Y[labelled].sum(axis=0)
+    carried = dataset.Y[labeled].sum(axis=0)
     alone = [name for name, items in zip(dataset.label_names, carried, strict=True) if items == 1]
     if alone:
         more = f" and {len(alone) - 1} more labels" if len(alone) > 1 else ""
         raise SourceError(
-            f"label {alone[0]!r}{more}: only one labelled item carries it, so that it cannot be learnt and "
+            f"label {alone[0]!r}{more}: only one labeled item carries it, so that it cannot be learnt and "
             "tested at once. Label a second one, or leave them out with --set source.min_label_count=2."
         )
 
 
 def items_a_label(dataset: Dataset) -> float:
-    """How many labelled items carry a label, on average over the labels that occur."""
-    labelled = (dataset.Y >= 0).all(axis=1)
-    carried = dataset.Y[labelled].sum(axis=0)
+    """How many labeled items carry a label, on average over the labels that occur."""
+    labeled = (dataset.Y >= 0).all(axis=1)
+    carried = dataset.Y[labeled].sum(axis=0)
     return float(carried[carried > 0].mean())
 
 

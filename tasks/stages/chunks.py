@@ -13,7 +13,7 @@ def split_items(ids: Sequence[str]) -> Iterator[range]:
     """Cut a sequence of ids into consecutive ranges.
 
     A range ends after an id whose own hash says so (one in `MEAN_ITEMS`), or at `MAX_ITEMS`. So an
-    item added or removed changes the range it falls in, and at most splits or joins its neighbour.
+    item added or removed changes the range it falls in, and at most splits or joins its neighbor.
     """
     start = 0
     for position, name in enumerate(ids, start=1):

@@ -23,6 +23,6 @@ def _correlate(ref: ArtifactRef | None, workspace: Workspace) -> Artifact:
 
     assert ref is not None
     manifest = unpack_manifest(workspace.store.read(ref))
-    labelled = manifest.labels[(manifest.labels >= 0).all(axis=1)]
+    labeled = manifest.labels[(manifest.labels >= 0).all(axis=1)]
     names = manifest.label_names
-    return pack_matrix(Matrix(values=label_correlation(labelled), row_names=names, column_names=names))
+    return pack_matrix(Matrix(values=label_correlation(labeled), row_names=names, column_names=names))

@@ -1,4 +1,4 @@
-"""Embedding and model: fit one method on every labelled item, place all items, keep what annotates."""
+"""Embedding and model: fit one method on every labeled item, place all items, keep what annotates."""
 
 import json
 from collections.abc import Mapping
@@ -135,13 +135,13 @@ def _fit(
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
     graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
-    labelled = int((dataset.Y >= 0).all(axis=1).sum())
+    labeled = int((dataset.Y >= 0).all(axis=1).sum())
     annotator = Annotator(
         method=name,
         params=dict(params),
         scale=data.scale,
         n_neighbors=limit_neighbors(
-            "annotation.n_neighbors", annotation.n_neighbors, labelled, workspace.reporter
+            "annotation.n_neighbors", annotation.n_neighbors, labeled, workspace.reporter
         ),
         weights=annotation.weights,
         single_label=dataset.single_label,

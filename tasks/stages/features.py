@@ -168,7 +168,7 @@ def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, An
 
 
 def _makes_same_rows(recipe: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
-    """Whether this recipe, by the present code, gives the rows of an earlier features artefact."""
+    """Whether this recipe, by the present code, gives the rows of an earlier features artifact."""
     same = {**recipe, "strict": made["params"]["strict"]} == made["params"]
     # Given features are read, never taken over: what reads them does not matter here.
     return same and (recipe["kind"] == _GIVEN or made["code"] == task_code(_IMAGE_CODE, __name__))
@@ -304,7 +304,7 @@ def _pack_part(features: Features) -> Artifact:
 
 
 def make_moments(recipe: Mapping[str, Any]) -> "ColorMoments":
-    """The extractor that a recipe of colour moments describes."""
+    """The extractor that a recipe of color moments describes."""
     from embedding_core.features.color_moments import ColorMoments
 
     return ColorMoments(

@@ -24,7 +24,7 @@ _PATHS = {"path", "labels", "edges", "strict", "paranoid"}
 
 
 def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
-    """Recognise the source by what it is."""
+    """Recognize the source by what it is."""
     options = SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}))
     if settings.paranoid:
         forget_digests(workspace.cache_dir)

@@ -1,4 +1,4 @@
-"""Report: figures, tables and one page, drawn from the artefacts and kept as one."""
+"""Report: figures, tables and one page, drawn from the artifacts and kept as one."""
 
 import io
 import shutil
@@ -68,9 +68,9 @@ class Circumstances:
     Attributes
     ----------
     stages : mapping of str to ArtifactRef
-        The artefact of each stage by its label.
+        The artifact of each stage by its label.
     damaged : sequence of mappings
-        Artefacts found damaged and computed anew: `artifact`, `reason`.
+        Artifacts found damaged and computed anew: `artifact`, `reason`.
     """
 
     stages: Mapping[str, ArtifactRef] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def compose_report(ref: ArtifactRef, store: Store, around: Circumstances) -> dic
     page = files[_PAGE].decode()
     if around.damaged:
         rows = [(one["artifact"], one["reason"]) for one in around.damaged]
-        table = word_table(("artefact", "what was wrong"), rows)
+        table = word_table(("artifact", "what was wrong"), rows)
         text = "<p>These were found damaged, set aside and computed anew.</p>"
         page = append_section(page, "damage", "Damage repaired", text + table)
     if around.stages:
@@ -146,12 +146,12 @@ def _draw(
     known = {name: ref for name, ref in inputs.items() if ref is not None}
     manifest = unpack_manifest(store.read(known["manifest"]))
     items = load_dataset(store, known["manifest"], known["features"])
-    labelled = (items.Y >= 0).all(axis=1)
+    labeled = (items.Y >= 0).all(axis=1)
     data = ReportData(
         title=title,
         source=source.name,
         n_items=len(items.ids),
-        n_labelled=int(labelled.sum()),
+        n_labeled=int(labeled.sum()),
         label_names=manifest.label_names,
         Y=items.Y,
         correlation=unpack_matrix(store.read(known["correlation"])).values,
@@ -197,7 +197,7 @@ def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace
 
 
 def _carried(items: Dataset, row: int) -> list[str] | None:
-    """Labels of an item; None where it is unlabelled."""
+    """Labels of an item; None where it is unlabeled."""
     if (items.Y[row] < 0).all():
         return None
     return [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0]

@@ -1,4 +1,4 @@
-"""Tracking: one parent run a flow run and one child a method; the record of it is itself an artefact."""
+"""Tracking: one parent run a flow run and one child a method; the record of it is itself an artifact."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ SETTINGS_TAG = "labelscape.settings"
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run beside its artefacts."""
+    """What is known of a run beside its artifacts."""
 
     name: str
     experiment: str
@@ -145,7 +145,7 @@ def _track(
 def lineage_tags(
     stages: Mapping[str, ArtifactRef], store: Store, made_of: Iterable[ArtifactRef] = ()
 ) -> dict[str, str]:
-    """The lineage of every artefact: digest, code, settings, seconds; and the versions that computed it.
+    """The lineage of every artifact: digest, code, settings, seconds; and the versions that computed it.
 
     What else they may be `made_of` is looked at first, so that not the whole store is.
     """
@@ -200,7 +200,7 @@ def _method_record(
 
 
 def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
-    """The artefact that holds a method's model; a method that takes no new items has none."""
+    """The artifact that holds a method's model; a method that takes no new items has none."""
     if not get_method(method).inductive:
         return None
     return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")

@@ -8,12 +8,12 @@ memory  n = 200,000, p = 384, K = 50, float32 in memory. Time beside that of X^T
 stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the whole process
         less the graph's arrays below 1 GB, time of the second at most 9 times that of the first.
 text    MLDA and MultiLabelDLE on yahoo_science, 6,345 x 37,187 sparse, 22 labels, a fifth of the items
-        unlabelled for the second, its graph included: below 2 GB (a p x p matrix takes 11 GB).
+        unlabeled for the second, its graph included: below 2 GB (a p x p matrix takes 11 GB).
 
-The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbours lie
+The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbors lie
 no closer together in the order of the rows. A fifth of the classes of DLE is hidden; the label columns of the
-other two are complete: the first labels of MultiLabelDLE take a search among all pairs of labelled and
-unlabelled items by definition, which is not in these rows (it is in those of the text).
+other two are complete: the first labels of MultiLabelDLE take a search among all pairs of labeled and
+unlabeled items by definition, which is not in these rows (it is in those of the text).
 One thread throughout; times are processor times, which other programs on the machine disturb least.
 """
 
@@ -36,7 +36,7 @@ from tests.benchmarks.table import Row, peak_bytes
 
 P, K = 384, 50
 METHODS: dict[str, Any] = {"DLE": DLE, "MultiLabelDLE": MultiLabelDLE, "MLDA": MLDA}
-LABELS = {"DLE": "a fifth unlabelled", "MultiLabelDLE": "Y complete", "MLDA": "Y complete"}
+LABELS = {"DLE": "a fifth unlabeled", "MultiLabelDLE": "Y complete", "MLDA": "Y complete"}
 GROUP_ROWS = 10_922  # 16 MB, what the store writes
 YAHOO = Path(__file__).parents[3] / "shared" / "data" / "yahoo_science"
 
@@ -238,7 +238,7 @@ def measure_text(n: int) -> list[Row]:
     rows = []
     for method in ("MLDA", "MultiLabelDLE"):
         found = in_fresh_process("text", YAHOO, method, n)
-        labels = "a fifth unlabelled" if method == "MultiLabelDLE" else "Y complete"
+        labels = "a fifth unlabeled" if method == "MultiLabelDLE" else "Y complete"
         rows.append(
             (
                 f"{method}, {found['n']:.0f} x {found['p']:.0f} sparse text, K = {found['K']:.0f}, {labels}",

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_lpssvm [--quick] [--rounds 1]
 
 Each form is fitted in a fresh process on the same items (ten overlapping clusters in 20 dimensions, every
-second one positive, a tenth labelled), kernel and graph; it then decides on these items and on as many new
+second one positive, a tenth labeled), kernel and graph; it then decides on these items and on as many new
 ones. Bars at n = 5,000 with 500 landmarks: at least 15 times faster, signs of the decisions agree on 0.97 or
 more. The agreement is one at the same number of dimensions, and falls with the accuracy: where clusters
 overlap more, both forms err, on different items. The class's Notes have numbers on USPS digits.

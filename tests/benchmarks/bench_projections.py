@@ -3,14 +3,14 @@
     python -m tests.benchmarks.bench_projections [--data FOLDER] [--rounds 2] [--quick]
 
 FOLDER holds usps/usps.parquet and is LABELSCAPE_DATA where not given; without the file random items of the
-same size stand in. 2,000 of the 9,298 items are labelled, as in the paper. The kNN graph is made once for
+same size stand in. 2,000 of the 9,298 items are labeled, as in the paper. The kNN graph is made once for
 both sides and is not timed. "Forming" is A + C and B + C, their solution left out. The literal side
 multiplies U1 (m x m), U2 (m x l), U4 (l x l) and a dense L (m x m) as step 1 prints them, B class by class;
-only the zero blocks beside X and Y are skipped, which favours it. It needs 2.7 GB and is measured at full
-size. One thread each; --quick takes 2,000 items, 500 of them labelled, where the ratio is smaller.
+only the zero blocks beside X and Y are skipped, which favors it. It needs 2.7 GB and is measured at full
+size. One thread each; --quick takes 2,000 items, 500 of them labeled, where the ratio is smaller.
 
 The kernel form is measured on items of ten overlapping clusters in 20 dimensions, every second one of class
-1, a tenth labelled: 500 landmarks against the exact form at 3,000 items (--quick: 800 and 100), and alone at
+1, a tenth labeled: 500 landmarks against the exact form at 3,000 items (--quick: 800 and 100), and alone at
 50,000 (--quick: 3,000), with the share of items that lie nearest to the same label.
 """
 
@@ -66,7 +66,7 @@ def load_items(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def printed_matrices(X: np.ndarray, Y: np.ndarray, W: Any, mu: float) -> tuple[np.ndarray, np.ndarray]:
-    """A + C and B + C of step 1; X (p, m) has the l labelled items first, Y is (c, l)."""
+    """A + C and B + C of step 1; X (p, m) has the l labeled items first, Y is (c, l)."""
     m, (c, l) = X.shape[1], Y.shape  # noqa: E741
     dense = W.toarray()
     U1, U2, U4 = np.diag((np.arange(m) < l).astype(float)), np.eye(m, l), np.eye(l)
@@ -82,19 +82,19 @@ def printed_matrices(X: np.ndarray, Y: np.ndarray, W: Any, mu: float) -> tuple[n
 
 
 class Problem:
-    """One collection, its labels (-1 for unlabelled) and graph, and every side of the comparison."""
+    """One collection, its labels (-1 for unlabeled) and graph, and every side of the comparison."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, W: Any) -> None:
         self.X, self.y, self.W = X, y, W
-        self.labelled = y >= 0
+        self.labeled = y >= 0
         self.Y = as_indicator(y).Y
-        self.mu = self.labelled.sum() / W.sum()
+        self.mu = self.labeled.sum() / W.sum()
 
     def literal(self) -> tuple[np.ndarray, np.ndarray]:
-        return printed_matrices(self.X.T, self.Y[self.labelled].T.astype(float), self.W, self.mu)
+        return printed_matrices(self.X.T, self.Y[self.labeled].T.astype(float), self.W, self.mu)
 
     def closed(self) -> JointQuotient:
-        return joint_quotient(self.X, self.Y, self.labelled.astype(float), GraphLaplacian(self.W), self.mu)
+        return joint_quotient(self.X, self.Y, self.labeled.astype(float), GraphLaplacian(self.W), self.mu)
 
     def fit(self) -> DiscriminativeProjections:
         return DiscriminativeProjections(n_components=100).fit(self.X, self.y, self.W)
@@ -155,9 +155,9 @@ def child_kernel(n: int, landmarks: int | None, file: str) -> dict[str, Any]:
     return {"seconds": spent, "peak": peak_bytes() / 1e6, "right": right}
 
 
-def measure_closed_forms(n: int, n_labelled: int, folder: Path, rounds: int) -> list[Row]:
+def measure_closed_forms(n: int, n_labeled: int, folder: Path, rounds: int) -> list[Row]:
     X, y, title = load_items(folder, n)
-    problem = Problem(X, np.where(np.arange(n) < n_labelled, y, -1), build_knn_graph(X, 10))
+    problem = Problem(X, np.where(np.arange(n) < n_labeled, y, -1), build_knn_graph(X, 10))
     with threadpool_limits(1):
         times = {side: min(seconds(getattr(problem, side)) for _ in range(rounds)) for side in SIDES}
         gap = largest_gap(problem)

@@ -32,23 +32,23 @@ def draw(n=60, p=6, seed=0, single_label=False):
     return X, Y
 
 
-def test_projection_then_neighbours_in_the_embedding():
+def test_projection_then_neighbors_in_the_embedding():
     X, Y = draw()
     model = Annotator("plain", {"factor": 3.0}, n_neighbors=3, weights="distance").fit(X, Y)
-    labelled = Y[:, 0] >= 0
-    expected = NeighborLabels(3, "distance").fit(3 * X[labelled], Y[labelled])
+    labeled = Y[:, 0] >= 0
+    expected = NeighborLabels(3, "distance").fit(3 * X[labeled], Y[labeled])
     np.testing.assert_array_equal(model.transform(X), 3 * X)
     np.testing.assert_array_equal(model.predict(X), expected.predict(3 * X))
     np.testing.assert_array_equal(model.predict_scores(X), expected.predict_scores(3 * X))
 
 
-def test_inductive_methods_and_their_scaling_see_labelled_rows_alone():
+def test_inductive_methods_and_their_scaling_see_labeled_rows_alone():
     X, Y = draw()
-    labelled = Y[:, 0] >= 0
-    X[~labelled] += 1000
+    labeled = Y[:, 0] >= 0
+    X[~labeled] += 1000
     model = Annotator("plain", scale="zscore").fit(X, Y)
-    np.testing.assert_allclose(model.scaler_.mean_, X[labelled].mean(axis=0))
-    assert len(model.model_.X_seen_) == labelled.sum()
+    np.testing.assert_allclose(model.scaler_.mean_, X[labeled].mean(axis=0))
+    assert len(model.model_.X_seen_) == labeled.sum()
     assert model.model_.graph_seen_ == {}
 
 
@@ -62,15 +62,15 @@ def test_graph_methods_see_all_rows_and_the_graph():
     assert len(model.neighbors_.Y_) == (Y[:, 0] >= 0).sum()
 
 
-def test_new_rows_are_compared_with_labelled_rows_placed_the_same_way():
+def test_new_rows_are_compared_with_labeled_rows_placed_the_same_way():
     """The stand-in's `transform` lands far from its `embedding_`, as an eigenmap's may."""
     X, Y = draw()
-    labelled = Y[:, 0] >= 0
+    labeled = Y[:, 0] >= 0
     model = Annotator("graph").fit(X, Y)
-    np.testing.assert_array_equal(model.neighbors_.Z_, model.transform(X[labelled]))
-    np.testing.assert_array_equal(model.predict(X[labelled]), Y[labelled])
+    np.testing.assert_array_equal(model.neighbors_.Z_, model.transform(X[labeled]))
+    np.testing.assert_array_equal(model.predict(X[labeled]), Y[labeled])
     seen = Annotator("seen_projection").fit(X, Y)
-    np.testing.assert_array_equal(seen.neighbors_.Z_, X[labelled])
+    np.testing.assert_array_equal(seen.neighbors_.Z_, X[labeled])
 
 
 def test_methods_with_their_own_scaling_are_not_scaled_before():
@@ -118,8 +118,8 @@ def test_every_method_annotates_and_survives_skops(name, form):
     np.testing.assert_array_equal(loaded.predict_scores(X), model.predict_scores(X))
     assert loaded.recipe == recipe
     assert loaded.classes_.tolist() == ["a", "b", "c"]
-    labelled = Y[:, 0] >= 0
-    assert (model.predict(X)[labelled] == Y[labelled]).mean() > 0.7
+    labeled = Y[:, 0] >= 0
+    assert (model.predict(X)[labeled] == Y[labeled]).mean() > 0.7
 
 
 def test_thresholds_decide_and_one_half_stays_yes():
@@ -176,13 +176,13 @@ def test_parameters_survive_clone():
             {},
             "nan.* for 3 labels; give one number a label",
         ),
-        (Annotator("plain", n_neighbors=99), {}, "n_neighbors=99 with 45 labelled rows"),
+        (Annotator("plain", n_neighbors=99), {}, "n_neighbors=99 with 45 labeled rows"),
         (Annotator("plain"), {"Y": np.zeros((5, 3))}, "X has 60 rows and Y has 5"),
-        (Annotator("plain"), {"Y": np.full((60, 3), -1)}, "All 60 items are unlabelled"),
+        (Annotator("plain"), {"Y": np.full((60, 3), -1)}, "All 60 items are unlabeled"),
         (
             Annotator("one_class"),
             {},
-            "exactly one class a row, but .* of 45 labelled rows carry none or several",
+            "exactly one class a row, but .* of 45 labeled rows carry none or several",
         ),
         (Annotator("graph"), {"affinity": np.eye(3)}, r"affinity has shape \(3, 3\); expected \(60, 60\)"),
     ],

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from embedding_core import InvalidInput
 from embedding_core.graph.graphs import build_knn_graph
-from tests.core_estimators import NAMES, WITH_GRAPH, fresh, partly_labelled
+from tests.core_estimators import NAMES, WITH_GRAPH, fresh, partly_labeled
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +48,13 @@ ITEMS = {
     "one row too few": (lambda X: X[1:], r"59\b.*\b60\b.* one row (for each item|of labels)"),
 }
 LABELS = {
-    "all unlabelled": (
+    "all unlabeled": (
         lambda y: y * 0 - 1,
-        "All 60 items are unlabelled .* at least two classes need an item",
+        "All 60 items are unlabeled .* at least two classes need an item",
     ),
-    "all columns unlabelled": (
+    "all columns unlabeled": (
         lambda y: np.full((60, 3), -1),
-        "All 60 items are unlabelled .* at least two labels need an item",
+        "All 60 items are unlabeled .* at least two labels need an item",
     ),
     "one class": (lambda y: np.where(y < 0, -1, 5), r"class.* 5|5\).*(Label items of another class)"),
     "no label at all": (lambda y: np.zeros((60, 3), dtype=int), "(Label items|Use MultiLabelDLE)"),
@@ -66,7 +66,7 @@ LABELS = {
     "label 1/2": (lambda y: np.full((60, 2), 0.5), r"y\[0, 0\] = 0.5 is not a label; expected 0, 1"),
     "half a row": (lambda y: np.c_[y * 0, y * 0 - 1], r"Row 0 of y mixes -1 with 0/1.*throughout"),
     "fractions": (lambda y: y + 0.5, r"y\[0\] = 0.5 is not a class; expected integers or strings"),
-    "NaN": (lambda y: np.where(y < 0, np.nan, y), "y contains NaN in row 1; use -1 for unlabelled"),
+    "NaN": (lambda y: np.where(y < 0, np.nan, y), "y contains NaN in row 1; use -1 for unlabeled"),
     "none": (lambda y: None, "y is None; give classes"),
     "mixed types": (
         lambda y: np.array(["a", 1] * 30, dtype=object),
@@ -92,7 +92,7 @@ GRAPHS = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", ITEMS)
 def test_bad_items_are_named(name, case):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     spoil, message = ITEMS[case]
     with pytest.raises(InvalidInput, match=message):
         fresh(name).fit(spoil(X), y)
@@ -101,7 +101,7 @@ def test_bad_items_are_named(name, case):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_bad_new_items_are_named(name, value):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     for items in (changed(X, value), sp.csr_array(changed(X, value))):
         with pytest.raises(InvalidInput, match=r"contains (NaN|infinity)"):
@@ -111,7 +111,7 @@ def test_bad_new_items_are_named(name, value):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("case", LABELS)
 def test_bad_labels_are_named(name, case):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     spoil, message = LABELS[case]
     with pytest.raises(InvalidInput, match=message):
         fresh(name).fit(X, spoil(y))
@@ -120,7 +120,7 @@ def test_bad_labels_are_named(name, case):
 @pytest.mark.parametrize("name", WITH_GRAPH)
 @pytest.mark.parametrize("case", GRAPHS)
 def test_bad_graphs_are_named(name, case):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     spoil, message = GRAPHS[case]
     with pytest.raises(InvalidInput, match=message):
         fresh(name).fit(X, y, affinity=spoil(build_knn_graph(X, 10)))
@@ -132,13 +132,13 @@ def test_numbers_of_components_that_are_none_are_named(name, r):
     with pytest.raises(
         InvalidInput, match=f"n_components={re.escape(repr(r))} is not legal; give an integer >= 1"
     ):
-        fresh(name, n_components=r).fit(*partly_labelled())
+        fresh(name, n_components=r).fit(*partly_labeled())
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shape", [(60, 7), (40, 55)])
 def test_too_many_components_are_refused_with_the_number_there_are(name, shape):
-    X, y = partly_labelled(*shape)
+    X, y = partly_labeled(*shape)
     with pytest.raises(
         InvalidInput, match=r"n_components=999 exceeds (the )?(K-1=|n-1=)?(\d+).*; lower it"
     ) as found:
@@ -158,7 +158,7 @@ def test_too_many_components_are_refused_with_the_number_there_are(name, shape):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [1.0, 1 / 3])
 def test_items_that_are_all_equal_are_refused_or_warned_of(name, value):
-    y = partly_labelled()[1]
+    y = partly_labeled()[1]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -173,8 +173,8 @@ def test_items_that_are_all_equal_are_refused_or_warned_of(name, value):
 @pytest.mark.parametrize("name", WITH_GRAPH)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_a_graph_without_links_is_refused_or_warned_of(name, form):
-    X, y = partly_labelled()
-    if name.startswith("SLEML"):  # labels link the labelled items
+    X, y = partly_labeled()
+    if name.startswith("SLEML"):  # labels link the labeled items
         with pytest.warns(UserWarning) as said:
             model = fresh(name).fit(X, y, form(np.zeros((60, 60))))
         assert any(re.search("20 of 60 items have no link .* places them", str(one.message)) for one in said)
@@ -186,7 +186,7 @@ def test_a_graph_without_links_is_refused_or_warned_of(name, form):
 
 def warnings_of_pieces(name):
     """What a fit on a graph in pieces says, the fit being called by a file named "caller"."""
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     names = {"model": fresh(name), "X": X, "y": y, "W": in_pieces(build_knn_graph(X, 10))}
     with pytest.warns(UserWarning, match=r"has \d components \(sizes \d+, .*\)") as said:
         exec(compile("model.fit(X, y, W)", "caller", "exec"), names)
@@ -207,9 +207,9 @@ def test_a_warning_names_the_line_of_the_caller(name):
 @pytest.mark.parametrize("name", WITH_GRAPH)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_items_without_links_have_a_place(name, form):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 10).toarray()
-    W[[0, 1, 4]], W[:, [0, 1, 4]] = 0.0, 0.0  # the second and third are unlabelled
+    W[[0, 1, 4]], W[:, [0, 1, 4]] = 0.0, 0.0  # the second and third are unlabeled
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = fresh(name).fit(X, y, form(W))

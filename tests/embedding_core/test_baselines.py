@@ -55,7 +55,7 @@ def test_svm_with_constant_columns_ignores_them():
     )
 
 
-def test_svm_learns_from_labelled_rows_alone():
+def test_svm_learns_from_labeled_rows_alone():
     X, Y = draw()
     hidden = Y.copy()
     hidden[60:] = -1
@@ -77,7 +77,7 @@ def test_svm_takes_sparse_rows():
     np.testing.assert_allclose(scores[:, 0], 1 / (1 + np.exp(-expected)), atol=1e-6)
 
 
-def test_input_neighbours_with_and_without_scaling():
+def test_input_neighbors_with_and_without_scaling():
     X, Y = draw()
     scaler = StandardScaler().fit(X[:60])
     raw = NeighborLabels().fit(X[:60], Y[:60]).predict(X[60:])

@@ -19,11 +19,11 @@ from embedding_core.registry.catalog.classifiers import ENTRIES
 from embedding_core.scaling import Scaler
 from tests.synthetic import multi_label, single_label, sparse_items
 
-# Some checks fit ten items or fewer, among which ten neighbours cannot be found.
+# Some checks fit ten items or fewer, among which ten neighbors cannot be found.
 INSTANCES = [LDAC1(), MLLS(), MLkNN(n_neighbors=3)]
 
 EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
 }
 """Common checks that may fail, with the reason."""
@@ -62,7 +62,7 @@ def test_classes_are_scored_as_columns_and_predicted_as_classes(estimator):
 
 
 @EACH
-def test_unlabelled_rows_are_left_out(estimator):
+def test_unlabeled_rows_are_left_out(estimator):
     X, Y = multi_label(80)
     hidden, moved = Y.copy(), X.copy()
     hidden[60:], moved[60:] = -1, 1e3
@@ -130,7 +130,7 @@ def test_bad_data_are_named(estimator):
         clone(estimator).fit(X[:-1], Y)
     with pytest.raises(InvalidInput, match="contains NaN"):
         clone(estimator).fit(np.where(X > 1, np.nan, X), Y)
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         clone(estimator).fit(X, np.full(60, -1))
     with pytest.raises(InvalidInput, match="is not a label"):
         clone(estimator).fit(X, Y * 2)
@@ -139,7 +139,7 @@ def test_bad_data_are_named(estimator):
 
 
 @pytest.mark.parametrize("method", ENTRIES, ids=lambda method: method.name)
-def test_entries_of_the_catalogue_build_classifiers_that_work(method):
+def test_entries_of_the_catalog_build_classifiers_that_work(method):
     X, Y = multi_label()
     estimator = method.build()
     assert type(estimator).__name__ == method.attribute
@@ -150,7 +150,7 @@ def test_entries_of_the_catalogue_build_classifiers_that_work(method):
     assert estimator.fit(X, Y).predict_scores(X).shape == Y.shape
 
 
-def test_names_in_the_catalogue():
+def test_names_in_the_catalog():
     assert [method.name for method in ENTRIES] == ["ldac1", "mlls", "ml_knn"]
 
 

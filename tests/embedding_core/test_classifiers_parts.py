@@ -1,4 +1,4 @@
-"""Parts of the classifiers: centred items, ridge regression with its left-out answers, thresholds for F1."""
+"""Parts of the classifiers: centered items, ridge regression with its left-out answers, thresholds for F1."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.linalg import row_blocks
-from embedding_core.linalg.centered import centre_items
+from embedding_core.linalg.centered import center_items
 from embedding_core.model_selection.thresholds import TIE, f1_thresholds, shift_scores
 from tests.synthetic import multi_label, sparse_items
 
@@ -18,23 +18,23 @@ FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 
 @SHAPES
 @FORMS
-def test_centred_items_are_those_of_numpy(shape, form, monkeypatch):
+def test_centered_items_are_those_of_numpy(shape, form, monkeypatch):
     monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 4)
     X = sparse_items(*shape, density=0.5).toarray()
     A = np.random.default_rng(1).normal(size=(shape[0], 3))
-    items, centred = centre_items(form(X)), X - X.mean(axis=0)
+    items, centered = center_items(form(X)), X - X.mean(axis=0)
     lifted = items.lift(items.moments(A))
-    np.testing.assert_allclose(lifted, centred.T @ A, atol=1e-10)
-    np.testing.assert_allclose(items.project(items.moments(A)), centred @ (centred.T @ A), atol=1e-9)
-    np.testing.assert_allclose(items.lift(items.scatter @ items.moments(A)), centred.T @ (centred @ lifted))
+    np.testing.assert_allclose(lifted, centered.T @ A, atol=1e-10)
+    np.testing.assert_allclose(items.project(items.moments(A)), centered @ (centered.T @ A), atol=1e-9)
+    np.testing.assert_allclose(items.lift(items.scatter @ items.moments(A)), centered.T @ (centered @ lifted))
     assert len(items.mean) <= min(shape)
     assert items.are_features == (shape[1] <= shape[0])
 
 
 def test_items_far_from_the_origin_keep_their_digits():
     X, Y = multi_label()
-    moved = centre_items(X + 1e7)
-    np.testing.assert_allclose(moved.moments(Y), centre_items(X).moments(Y), rtol=1e-6, atol=1e-6)
+    moved = center_items(X + 1e7)
+    np.testing.assert_allclose(moved.moments(Y), center_items(X).moments(Y), rtol=1e-6, atol=1e-6)
 
 
 @SHAPES

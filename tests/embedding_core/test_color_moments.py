@@ -1,4 +1,4 @@
-"""Block colour moments: exact against plain Python, defined for every size and colour space."""
+"""Block color moments: exact against plain Python, defined for every size and color space."""
 
 import colorsys
 import io
@@ -155,7 +155,7 @@ def test_other_spaces_agree_with_two_plain_passes(color_space, convert, size):
         ((2, 2, 2), (0.5483, 0, 0)),
     ],
 )
-def test_luv_of_known_colours(rgb, luv):
+def test_luv_of_known_colors(rgb, luv):
     pixels = np.full((4, 4, 3), rgb, dtype=np.uint8)
     mean_variance = ColorMoments((1, 1), color_space="luv").extract(pixels).reshape(3, 2)
     np.testing.assert_allclose(mean_variance[:, 0], luv, atol=0.02)
@@ -217,7 +217,7 @@ def test_rows_exchanged_within_a_block_change_nothing():
         np.zeros((0, 4, 3), np.uint8),
         [[[1, 2, 3]]],
     ],
-    ids=["grey", "rgba", "float", "empty", "list"],
+    ids=["gray", "rgba", "float", "empty", "list"],
 )
 def test_what_is_no_rgb_array_is_refused(pixels):
     with pytest.raises(InvalidInput, match=r"expected a uint8 array|no pixels"):

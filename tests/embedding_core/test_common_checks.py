@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import DLE, LPSSVM, MLDA, SLEML, DiscriminativeProjections, MultiLabelDLE
 
-# Some checks fit ten items, where ten neighbours link all pairs, or two features, of which half the energy is
+# Some checks fit ten items, where ten neighbors link all pairs, or two features, of which half the energy is
 # one dimension: too few for three classes.
 INSTANCES = [
     MLDA(),
@@ -33,12 +33,12 @@ KERNEL_FAILURES = {
     "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
 }
 CLASSIFIER_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
 }
 WEIGHT_FAILURES = dict.fromkeys(
     ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "a weight counts as copies in sums over labelled items, not in the graph, which links items",
+    "a weight counts as copies in sums over labeled items, not in the graph, which links items",
 )
 
 

@@ -39,8 +39,8 @@ def test_a_laplacian_has_as_many_zero_eigenvalues_as_components_with_its_label_l
     W = np.triu(rng.random((14, 14)) < 0.08, 1).astype(float)
     W = W + W.T
     Y = np.zeros((14, 4), dtype=np.int8)
-    labelled = rng.random(14) < 0.5
-    Y[labelled, rng.integers(0, 4, labelled.sum())] = 1
+    labeled = rng.random(14) < 0.5
+    Y[labeled, rng.integers(0, 4, labeled.sum())] = 1
     C = np.eye(4)
     C[0, 1] = C[1, 0] = 0.3
     unit = Y.astype(float)

@@ -13,7 +13,7 @@ from embedding_core.registry import method_modules
 from tests.synthetic import multi_label
 
 
-def test_the_number_of_neighbours_rates_best_out_of_fold():
+def test_the_number_of_neighbors_rates_best_out_of_fold():
     X, Y = multi_label(90)
     model = ProjectedNeighbors("mlda", candidates=(1, 5, 20)).fit(X, Y)
     gathered = np.zeros((3, *Y.shape))
@@ -27,7 +27,7 @@ def test_the_number_of_neighbours_rates_best_out_of_fold():
     np.testing.assert_array_equal(model.predict_scores(X), same.predict_scores(X))
 
 
-def test_a_projection_with_a_graph_sees_unlabelled_rows():
+def test_a_projection_with_a_graph_sees_unlabeled_rows():
     X, Y = multi_label(60)
     hidden = Y.copy()
     hidden[40:] = -1
@@ -36,7 +36,7 @@ def test_a_projection_with_a_graph_sees_unlabelled_rows():
     assert (model.annotator_.model_.projection_ != alone.annotator_.model_.projection_).any()
 
 
-def test_few_rows_leave_few_neighbours_to_choose_from():
+def test_few_rows_leave_few_neighbors_to_choose_from():
     X, Y = multi_label(9)
     assert ProjectedNeighbors("mlda").fit(X, Y).n_neighbors_ <= 6
     with pytest.raises(InvalidInput, match=r"candidates=\(50,\): 6 rows"):

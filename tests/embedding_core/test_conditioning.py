@@ -8,7 +8,7 @@ from embedding_core.linalg.conditioning import common_move, move_full_columns, s
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_full_columns_are_centred_and_no_zero_is_filled(dtype):
+def test_full_columns_are_centered_and_no_zero_is_filled(dtype):
     rng = np.random.default_rng(0)
     dense = (rng.random((9, 5)) * (rng.random((9, 5)) < 0.5)).astype(dtype)
     dense[:, 1], dense[:, 3] = 7 + rng.random(9), 1 / 3

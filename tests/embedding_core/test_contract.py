@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import embedding_core
-from tests.core_estimators import LINEAR, NAMES, SEVERAL_LABELS, fresh, outputs, partly_labelled
+from tests.core_estimators import LINEAR, NAMES, SEVERAL_LABELS, fresh, outputs, partly_labeled
 from tests.synthetic import multi_label, single_label
 
 
@@ -43,7 +43,7 @@ def test_search_in_a_pipeline_with_label_columns_and_a_multi_label_score(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fitted_attributes(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     r = 12 if name.startswith("LPSSVM") else 3
     assert model.embedding_.shape == (60, r)
@@ -63,7 +63,7 @@ def test_fitted_attributes(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_items_of_the_fit_are_placed_where_the_fit_put_them(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     found, moved = model.transform(X), model.transform(X + 0.01)
     if not name.startswith("SLEML"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from tests.core_estimators import ALL_NAMES, fresh, outputs, partly_labelled, threaded_results
+from tests.core_estimators import ALL_NAMES, fresh, outputs, partly_labeled, threaded_results
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_one_and_two_threads_agree_where_distances_are_equal(results):
 
 @pytest.mark.parametrize("name", ALL_NAMES)
 def test_a_second_fit_gives_the_same_bytes(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     first = {part: values.tobytes() for part, values in outputs(model, X).items()}
     for again in (fresh(name).fit(X, y), model.fit(X, y)):

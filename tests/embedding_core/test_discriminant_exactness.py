@@ -43,8 +43,8 @@ def assert_eigenpairs(M, V, values):
 def test_mlda(kind, shape, dtype, form, weights):
     X, Y, _ = odd_data(kind, shape, dtype)
     model = MLDA(weights=weights, scaling="within").fit(FORMS[form](X), Y)
-    labelled = Y[:, 0] >= 0
-    S_b, S_w, S_t = literal_scatter(X[labelled].astype(float), label_weights(Y[labelled], weights))
+    labeled = Y[:, 0] >= 0
+    S_b, S_w, S_t = literal_scatter(X[labeled].astype(float), label_weights(Y[labeled], weights))
     np.testing.assert_allclose(S_b + S_w, S_t, atol=1e-10 * np.abs(S_t).max())
     G = model.projection_
     assert_eigenpairs(positive_power(S_w, -1) @ S_b, G, model.eigenvalues_)

@@ -61,10 +61,10 @@ def test_numbers_that_are_none(model, form):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.full(60, -1), "All 60 items are unlabelled"),
-        (np.full((60, 2), -1), "All 60 items are unlabelled"),
-        (np.full(60, 7), r"1 class with labelled items \(7\)"),
-        (np.r_[np.zeros(30, int), np.full(30, -1)], r"1 class with labelled items \(0\)"),
+        (np.full(60, -1), "All 60 items are unlabeled"),
+        (np.full((60, 2), -1), "All 60 items are unlabeled"),
+        (np.full(60, 7), r"1 class with labeled items \(7\)"),
+        (np.r_[np.zeros(30, int), np.full(30, -1)], r"1 class with labeled items \(0\)"),
         (np.tile([1, 2], (60, 1)), r"y\[0, 1\] = 2 is not a label; expected 0, 1, or a whole row of -1"),
         (np.tile([1, -1], (60, 1)), "Row 0 of y mixes -1 with 0/1"),
         (np.linspace(0, 1, 60), "Unknown label type"),
@@ -214,10 +214,10 @@ def test_the_memory_budget_counts_the_smaller_side(monkeypatch):
         GraphLaplacian(np.ones((60, 60))).quadratic(X)
 
 
-def test_a_single_labelled_item_cannot_choose_sigma():
+def test_a_single_labeled_item_cannot_choose_sigma():
     X, _, _ = problem()
     Y = np.full((60, 2), -1)
     Y[0] = 1
-    told = 'sigma="cv" chooses by labels, and 1 item is labelled; label two or more, or take sigma="auto"'
+    told = 'sigma="cv" chooses by labels, and 1 item is labeled; label two or more, or take sigma="auto"'
     with pytest.raises(InvalidInput, match=told):
         MultiLabelDLE(sigma="cv").fit(X, Y)

@@ -13,7 +13,7 @@ from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import micro_f1_empty1
-from tests.literal_discriminant import connected_graph, half_labelled, literal_dle, literal_label_graph
+from tests.literal_discriminant import connected_graph, half_labeled, literal_dle, literal_label_graph
 from tests.synthetic import (
     literal_laplacian,
     literal_scatter,
@@ -31,7 +31,7 @@ SHAPES = [(60, 7), (30, 45)]
 @pytest.mark.parametrize("reading", ["u", "f", "g"])
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 def test_dle_is_the_literal_one(shape, reading, form):
-    X, y, W = half_labelled(single_label, shape)
+    X, y, W = half_labeled(single_label, shape)
     expected, values, _ = literal_dle(X, np.maximum(as_indicator(y).Y, 0).astype(float), W)
     items, affinity = (X, W) if form == "dense" else (sp.csr_array(X), sp.csr_array(W))
     model = DLE(projection=reading).fit(items, y, affinity=affinity)
@@ -47,7 +47,7 @@ def test_dle_is_the_literal_one(shape, reading, form):
 @pytest.mark.parametrize("correlation", ["train", "all"])
 @pytest.mark.parametrize("beta", ["auto", 0.2])
 def test_multi_label_dle_is_the_literal_one(shape, correlation, beta):
-    X, Y, W_X = half_labelled(multi_label, shape)
+    X, Y, W_X = half_labeled(multi_label, shape)
     W_L, filled = literal_label_graph(X, Y, correlation)
     b = W_X.sum() / (W_L.sum() - np.trace(W_L)) if beta == "auto" else beta
     expected, values, _ = literal_dle(X, np.maximum(Y, 0).astype(float), W_X + b * W_L)
@@ -59,7 +59,7 @@ def test_multi_label_dle_is_the_literal_one(shape, correlation, beta):
 
 
 def test_without_label_graph_on_classes_multi_label_dle_is_dle():
-    X, y, W = half_labelled(single_label, (60, 7))
+    X, y, W = half_labeled(single_label, (60, 7))
     plain, multi = DLE().fit(X, y, W), MultiLabelDLE(beta=0.0).fit(X, y, W)
     np.testing.assert_array_equal(multi.projection_, plain.projection_)
 
@@ -67,7 +67,7 @@ def test_without_label_graph_on_classes_multi_label_dle_is_dle():
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_u_is_orthonormal_and_f_is_orthonormal_in_a(estimator, shape):
-    X, y, W = half_labelled(single_label, shape)
+    X, y, W = half_labeled(single_label, shape)
     U = estimator(projection="u").fit(X, y, W).projection_
     np.testing.assert_allclose(U.T @ U, np.eye(3), atol=1e-10)
     F = DLE(projection="f").fit(X, y, W).projection_
@@ -76,8 +76,8 @@ def test_u_is_orthonormal_and_f_is_orthonormal_in_a(estimator, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_balanced_objective_solves_the_generalised_problem(shape):
-    X, y, W = half_labelled(single_label, shape)
+def test_balanced_objective_solves_the_generalized_problem(shape):
+    X, y, W = half_labeled(single_label, shape)
     S_b, S_w, _ = literal_scatter(X, np.maximum(as_indicator(y).Y, 0).astype(float))
     A = X.T @ literal_laplacian(W) @ X
     B = S_w / np.trace(S_w) + A / np.trace(A)
@@ -114,7 +114,7 @@ def test_a_feature_that_only_tells_the_pieces_of_the_graph_apart_costs_no_other(
 
 
 def test_a_rescaled_graph_leaves_u():
-    X, y, W = half_labelled(single_label, (60, 7))
+    X, y, W = half_labeled(single_label, (60, 7))
     model, rescaled = DLE().fit(X, y, W), DLE().fit(X, y, 16 * W)
     np.testing.assert_allclose(rescaled.projection_, model.projection_, atol=1e-9)
     np.testing.assert_allclose(rescaled.eigenvalues_ * 16, model.eigenvalues_)
@@ -122,7 +122,7 @@ def test_a_rescaled_graph_leaves_u():
 
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
 def test_order_of_rows_translation_and_rotation(estimator):
-    X, y, W = half_labelled(single_label, (60, 7))
+    X, y, W = half_labeled(single_label, (60, 7))
     P = projector(estimator().fit(X, y, W).projection_)
     rows = np.random.default_rng(0).permutation(60)
     shuffled = estimator().fit(X[rows], y[rows], W[np.ix_(rows, rows)])
@@ -133,8 +133,8 @@ def test_order_of_rows_translation_and_rotation(estimator):
 
 
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
-def test_unlabelled_items_shape_the_embedding(estimator):
-    X, y, _ = half_labelled(single_label, (60, 7))
+def test_unlabeled_items_shape_the_embedding(estimator):
+    X, y, _ = half_labeled(single_label, (60, 7))
     model = estimator(n_neighbors=5).fit(X, y)
     X_moved = X.copy()
     X_moved[1::2] += np.random.default_rng(0).normal(size=(30, 7))
@@ -145,7 +145,7 @@ def test_unlabelled_items_shape_the_embedding(estimator):
 @pytest.mark.parametrize("graph", ["knn", "gaussian"])
 @pytest.mark.parametrize("sigma", ["auto", 3.0])
 def test_own_graph_is_the_one_of_the_graphs_module(estimator, graph, sigma):
-    X, y, _ = half_labelled(single_label, (60, 7))
+    X, y, _ = half_labeled(single_label, (60, 7))
     W = build_knn_graph(X, 6, sigma=sigma) if graph == "knn" else build_gaussian_graph(X, sigma)
     own = estimator(graph=graph, n_neighbors=6, sigma=sigma).fit(X, y)
     given = estimator().fit(X, y, affinity=W)
@@ -155,8 +155,8 @@ def test_own_graph_is_the_one_of_the_graphs_module(estimator, graph, sigma):
 
 
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
-def test_cross_validation_picks_the_best_candidate_by_labelled_items_alone(estimator):
-    X, y, _ = half_labelled(single_label, (60, 7))
+def test_cross_validation_picks_the_best_candidate_by_labeled_items_alone(estimator):
+    X, y, _ = half_labeled(single_label, (60, 7))
     model = estimator(sigma="cv", n_neighbors=5).fit(X, y)
     scale = estimator(n_neighbors=5).fit(X, y).sigma_
     np.testing.assert_allclose(min(abs(model.sigma_ / scale - np.array(SIGMA_FACTORS))), 0, atol=1e-12)
@@ -196,7 +196,7 @@ def test_micro_f1_is_the_accuracy_of_classes():
     assert micro_f1_empty1(np.zeros((1, 2), dtype=int), np.zeros((1, 2), dtype=int)) == 1.0
 
 
-def test_unlabelled_items_take_over_the_labels_of_the_nearest():
+def test_unlabeled_items_take_over_the_labels_of_the_nearest():
     Y = np.array([[1, 0], [-1, -1], [0, 1], [-1, -1]])
     X = np.array([[0.0], [1.0], [10.0], [7.0]])
     for items in (X, sp.csr_array(X)):
@@ -227,7 +227,7 @@ def test_wide_sparse_items(estimator):
 
 
 def test_same_input_same_bytes():
-    X, Y, _ = half_labelled(multi_label, (60, 7))
+    X, Y, _ = half_labeled(multi_label, (60, 7))
     assert MultiLabelDLE().fit(X, Y).projection_.tobytes() == MultiLabelDLE().fit(X, Y).projection_.tobytes()
 
 

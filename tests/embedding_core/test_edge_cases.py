@@ -22,8 +22,8 @@ from embedding_core.transduction.consistency import LocalGlobalConsistency
 from embedding_core.transduction.harmonic import HarmonicFunctions
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian
 from embedding_core.transduction.mlgf import MLGF
-from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimise_on_sphere
-from tests.core_estimators import NAMES, fresh, outputs, partly_labelled
+from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimize_on_sphere
+from tests.core_estimators import NAMES, fresh, outputs, partly_labeled
 from tests.synthetic import multi_label, single_label
 
 
@@ -47,8 +47,8 @@ def test_weights_of_equal_sums_leave_no_column_of_rounding():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_list_of_names_may_hold_the_unlabelled(name):
-    X, y = partly_labelled()
+def test_a_list_of_names_may_hold_the_unlabeled(name):
+    X, y = partly_labeled()
     given = [-1 if c < 0 else "abcd"[c] for c in y]
     plain = fresh(name).fit(X, np.array(given, dtype=object))
     assert list(fresh(name).fit(X, given).classes_) == list(plain.classes_) == list("abcd")
@@ -63,7 +63,7 @@ def test_text_that_says_minus_one_is_refused():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("scale", [0.1, 1e-30])
-def test_neighbours_of_single_precision_are_those_of_double(form, scale):
+def test_neighbors_of_single_precision_are_those_of_double(form, scale):
     X = (np.random.default_rng(0).integers(0, 20, (800, 3)) * scale).astype(np.float32)
     found, expected = nearest_others(form(X), 10), nearest_others(X.astype(np.float64), 10)
     np.testing.assert_array_equal(found, expected)
@@ -96,7 +96,7 @@ def test_many_components_take_room_for_the_columns_asked_for():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_signs_of_a_kernel_embedding_do_not_depend_on_the_order_or_form_of_rows(form):
-    X, y = partly_labelled(70)
+    X, y = partly_labeled(70)
     W = build_knn_graph(X, 8)
     plain = LPSSVM(n_components=6, max_iter=1).fit(X, y, W)
     for seed in range(5):
@@ -117,7 +117,7 @@ def test_of_entries_of_equal_size_the_first_is_positive(model):
         assert found[0, 0] > 0
 
 
-def test_weight_zero_counts_as_unlabelled_in_the_correlation_too():
+def test_weight_zero_counts_as_unlabeled_in_the_correlation_too():
     X, Y = multi_label(80)
     weight = np.where(np.arange(80) < 30, 0.0, 1.0)
     hidden = Y.copy()
@@ -132,7 +132,7 @@ def test_weight_zero_counts_as_unlabelled_in_the_correlation_too():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_whose_squares_overflow_are_refused(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     with pytest.raises(InvalidInput, match=r"X holds .*e\+154; squares of numbers beyond"):
         fresh(name).fit(X * (1e154 / np.abs(X).max()), y)
     model = fresh(name).fit(X, y)
@@ -151,7 +151,7 @@ def test_a_sigma_that_leaves_no_link_is_a_bad_choice_not_bad_input():
 
 @pytest.mark.parametrize("name", ["DLE", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"])
 def test_items_without_a_link_are_counted(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 8).toarray()
     W[:5] = W[:, :5] = 0.0
     with pytest.warns(UserWarning, match=r"5 of 60 items have no link to any other \(the first is row 0\)"):
@@ -159,7 +159,7 @@ def test_items_without_a_link_are_counted(name):
 
 
 def test_what_is_no_array_no_landmark_no_seed_is_named():
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     with pytest.raises(InvalidInput, match="X is a dict; give an array"):
         MLDA().fit({"a": 1}, y)
     for landmarks in ("many", -3, [[1], [2, 3]]):
@@ -179,7 +179,7 @@ def test_single_precision_eigenmap_on_a_grid():
     assert np.isfinite(model.embedding_).all()
 
 
-def test_a_class_that_no_unlabelled_item_leans_to_is_found_as_zero():
+def test_a_class_that_no_unlabeled_item_leans_to_is_found_as_zero():
     X, y = load_iris(return_X_y=True)
     y = y.copy()
     y[(y > 0) & (np.arange(150) % 3 > 0)] = -1
@@ -203,14 +203,14 @@ def test_labels_that_always_go_together():
 
 
 def test_the_minimum_on_a_sphere_lies_on_the_side_of_b():
-    assert minimise_on_sphere(np.array([[2.0]]), np.array([-1.0]), 4.0).tolist() == [-2.0]
+    assert minimize_on_sphere(np.array([[2.0]]), np.array([-1.0]), 4.0).tolist() == [-2.0]
     rng = np.random.default_rng(0)
     for _ in range(200):
         A = rng.normal(size=(4, 4))
         G = A @ A.T
         lowest = np.linalg.eigh(G)[1][:, 0]
         b = -lowest + 1e-17 * rng.normal(size=4)
-        w = minimise_on_sphere(G, b, 3.0)
+        w = minimize_on_sphere(G, b, 3.0)
         np.testing.assert_allclose(w @ w, 3.0)
         best = w @ G @ w - 2 * b @ w
         assert best <= (-w) @ G @ (-w) + 2 * b @ w + 1e-9
@@ -227,9 +227,9 @@ def test_the_transducer_gives_items_without_a_link_the_proportions():
     np.testing.assert_allclose(model.transduction_scores_[7], [(seen == k).mean() for k in (0, 1)])
 
 
-def test_a_class_without_unlabelled_mass_keeps_its_share():
+def test_a_class_without_unlabeled_mass_keeps_its_share():
     W = np.zeros((5, 5))
-    W[0, 1] = W[1, 0] = 1.0  # a part with labelled items alone
+    W[0, 1] = W[1, 0] = 1.0  # a part with labeled items alone
     W[2, 3] = W[3, 2] = W[3, 4] = W[4, 3] = 1.0
     y = np.array([0, 1, 1, -1, -1])
     model = LocalGlobalConsistency(alpha=0.5).fit(np.zeros((5, 1)), y, affinity=W)
@@ -247,7 +247,7 @@ def test_features_that_have_too_few_dimensions_are_named():
 )
 @pytest.mark.parametrize("factor", [1e-199, 1e199])
 def test_weights_of_any_legal_size_give_the_same_places(name, factor):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     W = W / W.max()
     plain, scaled = (outputs(fresh(name).fit(X, y, given), X) for given in (W, factor * W))

@@ -22,7 +22,7 @@ from tests.literal_eigenmaps import (
     literal_mean_square,
     literal_squares,
     overlapping,
-    partly_labelled,
+    partly_labeled,
 )
 from tests.synthetic import multi_label, single_label
 
@@ -81,7 +81,7 @@ def test_sle_ml_at_balance_one_is_the_laplacian_eigenmap_on_its_own_weights_not_
 
 
 def literal_ccdr(X, Y, k, sigma, balance):
-    """W of Eq. 2 on items and class centres, from the cost of one pair at a time."""
+    """W of Eq. 2 on items and class centers, from the cost of one pair at a time."""
     W, (n, K) = literal_heat(X, k, sigma), Y.shape
     both = np.zeros((n + K, n + K))
     for i in range(n):
@@ -98,7 +98,7 @@ def literal_ccdr(X, Y, k, sigma, balance):
 @pytest.mark.parametrize("make", [overlapping, multi_label])
 @pytest.mark.parametrize("balance", [0.01, 0.5])
 def test_ccdr_is_the_literal_one(form, make, balance):
-    X, Y = partly_labelled(make)
+    X, Y = partly_labeled(make)
     model = CCDR(balance=balance, n_neighbors=9).fit(form(X), Y)
     X = np.asarray(form(X) if form is np.float32 else X, dtype=np.float64)
     nearest = np.sort(literal_squares(X), axis=1)[:, 1]
@@ -109,7 +109,7 @@ def test_ccdr_is_the_literal_one(form, make, balance):
     np.testing.assert_allclose(model.degree_, W.sum(axis=1)[:60])
 
 
-def test_ccdr_minimises_the_printed_cost():
+def test_ccdr_minimizes_the_printed_cost():
     X, y = overlapping()
     model = CCDR(balance=0.3, n_neighbors=9).fit(X, y)
     W, Z, centers = literal_heat(X, 9, model.sigma_), model.embedding_, model.class_centers_
@@ -126,14 +126,14 @@ def test_ccdr_at_balance_one_is_the_laplacian_eigenmap():
     np.testing.assert_array_equal(model.class_centers_, 0)
 
 
-def test_ccdr_at_balance_zero_puts_each_class_on_its_centre():
+def test_ccdr_at_balance_zero_puts_each_class_on_its_center():
     X, y = overlapping()
     model = CCDR(balance=0.0).fit(X, y)
     np.testing.assert_array_equal(model.eigenvalues_, 0)
     np.testing.assert_allclose(model.embedding_, model.class_centers_[y], atol=1e-12)
     assert len(np.unique(model.class_centers_.round(9), axis=0)) == 4
     with pytest.warns(UserWarning, match="20 of 60 items have no link"):
-        CCDR(balance=0.0).fit(*partly_labelled(overlapping))
+        CCDR(balance=0.0).fit(*partly_labeled(overlapping))
 
 
 def test_a_small_balance_of_ccdr_shows_classes_that_one_half_does_not():
@@ -184,8 +184,8 @@ def test_constraint_score_is_sle_ml_with_balanced_labels_alone():
     np.testing.assert_allclose(model.embedding_, same.embedding_ * np.sqrt(60 / 4), atol=1e-12)
 
 
-def test_constraint_score_places_unlabelled_items_by_the_map():
-    X, y = partly_labelled(overlapping)
+def test_constraint_score_places_unlabeled_items_by_the_map():
+    X, y = partly_labeled(overlapping)
     model = ConstraintScore().fit(X, y)
     known = y >= 0
     np.testing.assert_allclose(model.embedding_[~known], model.transform(X[~known]))
@@ -226,7 +226,7 @@ def test_a_disconnected_given_graph_is_told_apart_with_a_warning(method):
     for rows in (slice(0, 25), slice(25, 55)):
         W[rows, rows] = build_knn_graph(X[rows], 12, "heat").toarray()
     y[::3] = -1
-    if method is CCDR:  # a centre joins the items of its class
+    if method is CCDR:  # a center joins the items of its class
         y = np.where(np.arange(60) < 25, 0, 1)
     with pytest.warns(UserWarning) as caught:
         model = method(n_components=2).fit(X, y, affinity=sp.csr_array(W))

@@ -21,7 +21,7 @@ from tests.literal_eigenmaps import (
     literal_neighbors,
     literal_squares,
     overlapping,
-    partly_labelled,
+    partly_labeled,
     same_span,
 )
 from tests.synthetic import single_label
@@ -49,7 +49,7 @@ def literal_slapeig(X, y, k, sigma, tau):
 @pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize(("k", "sigma", "tau"), [(25, 1.0, "auto"), (45, 0.4, 30.0)])
 def test_slapeig_is_the_literal_one(form, hidden, k, sigma, tau):
-    X, y = partly_labelled(overlapping) if hidden else overlapping()
+    X, y = partly_labeled(overlapping) if hidden else overlapping()
     model = SLapEig(n_neighbors=k, sigma=sigma, tau=tau, n_components=4).fit(form(X), y)
     X = np.asarray(form(X) if form is np.float32 else X, dtype=np.float64)
     mean = np.sqrt(literal_squares(X)).sum() / (60 * 59)
@@ -64,7 +64,7 @@ def test_slapeig_is_the_literal_one(form, hidden, k, sigma, tau):
 
 
 def test_slapeig_on_a_given_graph_takes_it_for_exp_minus_t():
-    X, y = partly_labelled(overlapping)
+    X, y = partly_labeled(overlapping)
     tau = mean_distance(X) ** 2
     affinity = np.exp(-literal_squares(X) / tau)
     given = SLapEig().fit(X, y, affinity=affinity)
@@ -75,15 +75,15 @@ def test_slapeig_on_a_given_graph_takes_it_for_exp_minus_t():
 
 
 def test_slapeig_divides_a_given_graph_by_its_largest_entry_where_that_is_above_one():
-    X, y = partly_labelled(overlapping)
+    X, y = partly_labeled(overlapping)
     W = build_knn_graph(X, 15, "heat")
     W /= W.max()
     small, large = (SLapEig().fit(X, y, affinity=sp.csr_array(factor * W)) for factor in (1.0, 5.0))
     np.testing.assert_allclose(large.embedding_, small.embedding_, atol=1e-9)
 
 
-def test_slapeig_of_unlabelled_items_is_the_laplacian_eigenmap():
-    """Two items alone have a class, and are no neighbours: all pairs have d² = t."""
+def test_slapeig_of_unlabeled_items_is_the_laplacian_eigenmap():
+    """Two items alone have a class, and are no neighbors: all pairs have d² = t."""
     X, _ = overlapping()
     y = np.full(60, -1)
     y[[0, np.argmax(literal_squares(X)[0])]] = 0, 1
@@ -93,7 +93,7 @@ def test_slapeig_of_unlabelled_items_is_the_laplacian_eigenmap():
     same_span(model.embedding_, same.embedding_, same.degree_)
 
 
-def test_slapeig_with_fewer_neighbours_than_a_class_has_falls_into_classes():
+def test_slapeig_with_fewer_neighbors_than_a_class_has_falls_into_classes():
     X, y = single_label(80, K=2)
     with pytest.warns(UserWarning, match=r"has 2 components .*A larger n_neighbors may join them"):
         model = SLapEig(n_neighbors=12, n_components=1).fit(X, y)
@@ -103,7 +103,7 @@ def test_slapeig_with_fewer_neighbours_than_a_class_has_falls_into_classes():
 def test_slapeig_of_items_so_far_apart_that_weights_vanish():
     X, y = single_label(60, K=2)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The graph of neighbours")
+        warnings.filterwarnings("ignore", "The graph of neighbors")
         model = SLapEig(tau=1e-3, sigma=1e-2).fit(X, y)
         assert np.isfinite(model.embedding_).all()
         W = build_knn_graph(X, 12, "heat").toarray()
@@ -139,7 +139,7 @@ def literal_sle(X, y, sigma):
 @FORMS
 @pytest.mark.parametrize("beta", [0.0, 0.1, 0.7, 1.0])
 def test_sle_is_the_literal_one(form, beta):
-    X, y = partly_labelled(overlapping)
+    X, y = partly_labeled(overlapping)
     model = SLE(beta=beta, n_components=4).fit(form(X), y)
     X = np.asarray(form(X) if form is np.float32 else X, dtype=np.float64)
     np.testing.assert_allclose(model.sigma_, literal_mean_square(X))

@@ -28,7 +28,7 @@ from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry.catalog.eigenmaps import ENTRIES
-from tests.literal_eigenmaps import MAPS, overlapping, partly_labelled
+from tests.literal_eigenmaps import MAPS, overlapping, partly_labeled
 from tests.synthetic import multi_label
 
 EIGENMAPS = [SLEML, LaplacianEigenmaps, CCDR, ConstraintScore, SLapEig, SLE]
@@ -48,13 +48,13 @@ INSTANCES = [
 def test_common_checks(estimator, check):
     with warnings.catch_warnings():
         # Some checks fit ten items, or blobs that are far apart: the graph is in pieces, as the warning says.
-        warnings.filterwarnings("ignore", "The graph of neighbours and labels has")
+        warnings.filterwarnings("ignore", "The graph of neighbors and labels has")
         check(estimator)
 
 
 @EACH
 def test_order_shift_rotation_and_scale_do_not_matter(method):
-    X, y = partly_labelled(overlapping)
+    X, y = partly_labeled(overlapping)
     model = method(n_neighbors=25).fit(X, y)
     order = np.random.default_rng(0).permutation(60)
     shuffled = method(n_neighbors=25).fit(X[order], y[order])
@@ -72,7 +72,7 @@ def test_pipeline_grid_search_clone_pickle_frames(method):
     model, name = method(n_neighbors=60), method.__name__.lower()
     pipeline = make_pipeline(StandardScaler(), model, KNeighborsClassifier(3))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fold has fewer items than neighbours are asked for
+        warnings.simplefilter("ignore")  # a fold has fewer items than neighbors are asked for
         search = GridSearchCV(pipeline, {f"{name}__n_components": [1, 2]}, cv=StratifiedKFold(2)).fit(X, y)
     assert search.best_score_ > 0.6
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
@@ -110,10 +110,10 @@ def test_bad_parameters_are_named(model, message):
 @EACH
 def test_bad_labels_are_named(method):
     X, _ = overlapping()
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         method().fit(X, np.full(60, -1))
     if method is not LaplacianEigenmaps:
-        with pytest.raises(InvalidInput, match="1 class with labelled items"):
+        with pytest.raises(InvalidInput, match="1 class with labeled items"):
             method().fit(X, np.zeros(60, dtype=int))
 
 
@@ -145,7 +145,7 @@ def test_every_entry_evaluates_with_and_without_the_run_s_graph(entry, registere
 
 @EACH_ENTRY
 @pytest.mark.parametrize("kind", MAPS)
-def test_new_rows_that_equal_labelled_rows_find_themselves(entry, kind, registered):
+def test_new_rows_that_equal_labeled_rows_find_themselves(entry, kind, registered):
     X, Y = labels_for(entry)
     Y[::4] = -1
     known = Y[:, 0] >= 0

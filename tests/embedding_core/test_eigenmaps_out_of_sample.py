@@ -1,4 +1,4 @@
-"""The maps that place new items in an eigenmap: what they minimise, and where new items land."""
+"""The maps that place new items in an eigenmap: what they minimize, and where new items land."""
 
 import numpy as np
 import pytest
@@ -55,9 +55,9 @@ def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
     for seed in range(5):  # how rounding falls is a matter of chance
         X = singular_items(shape, seed)
         Z = np.random.default_rng(seed).normal(size=(shape[0], 2))
-        centred = X - X.mean(axis=0)
-        centred[:, 2] = 0.0
-        expected = np.linalg.pinv(centred, rcond=1e-10) @ (Z - Z.mean(axis=0))
+        centered = X - X.mean(axis=0)
+        centered[:, 2] = 0.0
+        expected = np.linalg.pinv(centered, rcond=1e-10) @ (Z - Z.mean(axis=0))
         P, b = out_of_sample.fit_linear_map(form(X), Z, 0.0)
         np.testing.assert_allclose(P, expected, atol=1e-9 * np.abs(expected).max())
         np.testing.assert_allclose((form(X) @ P + b).mean(axis=0), Z.mean(axis=0), atol=1e-9)
@@ -105,7 +105,7 @@ def test_linear_map_of_many_sparse_features_is_the_same_without_a_square_matrix(
     Z[:, 2] = 1.0
     expected = out_of_sample.fit_linear_map(X, Z, alpha)
     monkeypatch.setattr(out_of_sample, "GRAM_SIZE", 10)
-    for name in ("centre_items", "whitening"):
+    for name in ("center_items", "whitening"):
         monkeypatch.delattr(out_of_sample, name)
     P, b = out_of_sample.fit_linear_map(X, Z, alpha)
     np.testing.assert_allclose(X @ P + b, X @ expected[0] + expected[1], atol=1e-6)
@@ -146,7 +146,7 @@ def test_nystrom_is_the_mean_of_the_nearest_where_there_is_no_equation(model):
 
 
 @pytest.mark.parametrize("method", [LaplacianEigenmaps, CCDR, SLapEig])
-def test_nystrom_weighs_all_neighbours_the_same_where_the_graph_is_given(method):
+def test_nystrom_weighs_all_neighbors_the_same_where_the_graph_is_given(method):
     X, y = overlapping()
     W = build_knn_graph(X, 9)
     model = method(out_of_sample="nystrom", n_neighbors=9).fit(X, y, affinity=W)

@@ -6,7 +6,7 @@ import pytest
 
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
-from embedding_core.evaluation import evaluate_fold, hide_labels, predict_fold, summarise
+from embedding_core.evaluation import evaluate_fold, hide_labels, predict_fold, summarize
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.metrics import METRICS, multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
@@ -83,7 +83,7 @@ def test_what_a_fit_is_shown(name, fitted):
 
 
 @pytest.mark.parametrize("name", ["plain", "graph", "seen_projection"])
-def test_projections_are_classified_by_each_number_of_neighbours(name):
+def test_projections_are_classified_by_each_number_of_neighbors(name):
     X, Y = draw()
     train, test = stratified_folds(Y, 4)[0]
     predictions = predict_fold(name, None, X, Y, train, test, affinity_of(X), n_neighbors=(1, 4))
@@ -142,11 +142,11 @@ def test_a_class_missing_from_the_training_rows_is_scored():
 def test_mean_and_spread_over_folds():
     rows = [("m", "1nn", fold, "lrap", value) for fold, value in enumerate([0.2, 0.4, 0.9])]
     rows.append(("m", "10nn", 0, "lrap", 0.7))
-    found = summarise(rows)
+    found = summarize(rows)
     assert found["m", "1nn", "lrap"] == pytest.approx((0.5, np.std([0.2, 0.4, 0.9], ddof=1)))
     assert found["m", "10nn", "lrap"] == (0.7, 0.0)
     assert list(found) == [("m", "1nn", "lrap"), ("m", "10nn", "lrap")]
-    assert summarise([]) == {}
+    assert summarize([]) == {}
 
 
 def test_hidden_labels_leave_the_given_ones_alone():
@@ -161,11 +161,11 @@ def test_hidden_labels_leave_the_given_ones_alone():
     ("train", "test", "n_neighbors", "message"),
     [
         ([0, 1, 2], [2, 3], (1,), "1 rows are in both train and test, the first is 2"),
-        ([0, 1, 79], [2, 3], (1,), "train holds 3 rows, 1 of them unlabelled"),
+        ([0, 1, 79], [2, 3], (1,), "train holds 3 rows, 1 of them unlabeled"),
         ([0, 1], [], (1,), "test holds 0 rows"),
         ([0, 1], [2], (), "n_neighbors="),
         ([0, 1], [2], (0,), "n_neighbors="),
-        ([0, 1], [2], (1, 10), "n_neighbors=10 with 2 labelled rows"),
+        ([0, 1], [2], (1, 10), "n_neighbors=10 with 2 labeled rows"),
     ],
 )
 def test_bad_folds_are_named(train, test, n_neighbors, message):
@@ -202,7 +202,7 @@ def test_emotions_reaches_the_known_figures(shared_data, method, classifier, kno
         for fold, (train, test) in enumerate(stratified_folds(Y, 5, seed))
         for score in evaluate_fold(method, None, X, Y, train, test, n_neighbors=(1,))
     ]
-    found = summarise(rows)
+    found = summarize(rows)
     means = [found[method, classifier, metric].mean for metric in FIGURES]
     np.testing.assert_allclose(means, known, atol=0.02)
 

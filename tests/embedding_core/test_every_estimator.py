@@ -28,7 +28,7 @@ from tests.core_estimators import (
     fresh,
     label_columns,
     outputs,
-    partly_labelled,
+    partly_labeled,
 )
 from tests.synthetic import single_label
 
@@ -99,7 +99,7 @@ def test_transductive_methods_say_so_and_others_answer_for_new_items(method):
 
 @EACH
 def test_fitted_attributes_are_documented(name):
-    model = fresh(name).fit(*partly_labelled())
+    model = fresh(name).fit(*partly_labeled())
     text = inspect.getdoc(type(model))
     others = re.findall(r"As (?:for|in) `(\w+)`", text)
     text += "".join(inspect.getdoc(getattr(embedding_core, other)) for other in others)
@@ -110,7 +110,7 @@ def test_fitted_attributes_are_documented(name):
 
 @EACH
 def test_what_a_fit_leaves_is_finite_and_for_all_items(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     assert model.n_features_in_ == 7
     assert model.classes_.tolist() == [0, 1, 2, 3]
@@ -127,7 +127,7 @@ def test_what_a_fit_leaves_is_finite_and_for_all_items(name):
 @pytest.mark.slow
 @EACH
 def test_forms_of_items(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     X = np.where(X > -1, X, 0.0).astype(np.float32).astype(np.float64)
     W = build_knn_graph(X, 12)
     plain = fresh(name).fit(X, y, W)
@@ -141,7 +141,7 @@ def test_forms_of_items(name):
 @pytest.mark.slow
 @EACH
 def test_forms_of_labels(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     plain = fresh(name).fit(X, y)
     named = fresh(name).fit(X, np.array([None if k < 0 else "abcd"[k] for k in y], dtype=object))
     same(named, plain, X, atol=0)
@@ -159,7 +159,7 @@ def test_forms_of_labels(name):
 
 @EACH
 def test_labels_of_several_a_item_are_taken_or_refused_by_name(name):
-    X = partly_labelled()[0]
+    X = partly_labeled()[0]
     Y = label_columns("MLDA")
     if name in ONE_CLASS_AN_ITEM:
         with pytest.raises(InvalidInput, match=r"takes exactly one class an item"):
@@ -170,7 +170,7 @@ def test_labels_of_several_a_item_are_taken_or_refused_by_name(name):
 
 @EACH
 def test_clone_and_pickle(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     fitted = fresh(name).fit(X, y)
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
@@ -185,7 +185,7 @@ def test_clone_and_pickle(name):
 @pytest.mark.slow
 @EACH
 def test_a_second_fit_forgets_the_first(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(pd.DataFrame(X, columns=[f"f{j}" for j in range(7)]), y).fit(X[:, :5], y)
     same(model, fresh(name).fit(X[:, :5], y), X[:, :5], atol=0)
     assert not hasattr(model, "feature_names_in_")
@@ -193,7 +193,7 @@ def test_a_second_fit_forgets_the_first(name):
 
 @EACH_FOR_NEW_ITEMS
 def test_names_of_columns_and_frames_out(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)], index=np.arange(100, 160))
     model = fresh(name)
     if hasattr(model, "transform"):
@@ -223,10 +223,10 @@ def test_search_in_a_pipeline(name):
     assert search.predict(X).shape == (90,)
 
 
-def accuracy_of_labelled(model, X, y):
-    """By hand: the share of labelled rows of which all is right."""
-    labelled = y != -1 if y.ndim == 1 else (y != -1).all(axis=1)
-    right = model.predict(X)[labelled] == y[labelled]
+def accuracy_of_labeled(model, X, y):
+    """By hand: the share of labeled rows of which all is right."""
+    labeled = y != -1 if y.ndim == 1 else (y != -1).all(axis=1)
+    right = model.predict(X)[labeled] == y[labeled]
     return (right if y.ndim == 1 else right.all(axis=1)).mean()
 
 
@@ -239,26 +239,26 @@ def test_all_that_predict_are_classifiers():
 @pytest.mark.parametrize("form", ["classes", "columns"])
 @pytest.mark.filterwarnings("ignore:The graph", "ignore:n_neighbors=10 but", "ignore:.* no link to any")
 @pytest.mark.filterwarnings("ignore:No label reaches")
-def test_score_and_search_know_unlabelled_rows(name, form):
-    X, y = partly_labelled()
+def test_score_and_search_know_unlabeled_rows(name, form):
+    X, y = partly_labeled()
     if form == "columns":
         y = np.where(y[:, None] == -1, -1, np.column_stack([y < 2, y % 2]))
     model = fresh(name).fit(X, y)
-    expected = accuracy_of_labelled(model, X, y)
-    assert expected > 0.4  # so counting unlabelled rows as errors would show
+    expected = accuracy_of_labeled(model, X, y)
+    assert expected > 0.4  # so counting unlabeled rows as errors would show
     assert model.score(X, y) == pytest.approx(expected, abs=1e-12)
     key = next(iter(model.get_params()))
     folds = list(KFold(2, shuffle=True, random_state=0).split(X))
     search = GridSearchCV(fresh(name), {key: [model.get_params()[key]]}, cv=folds, error_score="raise")
     found = search.fit(X, y).cv_results_
     for fold, (train, test) in enumerate(folds):
-        expected = accuracy_of_labelled(fresh(name).fit(X[train], y[train]), X[test], y[test])
+        expected = accuracy_of_labeled(fresh(name).fit(X[train], y[train]), X[test], y[test])
         assert found[f"split{fold}_test_score"] == pytest.approx([expected], abs=1e-12)
 
 
 @EACH_CLASSIFIER
 def test_score_takes_every_form_of_labels(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     named = np.array([None if k < 0 else "abcd"[k] for k in y], dtype=object)
     model = fresh(name).fit(X, named)
     expected = fresh(name).fit(X, y).score(X, y)
@@ -270,16 +270,16 @@ def test_score_takes_every_form_of_labels(name):
 
 @EACH_CLASSIFIER
 def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
-    labelled = np.flatnonzero(y != -1)
+    labeled = np.flatnonzero(y != -1)
     copies = np.arange(60) % 3
-    repeated = np.repeat(labelled, copies[labelled])
+    repeated = np.repeat(labeled, copies[labeled])
     weighed = model.score(X, y, sample_weight=copies)
     assert weighed == pytest.approx((model.predict(X) == y)[repeated].mean(), abs=1e-12)
-    with pytest.raises(InvalidInput, match=r"zero for all labelled rows"):
+    with pytest.raises(InvalidInput, match=r"zero for all labeled rows"):
         model.score(X, y, sample_weight=(y == -1).astype(float))
-    with pytest.raises(InvalidInput, match=r"All 20 items are unlabelled"):
+    with pytest.raises(InvalidInput, match=r"All 20 items are unlabeled"):
         model.score(X[1::3], y[1::3])
     with pytest.raises(InvalidInput, match=r"columns \(n, K\), but \w+ was fitted with classes \(n,\)"):
         model.score(X, label_columns(name))
@@ -298,7 +298,7 @@ def test_score_counts_by_weight_and_refuses_labels_of_another_form(name):
 @pytest.mark.slow
 @EACH
 def test_order_of_the_items_does_not_matter(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     rows = np.random.default_rng(0).permutation(60)
     W = build_knn_graph(X, 12)
     plain, shuffled = fresh(name).fit(X, y, W), fresh(name).fit(X[rows], y[rows], W[rows][:, rows])
@@ -307,7 +307,7 @@ def test_order_of_the_items_does_not_matter(name):
         if part in ("embedding", "transduction_scores", "label_distributions"):
             values = values[rows]
         if (name, part) == ("MCGF", "transduction_scores"):
-            continue  # its boundaries come from folds of the labelled items, which the order of these decides
+            continue  # its boundaries come from folds of the labeled items, which the order of these decides
         np.testing.assert_allclose(found, values, rtol=0, atol=1e-7 * np.abs(values).max(), err_msg=part)
 
 
@@ -317,7 +317,7 @@ BAD = {
     "a row too few": (lambda X, y: {"y": y[1:]}, r"\b59\b"),
     "labels of 2": (lambda X, y: {"y": np.full((60, 2), 2)}, "is not a label"),
     "mixed -1": (lambda X, y: {"y": np.c_[y * 0, y * 0 - 1]}, "mixes -1 with 0/1"),
-    "unlabelled": (lambda X, y: {"y": y * 0 - 1}, "All 60 items are unlabelled|0 items are labelled"),
+    "unlabeled": (lambda X, y: {"y": y * 0 - 1}, "All 60 items are unlabeled|0 items are labeled"),
     "one class": (lambda X, y: {"y": y * 0}, "1 class|one class|labels that vary"),
 }
 BAD_GRAPHS = {
@@ -331,11 +331,11 @@ BAD_GRAPHS = {
 @EACH
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_named(name, case):
-    if case == "unlabelled" and name in LABELS_OPTIONAL:
+    if case == "unlabeled" and name in LABELS_OPTIONAL:
         return
     if case == "one class" and name in ONE_CLASS_IS_ENOUGH:
         return
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     spoil, message = BAD[case]
     with pytest.raises(InvalidInput, match=message):
         fresh(name).fit(**{"X": X, "y": y, **spoil(X, y)})
@@ -344,7 +344,7 @@ def test_bad_input_is_named(name, case):
 @pytest.mark.parametrize("method", [m for m in PUBLIC_METHODS if m.uses_graph], ids=lambda m: m.name)
 @pytest.mark.parametrize("case", BAD_GRAPHS)
 def test_bad_graphs_are_named(method, case):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     spoil, message = BAD_GRAPHS[case]
     with pytest.raises(InvalidInput, match=message):
         method.build().fit(X, y, spoil(build_knn_graph(X, 12).toarray()))
@@ -352,7 +352,7 @@ def test_bad_graphs_are_named(method, case):
 
 @pytest.mark.parametrize("name", [n for n in ALL_NAMES if "graph" in EVERY[n].get_params()])
 def test_a_dense_graph_beyond_the_budget_is_refused_with_what_can_be_done(name, monkeypatch):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     fresh(name, graph="gaussian").fit(X, y)
     monkeypatch.setattr("embedding_core.graph.affinity.DENSE_BUDGET_BYTES", 2 * 8 * 60**2 - 1)
     with pytest.raises(InvalidInput, match=r'60 items needs .* GB; use graph="knn", or pass an affinity\.$'):
@@ -361,7 +361,7 @@ def test_a_dense_graph_beyond_the_budget_is_refused_with_what_can_be_done(name, 
 
 @EACH_FOR_NEW_ITEMS
 def test_new_items_of_another_kind_are_refused(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     ask = model.transform if hasattr(model, "transform") else model.predict_scores
     with pytest.raises(InvalidInput, match="5 features"):

@@ -9,11 +9,11 @@ from tests.core_estimators import ALL_NAMES, fresh, outputs
 OFFSET = 1e7
 MOVED_ALONG = ("embedding", "transform")
 BY_ORIGIN = ("LPSSVM-linear", "MLSI")
-"""These see where 0 is: X D X^T of LPSSVM and the singular vectors of MLSI are not centred in the papers."""
+"""These see where 0 is: X D X^T of LPSSVM and the singular vectors of MLSI are not centered in the papers."""
 
 
 def far_items(p):
-    """Items near 0 and the same far from it, to the last digit; three classes, every third unlabelled."""
+    """Items near 0 and the same far from it, to the last digit; three classes, every third unlabeled."""
     y = np.repeat([0, 1, 2], 20)
     far = np.random.default_rng(1).normal(size=(60, p)) + 3 * np.eye(3, p)[y] + OFFSET
     y[::3] = -1

@@ -1,4 +1,4 @@
-"""A few labelled rows of each class: the protocol of LPSSVM."""
+"""A few labeled rows of each class: the protocol of LPSSVM."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ from sklearn.metrics import euclidean_distances
 
 from embedding_core.graph.graphs import build_gaussian_graph
 from embedding_core.protocols import few_labels
-from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labelled_rows, trial
+from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labeled_rows, trial
 from embedding_core.protocols.trial import Arm, predict
 from storage.sources.toy_sets import draw_three_suns
 from tasks.reproduce.margin import ARMS, TOY, UCI
 from tests.trial_sets import blobs, shuffle_rows
 
-SETTINGS = {"labelled": [4], "neighbors": [8, 20], "metric": "accuracy", "seed": 0}
+SETTINGS = {"labeled": [4], "neighbors": [8, 20], "metric": "accuracy", "seed": 0}
 
 
 LapSVM = replace(ARMS[1], params={**ARMS[1].params, "gamma_A": "auto"})  # a quarter of the search
@@ -24,7 +24,7 @@ FAST_ARMS = [ARMS[0], LapSVM, *ARMS[2:5], pytest.param(ARMS[5], marks=pytest.mar
 @pytest.mark.parametrize("arm", FAST_ARMS, ids=lambda arm: arm.title)
 def test_test_labels_change_no_answer_and_no_choice(arm):
     data = blobs(60)
-    train, test = draw_labelled_rows(data.classes, 4, 0, 0)
+    train, test = draw_labeled_rows(data.classes, 4, 0, 0)
     chosen = [
         choose_neighbors(arm, one, train, "zscore", (8, 20)) for one in (data, shuffle_rows(data, test))
     ]
@@ -34,15 +34,15 @@ def test_test_labels_change_no_answer_and_no_choice(arm):
 
 
 def test_trials_repeat_by_number_and_differ_otherwise():
-    data, settings = blobs(60), {**SETTINGS, "labelled": [4, 6], "neighbors": [10]}
+    data, settings = blobs(60), {**SETTINGS, "labeled": [4, 6], "neighbors": [10]}
     first, again, other = (trial(data, ARMS[4], settings, "raw", number) for number in (0, 0, 1))
     assert first == again != other
 
 
-def test_labelled_rows_are_as_many_of_each_class():
+def test_labeled_rows_are_as_many_of_each_class():
     classes = np.repeat([0, 1], [126, 225])
-    for count in UCI.settings("ionosphere", quick=False)["labelled"]:
-        train, test = draw_labelled_rows(classes, count, 0, 0)
+    for count in UCI.settings("ionosphere", quick=False)["labeled"]:
+        train, test = draw_labeled_rows(classes, count, 0, 0)
         assert np.bincount(classes[train]).tolist() == [count, count]
         assert len(train) + len(test) == 351
     assert UCI.settings("sonar", quick=False)["trials"] == 20
@@ -50,7 +50,7 @@ def test_labelled_rows_are_as_many_of_each_class():
 
 def test_a_tenth_of_the_suns_is_17_rows_as_in_the_paper():
     names, classes = np.unique(draw_three_suns().classes, return_inverse=True)
-    train, _ = draw_labelled_rows(classes, TOY.settings("three_suns", quick=False)["labelled"][0], 0, 0)
+    train, _ = draw_labeled_rows(classes, TOY.settings("three_suns", quick=False)["labeled"][0], 0, 0)
     assert dict(zip(names, np.bincount(classes[train]), strict=True)) == {"blue": 6, "cyan": 5, "red": 6}
 
 
@@ -61,13 +61,13 @@ def test_error_and_accuracy_add_up():
     )
     assert right.value + wrong.value == pytest.approx(1)
     assert (right.condition, wrong.metric) == ("N=4", "error")
-    assert condition_of(0.1) == "10 % labelled"
+    assert condition_of(0.1) == "10 % labeled"
 
 
-def test_the_graph_is_chosen_by_held_out_labelled_rows(monkeypatch):
-    """The best of the candidates wins, and all rows that are asked for are labelled ones."""
+def test_the_graph_is_chosen_by_held_out_labeled_rows(monkeypatch):
+    """The best of the candidates wins, and all rows that are asked for are labeled ones."""
     data = blobs(60)
-    train, _ = draw_labelled_rows(data.classes, 4, 0, 0)
+    train, _ = draw_labeled_rows(data.classes, 4, 0, 0)
     asked = []
 
     def answer(arm, seen, rest, held, preprocessing):
@@ -86,7 +86,7 @@ def test_the_graph_is_chosen_by_held_out_labelled_rows(monkeypatch):
 
 def test_what_is_given_is_not_chosen():
     data = blobs(60)
-    train, _ = draw_labelled_rows(data.classes, 4, 0, 0)
+    train, _ = draw_labeled_rows(data.classes, 4, 0, 0)
     plain, given = Arm("SVM", "svm"), replace(ARMS[4], params={"n_neighbors": 7})
     assert choose_neighbors(plain, data, train, "raw", (3, 8)) is plain
     assert choose_neighbors(given, data, train, "raw", (3, 8)) is given

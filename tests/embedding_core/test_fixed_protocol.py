@@ -21,13 +21,13 @@ from tasks.reproduce.verdicts import verdict_line
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
 
-SETTINGS = {"labelled": 0.2, "folds": 4, "rows": 0, "seed": 0, "methods": {"DLE": ["multilabel_dle", {}]}}
+SETTINGS = {"labeled": 0.2, "folds": 4, "rows": 0, "seed": 0, "methods": {"DLE": ["multilabel_dle", {}]}}
 KNN = Arm("kNN", "1nn", {"neighbors": [1, 3, 5]}, role="baseline")
 DLE = Arm("DLE", "dle", {"n_neighbors": [5, 10], "sigma_times": 1.0, "neighbors": [1, 3, 5]})
 SMALL = replace(FIXED, datasets=("iris",), arms=(DLE, KNN), overrides={})
 
 
-def test_classes_give_an_accuracy_of_the_rows_that_are_not_labelled():
+def test_classes_give_an_accuracy_of_the_rows_that_are_not_labeled():
     data = blobs()
     [cell] = fixed_protocol.trial(data, DLE, SETTINGS, "zscore", 0)
     assert (cell.condition, cell.metric) == ("", "accuracy")

@@ -1,4 +1,4 @@
-"""Folds: a partition of the labelled rows that keeps every label's share."""
+"""Folds: a partition of the labeled rows that keeps every label's share."""
 
 import numpy as np
 import pytest
@@ -7,21 +7,21 @@ from embedding_core.errors import InvalidInput
 from embedding_core.model_selection.folds import check_folds, smallest_training_part, stratified_folds
 
 
-def draw_labels(n=203, shares=(0.5, 0.3, 0.1, 0.04), unlabelled=40, seed=0):
+def draw_labels(n=203, shares=(0.5, 0.3, 0.1, 0.04), unlabeled=40, seed=0):
     rng = np.random.default_rng(seed)
     Y = (rng.random((n, len(shares))) < shares).astype(np.int8)
-    Y[rng.permutation(n)[:unlabelled]] = -1
+    Y[rng.permutation(n)[:unlabeled]] = -1
     return Y
 
 
 @pytest.mark.parametrize("n_splits", [2, 5, 10])
-def test_test_parts_partition_the_labelled_rows(n_splits):
+def test_test_parts_partition_the_labeled_rows(n_splits):
     Y = draw_labels()
     folds = stratified_folds(Y, n_splits, seed=3)
-    labelled = np.flatnonzero(Y[:, 0] >= 0)
-    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), labelled)
+    labeled = np.flatnonzero(Y[:, 0] >= 0)
+    np.testing.assert_array_equal(np.sort(np.concatenate([test for _, test in folds])), labeled)
     for train, test in folds:
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), labelled)
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), labeled)
         assert (np.diff(train) > 0).all()
     sizes = [len(test) for _, test in folds]
     assert max(sizes) - min(sizes) <= 1
@@ -45,7 +45,7 @@ def test_single_labels_are_spread_to_one():
 
 @pytest.mark.parametrize("positives", [1, 2, 4])
 def test_label_rarer_than_folds_is_in_as_many_folds_as_it_has_positives(positives):
-    Y = draw_labels(n=100, unlabelled=0)
+    Y = draw_labels(n=100, unlabeled=0)
     Y[:, 3] = 0
     Y[:positives, 3] = 1
     holding = [test for _, test in stratified_folds(Y, 5, seed=0) if (Y[test, 3] == 1).any()]
@@ -83,7 +83,7 @@ def test_same_seed_same_folds_and_another_seed_others():
 
 @pytest.mark.parametrize("n_splits", [0, 1, 4])
 def test_impossible_number_of_folds_is_refused(n_splits):
-    with pytest.raises(InvalidInput, match=f"{n_splits} folds of 3 labelled rows; choose from 2 to 3"):
+    with pytest.raises(InvalidInput, match=f"{n_splits} folds of 3 labeled rows; choose from 2 to 3"):
         stratified_folds([[1, 0], [0, 1], [1, 1], [-1, -1]], n_splits)
 
 

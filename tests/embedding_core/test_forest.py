@@ -65,7 +65,7 @@ def test_blocks_and_sparse_rows_change_nothing(monkeypatch):
     np.testing.assert_array_equal(model.predict_scores(X), whole)
 
 
-def test_unlabelled_rows_are_not_seen():
+def test_unlabeled_rows_are_not_seen():
     X, Y = multi_label(60)
     hidden = np.vstack([Y[:40], np.full((20, Y.shape[1]), -1)])
     np.testing.assert_array_equal(

@@ -21,7 +21,7 @@ def items(n: int = 40, p: int = 5, seed: int = 0) -> np.ndarray:
 
 
 def literal_knn(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Adjacency of the union k-nearest-neighbour graph and all squared distances."""
+    """Adjacency of the union k-nearest-neighbor graph and all squared distances."""
     squared = ((X[:, None] - X[None]) ** 2).sum(axis=2)
     linked = np.zeros(squared.shape, dtype=bool)
     for i in range(len(X)):
@@ -119,7 +119,7 @@ def test_bad_items_are_named():
         build_knn_graph(X[:1])
 
 
-def test_edges_are_symmetrised_repeated_ones_keep_the_largest_weight():
+def test_edges_are_symmetrized_repeated_ones_keep_the_largest_weight():
     W = graph_from_edges([0, 2, 1, 1, 3], [1, 1, 2, 0, 3], [1.0, 5.0, 2.0, 0.5, 9.0], 5)
     expected = np.zeros((5, 5))
     expected[0, 1] = expected[1, 0] = 1.0

@@ -80,7 +80,7 @@ def test_cmyk_jpeg_goes_through_pillow():
     assert np.abs(decode_image(data).astype(int) - smooth_pixels()).mean() < 6
 
 
-def test_palette_gives_the_colours_of_its_entries():
+def test_palette_gives_the_colors_of_its_entries():
     image = Image.fromarray(smooth_pixels()).quantize(16)
     np.testing.assert_array_equal(decode_image(encode(image, "PNG")), np.asarray(image.convert("RGB")))
 
@@ -109,8 +109,8 @@ def test_sixteen_bit_grey_gives_the_high_byte(file_format):
     assert decode_image(encode(values, file_format))[0, :, 2].tolist() == [0, 0, 1, 128, 255]
 
 
-def test_sixteen_bit_colour_gives_the_high_byte():
-    # Pillow writes no 16-bit colour; a PPM is easily written by hand.
+def test_sixteen_bit_color_gives_the_high_byte():
+    # Pillow writes no 16-bit color; a PPM is easily written by hand.
     header = b"P6 2 1 65535\n"
     values = np.array([0, 32768, 65535, 40000, 256, 255], dtype=">u2")
     pixels = decode_image(header + values.tobytes())[0].reshape(-1)
@@ -217,7 +217,7 @@ def test_stray_bytes_at_the_end_of_a_jpeg_do_no_harm():
 
 
 def test_damaged_scan_is_refused():
-    # A marker in the middle of the scan ends it: Pillow would fill the rest with grey.
+    # A marker in the middle of the scan ends it: Pillow would fill the rest with gray.
     data = encode(smooth_pixels(400, 400), "JPEG")
     middle = len(data) * 3 // 4
     with pytest.raises(UnreadableImage, match=r"damaged|truncated"):

@@ -17,7 +17,7 @@ from tests.core_estimators import (
     fresh,
     label_columns,
     outputs,
-    partly_labelled,
+    partly_labeled,
 )
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def same(model, expected, X, X_other=None, atol=1e-8):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("shape", "graph"), [((60, 7), "own"), ((40, 55), "given")])
 def test_items_in_any_form(name, shape, graph):
-    X, y = partly_labelled(*shape)
+    X, y = partly_labeled(*shape)
     X = np.where(X > -1, X, 0.0)
     W = build_knn_graph(X, 8) if graph == "given" else None
     plain, before = fresh(name).fit(X, y, W), X.copy()
@@ -53,9 +53,9 @@ def test_items_in_any_form(name, shape, graph):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_new_items_may_come_in_another_form_than_those_of_the_fit(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     dense, sparse = fresh(name).fit(X, y), fresh(name).fit(sp.csr_array(X), y)
-    new = partly_labelled(seed=5)[0][:9]
+    new = partly_labeled(seed=5)[0][:9]
     expected = dense.transform(new)
     for model, items in ((dense, sp.csr_array(new)), (sparse, new), (sparse, sp.csr_array(new))):
         found = model.transform(items)
@@ -66,7 +66,7 @@ def test_new_items_may_come_in_another_form_than_those_of_the_fit(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_float32_items_are_fitted_in_float64(name, form):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     X = (X + 5).astype(np.float32)
     single, double = (fresh(name).fit(form(items), y) for items in (X, X.astype(np.float64)))
     same(single, double, form(X.astype(np.float64)), form(X), atol=1e-6)
@@ -74,14 +74,14 @@ def test_float32_items_are_fitted_in_float64(name, form):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_classes_and_their_columns_are_the_same(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     columns = np.where(y[:, None] < 0, -1, y[:, None] == np.arange(4))
     np.testing.assert_array_equal(fresh(name).fit(X, columns).embedding_, fresh(name).fit(X, y).embedding_)
 
 
 @pytest.mark.parametrize("name", WITH_GRAPH)
 def test_affinity_in_any_form(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     dense, looped = W.toarray(), W.toarray() + np.diag(np.arange(60.0))
     plain = fresh(name).fit(X, y, W)
@@ -96,14 +96,14 @@ def test_affinity_in_any_form(name):
 
 @pytest.mark.parametrize("name", WITH_GRAPH)
 def test_a_given_graph_takes_the_place_of_the_own_one(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     one, two = (fresh(name).fit(X, y, build_knn_graph(X, k)) for k in (8, 25))
     assert np.abs(one.embedding_ - two.embedding_).max() > 1e-4 * np.abs(two.embedding_).max()
 
 
 @pytest.mark.parametrize("name", SEVERAL_LABELS)
 def test_order_of_the_labels_does_not_matter(name):
-    X, Y = partly_labelled()[0], label_columns(name)
+    X, Y = partly_labeled()[0], label_columns(name)
     labels = np.array([2, 0, 3, 1])
     plain, turned = fresh(name).fit(X, Y), fresh(name).fit(X, Y[:, labels])
     expected = plain.embedding_
@@ -115,7 +115,7 @@ def test_order_of_the_labels_does_not_matter(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_place_is_that_of_the_item_alone(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     together = model.transform(X)
     alone = np.vstack([model.transform(X[i : i + 1]) for i in range(5)])
@@ -124,13 +124,13 @@ def test_a_place_is_that_of_the_item_alone(name):
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_weights_of_items(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     plain = fresh(name).fit(X, y)
     for weight in ([1] * 60, pd.Series(np.ones(60))):
         same(fresh(name).fit(X, y, sample_weight=weight), plain, X, atol=1e-6)
     weight = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
-    unlabelled = fresh(name).fit(X, np.where(weight == 0, -1, y))
-    same(fresh(name).fit(X, y, sample_weight=weight), unlabelled, X, atol=1e-6)
+    unlabeled = fresh(name).fit(X, np.where(weight == 0, -1, y))
+    same(fresh(name).fit(X, y, sample_weight=weight), unlabeled, X, atol=1e-6)
     for bad, message in (
         (np.ones(59), r"sample_weight has shape \(59,\); expected \(60,\)"),
         (-np.ones(60), "sample_weight holds negative"),

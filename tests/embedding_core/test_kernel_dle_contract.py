@@ -36,7 +36,7 @@ INSTANCES = [
     KernelDLEClassifier(kernel="precomputed", few_labels=False),
 ]
 CLASSIFIER_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
 }
 KERNEL_FAILURES = {
@@ -159,7 +159,7 @@ def test_auto_goes_by_the_zeros():
     assert KernelDLE(few_labels=False).fit(X, Y).kernel_ == "sparse"
 
 
-def test_few_labels_go_by_the_labelled_rows_a_label():
+def test_few_labels_go_by_the_labeled_rows_a_label():
     X, y = single_label(80, K=2)
     hidden = np.full(80, -1)
     for count, few in ((10, True), (11, False)):
@@ -207,7 +207,7 @@ def test_pipeline_and_grid_search():
 def test_precomputed_kernels_are_cut_by_folds():
     X, y = single_label(90)
     search = GridSearchCV(
-        KernelDLEClassifier(kernel="precomputed"), {"regularisation": [0.1, "loo"]}, cv=StratifiedKFold(3)
+        KernelDLEClassifier(kernel="precomputed"), {"regularization": [0.1, "loo"]}, cv=StratifiedKFold(3)
     )
     assert search.fit(X @ X.T, y).best_score_ > 0.7
 
@@ -228,7 +228,7 @@ def test_frames_and_sparse_labels():
     [
         ({"kernel": "rbf"}, "kernel='rbf' is not legal"),
         ({"graph_weight": -1.0}, "graph_weight=-1.0 is not legal"),
-        ({"regularisation": 0.0}, "regularisation=0.0 is not legal"),
+        ({"regularization": 0.0}, "regularization=0.0 is not legal"),
         ({"landmarks": 0}, "landmarks=0 is not legal"),
         ({"few_labels": "no"}, "few_labels='no' is not legal"),
         ({"n_components": 9}, "n_components=9 exceeds the 4 directions"),
@@ -247,10 +247,10 @@ def test_bad_data_are_named():
     for given, labels, message in (
         (X[:-1], Y, "X has 59 rows and Y has 60"),
         (np.where(X > 1, np.nan, X), Y, "contains NaN"),
-        (X, np.full(60, -1), "All 60 items are unlabelled"),
+        (X, np.full(60, -1), "All 60 items are unlabeled"),
         (X, np.zeros_like(Y), "no label on which they differ"),
         (X, np.ones(60, dtype=int), "one class, 1"),
-        (X, np.where(np.arange(60) < 1, 1, -1), "n_samples=1 labelled item"),
+        (X, np.where(np.arange(60) < 1, 1, -1), "n_samples=1 labeled item"),
         (np.ones((60, 3)), Y, "features that vary"),
     ):
         with pytest.raises(InvalidInput, match=message):

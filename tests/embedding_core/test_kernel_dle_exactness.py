@@ -11,7 +11,7 @@ from embedding_core.evaluation import predict_fold
 from embedding_core.kernel_dle.solution import REGULARISATIONS
 from embedding_core.metrics import row_precisions
 from tests.literal_kernel_dle import (
-    centred_trace,
+    centered_trace,
     deformed,
     literal_embedding,
     literal_kernel,
@@ -25,7 +25,7 @@ MANY = {"few_labels": False}
 
 
 def partly(n=60, hidden=20, new=10, seed=0):
-    """Rows of which the first n are fitted and the rest are new; every third of the fitted is unlabelled."""
+    """Rows of which the first n are fitted and the rest are new; every third of the fitted is unlabeled."""
     X, Y = multi_label(n + new, 7, 4, seed)
     hide = np.zeros(n, dtype=bool)
     hide[1 : 3 * hidden : 3] = True
@@ -40,11 +40,11 @@ def flipped_alike(found, expected):
 @pytest.mark.parametrize("mu", [0.3, 5.0])
 @pytest.mark.parametrize("lam", [1e-3, 0.5])
 def test_the_embedding_is_a_rotation_of_ridge_scores(mu, lam):
-    X, Y, given, labelled = partly()
+    X, Y, given, labeled = partly()
     n = len(given)
-    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    model = KernelDLE(graph_weight=mu, regularization=lam, **MANY).fit(X[:n], given)
     K, L = literal_kernel(X, np.arange(n)), literal_laplacian(X[:n])
-    expected, values = literal_embedding(K, L, labelled, Y[:n][labelled], mu, lam)
+    expected, values = literal_embedding(K, L, labeled, Y[:n][labeled], mu, lam)
     np.testing.assert_allclose(model.eigenvalues_, values, **EXACT)
     np.testing.assert_allclose(*flipped_alike(model.transform(X), expected), **EXACT)
     np.testing.assert_allclose(*flipped_alike(model.embedding_, expected[:n]), **EXACT)
@@ -56,12 +56,12 @@ def test_the_embedding_is_a_rotation_of_ridge_scores(mu, lam):
 @pytest.mark.parametrize("mu", [0.0, 2.0])
 @pytest.mark.parametrize("lam", [1e-4, 0.03, 10.0])
 def test_leave_one_out_rows_are_those_of_refitting(mu, lam):
-    X, Y, given, labelled = partly()
-    n, rows = len(given), np.flatnonzero(labelled)
-    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    X, Y, given, labeled = partly()
+    n, rows = len(given), np.flatnonzero(labeled)
+    model = KernelDLE(graph_weight=mu, regularization=lam, **MANY).fit(X[:n], given)
     K = literal_kernel(X[:n], np.arange(n) if mu else rows)
     K = deformed(K, literal_laplacian(X[:n]), mu)
-    penalty = lam * centred_trace(K[np.ix_(rows, rows)]) / len(rows)
+    penalty = lam * centered_trace(K[np.ix_(rows, rows)]) / len(rows)
     for number, row in enumerate(rows):
         others = np.delete(rows, number)
         answer = ridge_scores(K[np.ix_(others, others)], Y[others], K[[row]][:, others], penalty)[0]
@@ -69,43 +69,43 @@ def test_leave_one_out_rows_are_those_of_refitting(mu, lam):
         np.testing.assert_allclose(model.loo_scores_[number], answer, **EXACT)
         place = (answer - model.label_means_) @ model.rotation_
         np.testing.assert_allclose(model.loo_embedding_[row], place, **EXACT)
-    np.testing.assert_array_equal(model.loo_embedding_[~labelled], model.embedding_[~labelled])
+    np.testing.assert_array_equal(model.loo_embedding_[~labeled], model.embedding_[~labeled])
 
 
 def test_leave_one_out_rows_are_those_of_the_estimator_itself():
     """Hiding one label at a time; lambda is given in units of the rows left, so it is converted."""
-    X, _, given, labelled = partly(45, 10)
-    n, rows, mu, lam = len(given), np.flatnonzero(labelled), 1.0, 0.05
-    model = KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X[:n], given)
+    X, _, given, labeled = partly(45, 10)
+    n, rows, mu, lam = len(given), np.flatnonzero(labeled), 1.0, 0.05
+    model = KernelDLE(graph_weight=mu, regularization=lam, **MANY).fit(X[:n], given)
     K = deformed(literal_kernel(X[:n], np.arange(n)), literal_laplacian(X[:n]), mu)
 
     def tau(kept):
-        return centred_trace(K[np.ix_(kept, kept)]) / len(kept)
+        return centered_trace(K[np.ix_(kept, kept)]) / len(kept)
 
     for number, row in enumerate(rows):
         hidden, same = given.copy(), lam * tau(rows) / tau(np.delete(rows, number))
         hidden[row] = -1
-        again = KernelDLE(graph_weight=mu, regularisation=same, **MANY).fit(X[:n], hidden)
+        again = KernelDLE(graph_weight=mu, regularization=same, **MANY).fit(X[:n], hidden)
         place = again.label_scores(X[[row]])[0] - again.label_means_
         np.testing.assert_allclose(place, model.loo_scores_[number] - model.label_means_, **EXACT)
 
 
 def test_without_a_graph_it_is_kernel_ridge():
     X, Y = multi_label(70)
-    model = KernelDLE(regularisation=0.2, **MANY).fit(X[:50], Y[:50])
+    model = KernelDLE(regularization=0.2, **MANY).fit(X[:50], Y[:50])
     K = literal_kernel(X, np.arange(50))
     means = K[:50, :50].mean(axis=0)
-    centred = K[:, :50] - means - K[:, :50].mean(axis=1, keepdims=True) + means.mean()
+    centered = K[:, :50] - means - K[:, :50].mean(axis=1, keepdims=True) + means.mean()
     T = Y[:50] - Y[:50].mean(axis=0)
-    tau = np.trace(centred[:50]) / 50
-    plain = KernelRidge(alpha=0.2 * tau, kernel="precomputed").fit(centred[:50], T)
-    np.testing.assert_allclose(model.label_scores(X), plain.predict(centred) + Y[:50].mean(axis=0), **EXACT)
+    tau = np.trace(centered[:50]) / 50
+    plain = KernelRidge(alpha=0.2 * tau, kernel="precomputed").fit(centered[:50], T)
+    np.testing.assert_allclose(model.label_scores(X), plain.predict(centered) + Y[:50].mean(axis=0), **EXACT)
 
 
 @pytest.mark.parametrize("shape", [(50, 7), (30, 45)])
 def test_the_linear_kernel_is_ridge_on_z_scores(shape):
     X, Y = multi_label(*shape)
-    model = KernelDLE(kernel="linear", regularisation=0.2, **MANY).fit(X, Y)
+    model = KernelDLE(kernel="linear", regularization=0.2, **MANY).fit(X, Y)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     # tau is the mean squared length of the z-scored rows, which is p
     plain = Ridge(alpha=0.2 * shape[1]).fit(Z, Y)
@@ -114,12 +114,12 @@ def test_the_linear_kernel_is_ridge_on_z_scores(shape):
 
 @pytest.mark.parametrize("mu", [0.0, 1.0])
 def test_a_precomputed_kernel_gives_what_the_kernel_itself_gives(mu):
-    X, _, given, labelled = partly()
+    X, _, given, labeled = partly()
     n = len(given)
     own = KernelDLEClassifier(graph_weight=mu, **MANY)
     graph = {"affinity": np.exp(-np.abs(np.subtract.outer(X[:n, 0], X[:n, 0])))} if mu else {}
     computed = own.fit(X[:n], given, **graph)
-    K = literal_kernel(X, np.arange(n) if mu else np.flatnonzero(labelled))
+    K = literal_kernel(X, np.arange(n) if mu else np.flatnonzero(labeled))
     other = KernelDLEClassifier(kernel="precomputed", graph_weight=mu, **MANY)
     precomputed = other.fit(K[:n, :n], given, **graph)
     np.testing.assert_allclose(precomputed.predict_proba(K[:, :n]), computed.predict_proba(X), **EXACT)
@@ -156,8 +156,8 @@ def test_one_eigendecomposition_serves_all_penalties(monkeypatch):
     monkeypatch.setattr(ridge, "positive_part", lambda S: calls.append(len(S)) or decompose(S))
     model = KernelDLE(**MANY).fit(X, Y)
     assert len(calls) == 1
-    assert model.regularisation_ in REGULARISATIONS
-    alone = KernelDLE(regularisation=model.regularisation_, **MANY).fit(X, Y)
+    assert model.regularization_ in REGULARISATIONS
+    alone = KernelDLE(regularization=model.regularization_, **MANY).fit(X, Y)
     np.testing.assert_allclose(alone.loo_scores_, model.loo_scores_, **EXACT)
 
 
@@ -166,7 +166,7 @@ def test_loo_chooses_what_its_criterion_says():
     y[::7] = (y[::7] + 1) % 4
     chosen = KernelDLE(graph_weight="loo", **MANY).fit(X, y)
     best = max(
-        (KernelDLE(graph_weight=mu, regularisation=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
+        (KernelDLE(graph_weight=mu, regularization=lam, **MANY).fit(X, y).loo_scores_.argmax(axis=1) == y)
         .mean()
         .item()
         for mu in (0.0, 0.1, 1.0, 10.0)
@@ -175,7 +175,7 @@ def test_loo_chooses_what_its_criterion_says():
     assert (chosen.loo_scores_.argmax(axis=1) == y).mean() == best
 
 
-def test_unlabelled_rows_change_nothing_where_the_graph_has_no_weight():
+def test_unlabeled_rows_change_nothing_where_the_graph_has_no_weight():
     X, Y = multi_label(80)
     far = np.vstack([X, 1e3 + X[:20]])
     given = np.vstack([Y, np.full((20, 4), -1)])
@@ -243,7 +243,7 @@ def test_learnt_metrics_take_the_penalties_that_plain_z_scores_choose():
     """Their own answers for a row have seen its label: on this noise they would choose otherwise."""
     X, y = np.random.default_rng(0).normal(size=(60, 20)), np.arange(60) % 3
     model = KernelDLE(few_labels=True).fit(X, np.where(np.arange(60) < 15, y, -1))
-    plain, whitened, weighted = np.reshape(model.regularisation_, (3, 4))
+    plain, whitened, weighted = np.reshape(model.regularization_, (3, 4))
     assert len(set(plain)) > 1
     np.testing.assert_array_equal(whitened, plain)
     np.testing.assert_array_equal(weighted, plain)
@@ -252,14 +252,14 @@ def test_learnt_metrics_take_the_penalties_that_plain_z_scores_choose():
 def test_few_labels_leave_one_out_is_exact_on_plain_z_scores():
     X, y = single_label(30, 4)
     hidden = np.where(np.arange(30) < 12, y, -1)
-    settings = {"few_labels": True, "regularisation": 0.1}
+    settings = {"few_labels": True, "regularization": 0.1}
     model = KernelDLE(**settings).fit(X, hidden)
     plain = [
-        KernelDLE(few_labels=False, graph_weight=mu, regularisation=0.1).fit(X, hidden).loo_scores_
+        KernelDLE(few_labels=False, graph_weight=mu, regularization=0.1).fit(X, hidden).loo_scores_
         for mu in (0.1, 1.0, 10.0)
     ]
-    # without a graph the unlabelled rows would not count for scaling and medians; here they do
-    without = KernelDLE(few_labels=False, graph_weight=1e-300, regularisation=0.1).fit(X, hidden).loo_scores_
+    # without a graph the unlabeled rows would not count for scaling and medians; here they do
+    without = KernelDLE(few_labels=False, graph_weight=1e-300, regularization=0.1).fit(X, hidden).loo_scores_
     np.testing.assert_allclose(model.loo_scores_, np.mean([without, *plain], axis=0), atol=1e-10)
 
 

@@ -57,7 +57,7 @@ def test_random_splits(shared_data, load, sizes, known):
     assert_reached(found, dict(zip(FIGURES, known, strict=True)), 0.01)
 
 
-def test_photographs_in_the_colour_space_that_the_training_rows_choose(shared_data):
+def test_photographs_in_the_color_space_that_the_training_rows_choose(shared_data):
     """The table's figures of msrc_v2, which moments of RGB alone miss."""
     spaces = [msrc(shared_data, space) for space in BANDS]
     data = TrialData(np.hstack([X for X, _ in spaces]), spaces[0][1])
@@ -78,10 +78,10 @@ def test_photographs_in_the_colour_space_that_the_training_rows_choose(shared_da
     ],
 )
 def test_few_labels(shared_data, name, known):
-    """Accuracy as first measured here with 3, 5 and 10 labelled items a class, means of five draws."""
+    """Accuracy as first measured here with 3, 5 and 10 labeled items a class, means of five draws."""
     X, y, _ = read_table(shared_data, name)
     data = TrialData(X, np.eye(y.max() + 1, dtype=np.int8)[y], single_label=True)
-    settings = {"labelled": [3, 5, 10], "neighbors": [], "metric": "accuracy", "seed": 0}
+    settings = {"labeled": [3, 5, 10], "neighbors": [], "metric": "accuracy", "seed": 0}
     arm = Arm("Kernel DLE", "kernel_dle")
     draws = [few_labels.trial(data, arm, settings, "raw", number) for number in range(5)]
     for cells, accuracy in zip(zip(*draws, strict=True), known, strict=True):

@@ -1,4 +1,4 @@
-"""Nearest neighbours: exact, and of equals the first."""
+"""Nearest neighbors: exact, and of equals the first."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_distances_that_differ_are_ordered():
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_the_search_itself_finds_neighbours_far_from_0(form, monkeypatch):
+def test_the_search_itself_finds_neighbors_far_from_0(form, monkeypatch):
     monkeypatch.setattr(knn, "_MOST_WORK", 0.0)  # nothing is sorted out after it
     X = np.random.default_rng(0).normal(size=(200, 30)) + 2.0**26
     np.testing.assert_array_equal(nearest_others(form(X), 7), literal(X, 7))

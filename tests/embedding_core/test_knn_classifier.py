@@ -1,4 +1,4 @@
-"""Neighbours' labels against a literal version, and where rounding would mislead."""
+"""Neighbors' labels against a literal version, and where rounding would mislead."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_one_class_at_a_time_gives_the_same_labels(k):
     np.testing.assert_array_equal(NeighborLabels(k).fit(Z, Y).predict(queries), np.array(single).T)
 
 
-def test_one_neighbour_gives_its_whole_label_row():
+def test_one_neighbor_gives_its_whole_label_row():
     Z, Y, _ = draw()
     np.testing.assert_array_equal(NeighborLabels().fit(Z, Y).predict(Z + 1e-9), Y)
 
@@ -63,14 +63,14 @@ def test_blocks_shrink_for_wide_rows():
     assert knn_classifier._block_rows(14, 10**9) == 1
 
 
-def test_rows_far_from_zero_keep_their_neighbours():
+def test_rows_far_from_zero_keep_their_neighbors():
     Z, Y, queries = draw()
     near = NeighborLabels().fit(Z, Y).predict(queries)
     np.testing.assert_array_equal(NeighborLabels().fit(Z + 1e8, Y).predict(queries + 1e8), near)
 
 
 @pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 2.0**26), (np.float32, 2.0**16)])
-def test_sparse_rows_far_from_zero_keep_their_neighbours(dtype, offset):
+def test_sparse_rows_far_from_zero_keep_their_neighbors(dtype, offset):
     rng = np.random.default_rng(0)
     Z, queries = (rng.integers(-64, 64, size=(n, 30)) / 8.0 for n in (200, 50))
     far = [sp.csr_array((rows + offset).astype(dtype)) for rows in (Z, queries)]
@@ -86,7 +86,7 @@ def test_equal_distances_fall_to_the_first_row():
     assert distances.tolist() == [[1.0, 1.0]]
 
 
-def test_fewer_neighbours_are_the_first_of_more():
+def test_fewer_neighbors_are_the_first_of_more():
     Z, _, queries = draw()
     distances, indices = nearest_rows(Z, queries, 10)
     few = nearest_rows(Z, queries, 3)
@@ -94,13 +94,13 @@ def test_fewer_neighbours_are_the_first_of_more():
     np.testing.assert_array_equal(indices[:, :3], few[1])
 
 
-def test_neighbours_at_distance_zero_take_all_the_weight():
+def test_neighbors_at_distance_zero_take_all_the_weight():
     Z, Y = np.array([[0.0], [0.0], [1e-100], [5.0]]), np.array([[1, 0], [0, 0], [0, 1], [0, 1]])
     scores = NeighborLabels(4, "distance").fit(Z, Y).predict_scores([[0.0]])
     np.testing.assert_allclose(scores, [[0.5, 0.0]], atol=1e-12)
 
 
-def test_unlabelled_rows_have_no_say():
+def test_unlabeled_rows_have_no_say():
     Z, Y, queries = draw()
     hidden = Y.copy()
     hidden[::3] = -1
@@ -134,13 +134,13 @@ def test_parameters_survive_clone():
             NeighborLabels(3),
             [[0.0], [1.0]],
             [[1], [0]],
-            "n_neighbors=3 with 2 labelled rows; choose from 1 to 2",
+            "n_neighbors=3 with 2 labeled rows; choose from 1 to 2",
         ),
         (NeighborLabels(0), [[0.0], [1.0]], [[1], [0]], "n_neighbors=0"),
         (NeighborLabels(1, "odd"), [[0.0]], [[1]], "uniform, distance"),
         (NeighborLabels(), [[0.0], [1.0]], [[1]], "X has 2 rows and Y has 1"),
         (NeighborLabels(), [[np.nan]], [[1]], "1 NaN"),
-        (NeighborLabels(2), [[0.0], [1.0]], [[1], [-1]], "with 1 labelled rows"),
+        (NeighborLabels(2), [[0.0], [1.0]], [[1], [-1]], "with 1 labeled rows"),
     ],
 )
 def test_bad_input_is_named(model, Z, Y, message):

@@ -19,7 +19,7 @@ from tests.synthetic import literal_laplacian, multi_label, single_label
 
 
 def partly(n=60, single=False, seed=0):
-    """Items, labels with two of three rows hidden, and which rows are labelled."""
+    """Items, labels with two of three rows hidden, and which rows are labeled."""
     X, y = (single_label if single else multi_label)(n, seed=seed)
     hidden = y.copy()
     hidden[np.arange(n) % 3 > 0] = -1
@@ -53,28 +53,28 @@ GRAPHS = pytest.mark.parametrize(
 @GRAPHS
 @pytest.mark.parametrize("single", [True, False])
 def test_harmonic_functions_solve_their_equation(build, options, single):
-    X, y, labelled = partly(single=single)
+    X, y, labeled = partly(single=single)
     model = HarmonicFunctions(**options).fit(X, y)
     W = build(X)
     W = W.toarray() if sp.issparse(W) else W
     F, Y, L = model.label_distributions_, as_columns(y), literal_laplacian(W)
-    np.testing.assert_allclose((L @ F)[~labelled], 0, atol=1e-9 * W.sum(axis=1).max())
-    np.testing.assert_array_equal(F[labelled], Y[labelled])
-    literal = np.linalg.solve(L[np.ix_(~labelled, ~labelled)], W[np.ix_(~labelled, labelled)] @ Y[labelled])
-    np.testing.assert_allclose(F[~labelled], literal, atol=1e-8)
+    np.testing.assert_allclose((L @ F)[~labeled], 0, atol=1e-9 * W.sum(axis=1).max())
+    np.testing.assert_array_equal(F[labeled], Y[labeled])
+    literal = np.linalg.solve(L[np.ix_(~labeled, ~labeled)], W[np.ix_(~labeled, labeled)] @ Y[labeled])
+    np.testing.assert_allclose(F[~labeled], literal, atol=1e-8)
 
 
 def test_harmonic_rows_sum_to_one_and_stay_within_the_labels():
-    X, y, labelled = partly(single=True)
+    X, y, labeled = partly(single=True)
     F = HarmonicFunctions().fit(X, y).label_distributions_
     np.testing.assert_allclose(F.sum(axis=1), 1.0, atol=1e-8)
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     F = HarmonicFunctions().fit(X, Y).label_distributions_
     assert F.min() > -1e-8 and F.max() < 1 + 1e-8
-    assert F[~labelled].min() > 0 and F[~labelled].max() < 1  # extremes lie at labelled items only
+    assert F[~labeled].min() > 0 and F[~labeled].max() < 1  # extremes lie at labeled items only
 
 
-def test_a_star_takes_the_weighted_mean_of_its_labelled_ends():
+def test_a_star_takes_the_weighted_mean_of_its_labeled_ends():
     W = np.zeros((4, 4))
     W[0, 1:] = W[1:, 0] = [1.0, 2.0, 5.0]
     model = HarmonicFunctions().fit(np.zeros((4, 1)), [-1, 0, 1, 1], affinity=W)
@@ -84,13 +84,13 @@ def test_a_star_takes_the_weighted_mean_of_its_labelled_ends():
 
 def test_every_item_is_harmonic_however_small_its_degree():
     rng = np.random.default_rng(0)
-    X, y, labelled = partly(single=True)
+    X, y, labeled = partly(single=True)
     W = build_knn_graph(X).toarray()
     scale = 10.0 ** rng.uniform(-6, 0, len(W))
     W *= np.outer(scale, scale)
     F = HarmonicFunctions().fit(X, y, affinity=W).label_distributions_
     mean_of_neighbors = W @ F / W.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(F[~labelled], mean_of_neighbors[~labelled], atol=1e-9)
+    np.testing.assert_allclose(F[~labeled], mean_of_neighbors[~labeled], atol=1e-9)
 
 
 def test_a_part_on_a_hair_keeps_rows_that_sum_to_one():
@@ -104,13 +104,13 @@ def test_a_part_on_a_hair_keeps_rows_that_sum_to_one():
 
 @pytest.mark.parametrize("single", [True, False])
 def test_consistency_is_its_closed_form(single):
-    X, y, labelled = partly(single=single)
+    X, y, labeled = partly(single=single)
     model = LocalGlobalConsistency(alpha=0.9).fit(X, y)
     W = build_knn_graph(X).toarray()
     spread = 0.1 * np.linalg.inv(np.eye(len(X)) - 0.9 * walk_matrix(W))
     np.testing.assert_allclose(model.label_distributions_, spread @ as_columns(y), atol=1e-12)
     # the paper's rule for two classes: "has it" against "has it not"
-    F_no = spread @ (labelled[:, None] * (1 - as_columns(y)))
+    F_no = spread @ (labeled[:, None] * (1 - as_columns(y)))
     np.testing.assert_allclose(
         model.shares_, spread @ as_columns(y) / (spread @ as_columns(y) + F_no), atol=1e-9
     )
@@ -130,19 +130,19 @@ def test_consistency_agrees_with_label_spreading():
 
 @GRAPHS
 def test_mlgf_solves_its_sylvester_equation(build, options):
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     model = MLGF(nu=0.3, **options).fit(X, Y)
     W = build(X)
     W = W.toarray() if sp.issparse(W) else W
     L, H, d = literal_laplacian(W), label_graph(Y), W.sum() / len(W)
-    F, Y_l = model.label_distributions_, Y[labelled].astype(float)
-    np.testing.assert_array_equal(F[labelled], Y_l)
-    np.testing.assert_allclose((L @ F / d + 0.3 * F @ H)[~labelled], 0, atol=1e-8)
+    F, Y_l = model.label_distributions_, Y[labeled].astype(float)
+    np.testing.assert_array_equal(F[labeled], Y_l)
+    np.testing.assert_allclose((L @ F / d + 0.3 * F @ H)[~labeled], 0, atol=1e-8)
     literal = scipy.linalg.solve_sylvester(
-        L[np.ix_(~labelled, ~labelled)] / d, 0.3 * H, W[np.ix_(~labelled, labelled)] @ Y_l / d
+        L[np.ix_(~labeled, ~labeled)] / d, 0.3 * H, W[np.ix_(~labeled, labeled)] @ Y_l / d
     )
-    np.testing.assert_allclose(F[~labelled], literal, atol=1e-8)
-    assert F[~labelled].min() > 0 and F[~labelled].max() < 1
+    np.testing.assert_allclose(F[~labeled], literal, atol=1e-8)
+    assert F[~labeled].min() > 0 and F[~labeled].max() < 1
     np.testing.assert_allclose(model.label_laplacian_, H)
 
 
@@ -169,15 +169,13 @@ def test_mlgf_does_not_depend_on_the_unit_of_the_affinity():
 
 
 def test_strong_label_links_draw_labels_together():
-    X, Y, labelled = partly()
-    gaps = [
-        np.ptp(MLGF(nu=nu).fit(X, Y).label_distributions_[~labelled], axis=1).mean() for nu in (0, 1, 100)
-    ]
+    X, Y, labeled = partly()
+    gaps = [np.ptp(MLGF(nu=nu).fit(X, Y).label_distributions_[~labeled], axis=1).mean() for nu in (0, 1, 100)]
     assert gaps[0] > 1.2 * gaps[1] > 1.2 * gaps[2]
 
 
 def test_smse_solves_its_sylvester_equation():
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     model = SMSE(mu=5, nu=0.7).fit(X, Y)
     W = build_knn_graph(X).toarray()
     A = np.eye(len(X)) + 5 * (np.eye(len(X)) - walk_matrix(W))
@@ -185,7 +183,7 @@ def test_smse_solves_its_sylvester_equation():
     F = model.label_distributions_
     np.testing.assert_allclose(A @ F + 0.7 * F @ H, as_columns(Y), atol=1e-10)
     np.testing.assert_allclose(F, scipy.linalg.solve_sylvester(A, 0.7 * H, as_columns(Y)), atol=1e-10)
-    if_all = scipy.linalg.solve_sylvester(A, 0.7 * H, np.tile(labelled[:, None], (1, 4)).astype(float))
+    if_all = scipy.linalg.solve_sylvester(A, 0.7 * H, np.tile(labeled[:, None], (1, 4)).astype(float))
     half = SMSE(mu=5, nu=0.7, decision="half").fit(X, Y)
     np.testing.assert_allclose(half.transduction_scores_, F / if_all, atol=1e-9)
 

@@ -22,12 +22,12 @@ def test_classes_become_columns_in_sorted_order():
     target = as_indicator([3, -1, 1, 3])
     assert target.classes.tolist() == [1, 3]
     assert target.Y.tolist() == [[0, 1], [-1, -1], [1, 0], [0, 1]]
-    assert target.labelled.tolist() == [True, False, True, True]
+    assert target.labeled.tolist() == [True, False, True, True]
     assert target.Y.dtype == np.int8
 
 
 @pytest.mark.parametrize(
-    ("y", "classes", "labelled"),
+    ("y", "classes", "labeled"),
     [
         (np.array(["b", "a", "b"]), ["a", "b"], [True, True, True]),
         (np.array(["b", None, "a", -1], dtype=object), ["a", "b"], [True, False, True, False]),
@@ -37,10 +37,10 @@ def test_classes_become_columns_in_sorted_order():
         (np.array([2, 0, 1], dtype=np.uint8), [0, 1, 2], [True, True, True]),
     ],
 )
-def test_kinds_of_classes(y, classes, labelled):
+def test_kinds_of_classes(y, classes, labeled):
     target = as_indicator(y)
     assert target.classes.tolist() == classes
-    assert target.labelled.tolist() == labelled
+    assert target.labeled.tolist() == labeled
     assert target.classes.dtype != object
 
 
@@ -49,7 +49,7 @@ def test_columns_pass_unchanged(convert):
     Y = np.array([[1, 0, 1], [-1, -1, -1], [0, 0, 0]])
     target = as_indicator(convert(Y))
     np.testing.assert_array_equal(target.Y, Y)
-    assert target.labelled.tolist() == [True, False, True]
+    assert target.labeled.tolist() == [True, False, True]
     assert target.classes.tolist() == [0, 1, 2]
 
 
@@ -74,8 +74,8 @@ def test_labels_are_found_by_name_in_any_order_of_the_columns():
     [
         (pd.DataFrame([[1, 0, 1]], columns=["a", "b", "a"]), "two columns named 'a'"),
         (None, "requires y to be passed, but the target y is None"),
-        ([-1, -1], "All 2 items are unlabelled"),
-        ([[-1, -1]], "All 1 items are unlabelled"),
+        ([-1, -1], "All 2 items are unlabeled"),
+        ([[-1, -1]], "All 1 items are unlabeled"),
         ([[1, 0], [0, -1]], r"Row 1 of y mixes -1 with 0/1: \[0, -1\]"),
         ([[1, 0], [0, 2]], r"y\[1, 1\] = 2 is not a label"),
         ([[1, 0], [0.5, 1]], r"y\[1, 0\] = 0.5 is not a label"),
@@ -95,12 +95,12 @@ def test_bad_labels_are_named(y, message):
         as_indicator(y)
 
 
-def test_hide_makes_rows_unlabelled_and_leaves_the_original():
+def test_hide_makes_rows_unlabeled_and_leaves_the_original():
     target = as_indicator([0, 1, 0])
     hidden = target.hide(np.array([1]))
     assert hidden.Y.tolist() == [[1, 0], [-1, -1], [1, 0]]
-    assert hidden.labelled.tolist() == [True, False, True]
-    assert target.labelled.all()
+    assert hidden.labeled.tolist() == [True, False, True]
+    assert target.labeled.all()
 
 
 def test_correlation_is_the_cosine_of_the_label_columns():
@@ -127,7 +127,7 @@ def test_correlation_of_classes_is_the_identity():
     np.testing.assert_array_equal(label_correlation(as_indicator(y).Y), np.eye(4))
 
 
-def test_correlation_leaves_unlabelled_rows_out():
+def test_correlation_leaves_unlabeled_rows_out():
     _, Y = multi_label()
     hidden = np.vstack([Y, -np.ones((5, 4), dtype=np.int8)])
     np.testing.assert_array_equal(label_correlation(hidden), label_correlation(Y))
@@ -190,7 +190,7 @@ def test_unknown_weights_are_named():
         ([[-1, -1]], True),
     ],
 )
-def test_one_label_each_is_asked_of_labelled_rows(rows, single):
+def test_one_label_each_is_asked_of_labeled_rows(rows, single):
     assert one_label_each(np.array(rows, dtype=np.int8)) is single
 
 

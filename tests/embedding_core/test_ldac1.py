@@ -1,4 +1,4 @@
-"""LDA-C1: the direction of each label, neighbours on its line, odd labels, errors."""
+"""LDA-C1: the direction of each label, neighbors on its line, odd labels, errors."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_contrasts_give_differences_of_means():
 
 
 @pytest.mark.parametrize("n_neighbors", [1, 3])
-def test_neighbours_on_each_line_classify(n_neighbors):
+def test_neighbors_on_each_line_classify(n_neighbors):
     X, Y = multi_label(100)
     model = LDAC1(n_neighbors=n_neighbors).fit(X[:60], Y[:60])
     scores = model.predict_scores(X[60:])

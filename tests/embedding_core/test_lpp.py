@@ -65,7 +65,7 @@ def test_columns_solve_the_eigenproblem(shape, form, center, scaling):
     np.testing.assert_allclose(length, 1.0)
 
 
-def test_without_centring_it_is_the_graph_part_of_lpssvm():
+def test_without_centering_it_is_the_graph_part_of_lpssvm():
     X, _ = multi_label()
     W = graph(X)
     model = LPP(center=False, scaling="natural", n_components=7).fit(X, affinity=W)
@@ -108,7 +108,7 @@ def test_the_kernel_of_inner_products_gives_the_linear_form(shape, center, scali
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("gamma", ["scale", 0.3])
 def test_rbf_solves_the_eigenproblem_in_coefficients_of_the_items(center, gamma):
-    # K L K alpha = lambda K D K alpha; centred, with the rows of K moved by their weighted mean
+    # K L K alpha = lambda K D K alpha; centered, with the rows of K moved by their weighted mean
     X, _ = multi_label()
     W = graph(X)
     model = LPP(kernel="rbf", gamma=gamma, center=center, scaling="natural", n_components=4)
@@ -195,7 +195,7 @@ def test_a_precomputed_kernel_gives_the_distances_of_its_own_graph():
     np.testing.assert_allclose(model.eigenvalues_, linear.eigenvalues_, atol=1e-9)
 
 
-def test_sigma_is_chosen_by_neighbours_of_the_labelled_items():
+def test_sigma_is_chosen_by_neighbors_of_the_labeled_items():
     X, y = single_label()
     y[::4] = -1
     model = LPP(sigma="cv", n_components=2).fit(X, y)
@@ -289,7 +289,7 @@ def test_a_graph_in_parts_is_told_where_it_shows():
         ({"graph": "tree"}, "graph='tree' is not legal"),
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
         ({"sigma": -1.0}, "sigma=-1.0"),
-        ({"sigma": "cv"}, 'sigma="cv" chooses by labels, and 0 items are labelled'),
+        ({"sigma": "cv"}, 'sigma="cv" chooses by labels, and 0 items are labeled'),
         ({"n_components": 0}, "n_components=0 is not legal"),
         ({"n_components": 8}, "n_components=8 exceeds the 7 directions"),
         ({"kernel": "rbf", "landmarks": 99}, "landmarks=99 with 60 items"),

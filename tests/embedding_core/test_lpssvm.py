@@ -65,13 +65,13 @@ def test_kernel_form_is_the_literal_one(update_sign, max_iter, gamma):
 def test_linear_form_is_the_literal_one(update_sign):
     # Eq. 9 with p x p matrices
     X, y, W = two_classes()
-    labelled, s = y >= 0, np.where(y[y >= 0] == 1, 1, -1)
-    q = X[labelled].T @ literal_svm(X[labelled] @ X[labelled].T, s)[0]
+    labeled, s = y >= 0, np.where(y[y >= 0] == 1, 1, -1)
+    q = X[labeled].T @ literal_svm(X[labeled] @ X[labeled].T, s)[0]
     values, A = scipy.linalg.eigh(
         X.T @ literal_laplacian(W) @ X + SIGNS[update_sign] / 2 * np.outer(q, q),
         X.T @ np.diag(W.sum(axis=1)) @ X,
     )
-    svm = SVC(C=1.0, kernel="linear", tol=1e-8).fit(X[labelled] @ A[:, :3], s)
+    svm = SVC(C=1.0, kernel="linear", tol=1e-8).fit(X[labeled] @ A[:, :3], s)
     model = LPSSVM(
         kernel="linear", n_components=3, scaling="constraint", max_iter=1, update_sign=update_sign
     ).fit(X, y, W)
@@ -242,7 +242,7 @@ def test_iterations_stop_by_tau_or_number():
     assert more.n_iter_ == 2
 
 
-def test_kernel_graph_weighs_neighbours_by_the_kernel():
+def test_kernel_graph_weighs_neighbors_by_the_kernel():
     X, y, _ = two_classes()
     K = rbf_kernel(X, gamma=0.1)
     W = build_knn_graph(X, 12, "binary").toarray() * K

@@ -56,7 +56,7 @@ def test_two_items_by_hand():
 
 
 def test_repeated_items_share_their_multiplier():
-    # the optimum is not unique; its centre is symmetric
+    # the optimum is not unique; its center is symmetric
     E, sign = np.array([[-1.0], [3.0], [3.0], [3.0]]), np.array([-1, 1, 1, 1], dtype=np.int8)
     F, bias = solve_dual(E, sign, 1.0)
     np.testing.assert_allclose(F, [-1 / 8, 1 / 24, 1 / 24, 1 / 24], atol=1e-9)

@@ -20,17 +20,17 @@ def test_lpssvm(kind, shape, dtype, form, kernel):
     X, Y, W = odd_data(kind, shape, dtype)
     settings = {"kernel": kernel, "theta": 0.05, "n_components": R, "max_iter": 1, "scaling": "constraint"}
     model = LPSSVM(**settings).fit(FORMS[form](X), Y, FORMS[form](W))
-    X, labelled = X.astype(float), Y[:, 0] >= 0
+    X, labeled = X.astype(float), Y[:, 0] >= 0
     K = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.05)
     D, L = np.diag(W.sum(axis=1)), literal_laplacian(W)
-    told_apart = np.ptp(Y[labelled], axis=0) > 0
+    told_apart = np.ptp(Y[labeled], axis=0) > 0
     assert model.n_components_.tolist() == np.where(told_apart, R, 0).tolist()
     for j, k in enumerate(np.flatnonzero(told_apart)):
-        F, _ = literal_svm(K[np.ix_(labelled, labelled)], np.where(Y[labelled, k] == 1, 1, -1))
-        z = K[:, labelled] @ F  # the first machine's decisions, but for the bias
+        F, _ = literal_svm(K[np.ix_(labeled, labeled)], np.where(Y[labeled, k] == 1, 1, -1))
+        z = K[:, labeled] @ F  # the first machine's decisions, but for the bias
         E, values = (part[..., j * R : (j + 1) * R] for part in (model.embedding_, model.eigenvalues_))
         # E = K v solves Eq. 11 where K L E + z (F^T E) / 2 = K D E diag(lambda)
-        residual = K @ L @ E + np.outer(z, F @ E[labelled]) / 2 - K @ D @ E * values
+        residual = K @ L @ E + np.outer(z, F @ E[labeled]) / 2 - K @ D @ E * values
         assert np.abs(residual).max() < 1e-5 * np.abs(K @ D @ E).max()
         np.testing.assert_allclose(E.T @ D @ E, np.eye(R), atol=1e-6)
         least = eigenvalues_in_range(K @ L @ K + np.outer(z, z) / 2, K @ D @ K, cut=1e-12)[:R]

@@ -198,11 +198,11 @@ def test_bad_parameters_are_named(parameters, message):
 @pytest.mark.filterwarnings("ignore:.* no link to any other")
 def test_bad_data_are_named():
     X, y, W = two_classes()
-    with pytest.raises(InvalidInput, match="labelled items have one class, 5"):
+    with pytest.raises(InvalidInput, match="labeled items have one class, 5"):
         LPSSVM().fit(X, np.full(60, 5))
     with pytest.raises(InvalidInput, match="no label on which they differ"):
         LPSSVM().fit(X, np.ones((60, 2)))
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         LPSSVM().fit(X, np.full(60, -1))
     with pytest.raises(InvalidInput, match="contains NaN"):
         LPSSVM().fit(np.where(X > 1, np.nan, X), y)

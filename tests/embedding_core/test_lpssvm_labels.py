@@ -79,7 +79,7 @@ def test_labels_that_all_or_none_carry_are_answered_so():
     assert model.predict(X)[:, [1, 3]].tolist() == [[0, 1]] * 60
 
 
-def test_unlabelled_items_shape_the_subspace():
+def test_unlabeled_items_shape_the_subspace():
     X, y, _ = two_classes()
     moved = X.copy()
     moved[1::2] += np.random.default_rng(0).normal(size=(30, 7))
@@ -127,7 +127,7 @@ def test_c_and_sigma_by_cross_validation():
     np.testing.assert_array_equal(fixed.projection_, chosen.projection_)
 
 
-def test_cross_validation_with_two_labelled_items():
+def test_cross_validation_with_two_labeled_items():
     X, _, W = two_classes()
     y = np.r_[0, 1, np.full(58, -1)]
     assert np.isfinite(LPSSVM(n_components="cv", C="cv").fit(X, y, W).decision_function(X)).all()

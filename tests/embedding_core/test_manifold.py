@@ -47,16 +47,16 @@ def test_laprls_solves_its_linear_system(gamma_I):
 
 
 @pytest.mark.parametrize("gamma_I", [1.0, 1e3])
-def test_both_minimise_their_objective(gamma_I):
+def test_both_minimize_their_objective(gamma_I):
     # Eq. 4, squared and hinge loss: every step away costs
     X, y, W = two_classes()
-    K, labelled, gamma_A = rbf_kernel(X, gamma=0.3), y >= 0, 1e-3
-    s, L = np.where(y == 1, 1.0, -1.0)[labelled], literal_laplacian(W)
+    K, labeled, gamma_A = rbf_kernel(X, gamma=0.3), y >= 0, 1e-3
+    s, L = np.where(y == 1, 1.0, -1.0)[labeled], literal_laplacian(W)
     losses = {LapRLS: lambda f: (s - f) ** 2, LapSVM: lambda f: np.maximum(0.0, 1 - s * f)}
 
     def cost(loss, alpha, bias):
         f = K @ alpha
-        return loss((f + bias)[labelled]).mean() + gamma_A * alpha @ K @ alpha + gamma_I / 60**2 * f @ L @ f
+        return loss((f + bias)[labeled]).mean() + gamma_A * alpha @ K @ alpha + gamma_I / 60**2 * f @ L @ f
 
     rng = np.random.default_rng(0)
     for method, loss in losses.items():
@@ -92,21 +92,21 @@ def test_both_are_their_literal_versions(kernel, shape):
 @BOTH
 def test_landmarks_seek_the_minimum_in_their_span(method):
     X, y, W = two_classes()
-    K, rows, labelled = rbf_kernel(X, gamma=0.2), np.arange(0, 60, 4), y >= 0
-    l, L, K_b = labelled.sum(), literal_laplacian(W), K[:, rows]  # noqa: E741
+    K, rows, labeled = rbf_kernel(X, gamma=0.2), np.arange(0, 60, 4), y >= 0
+    l, L, K_b = labeled.sum(), literal_laplacian(W), K[:, rows]  # noqa: E741
     settings = {"theta": 0.2, "gamma_A": 1e-3, "gamma_I": 20.0}
     model = method(landmarks=rows, **settings).fit(X, y, W)
     assert len(model.basis_items_) == 15
     # a norm v^T B v, B = gamma_A K_bb + gamma_I / n² K_b^T L K_b, on functions K_b v
     B = 1e-3 * K[np.ix_(rows, rows)] + 20.0 / 60**2 * K_b.T @ L @ K_b
-    s = np.where(y[labelled] == 1, 1.0, -1.0)
+    s = np.where(y[labeled] == 1, 1.0, -1.0)
     if method is LapRLS:
-        v = np.linalg.solve(K_b[labelled].T @ K_b[labelled] / l + B, K_b[labelled].T @ s / l)
+        v = np.linalg.solve(K_b[labeled].T @ K_b[labeled] / l + B, K_b[labeled].T @ s / l)
         expected = K_b @ v
     else:
         C = np.linalg.inv(np.linalg.cholesky(B))
         Z = K_b @ C.T
-        svm = SVC(C=1 / (2 * l), kernel="linear", tol=1e-8).fit(Z[labelled], s)
+        svm = SVC(C=1 / (2 * l), kernel="linear", tol=1e-8).fit(Z[labeled], s)
         expected = svm.decision_function(Z)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-5)
     everything = method(landmarks=60, **settings).fit(X, y, W)
@@ -122,10 +122,10 @@ def test_landmarks_seek_the_minimum_in_their_span(method):
 @pytest.mark.parametrize("gamma_A", [1e-3, 1e-1])
 def test_without_the_graph_laprls_is_kernel_ridge_regression(kernel, shape, gamma_A):
     X, y, W = two_classes(*shape)
-    labelled, options = y >= 0, {"gamma": 0.2} if kernel == "rbf" else {}
+    labeled, options = y >= 0, {"gamma": 0.2} if kernel == "rbf" else {}
     model = LapRLS(kernel=kernel, theta=0.2, gamma_A=gamma_A, gamma_I=0.0).fit(X, y, W)
-    ridge = KernelRidge(alpha=gamma_A * labelled.sum(), kernel=kernel, **options)
-    expected = ridge.fit(X[labelled], 2.0 * y[labelled] - 1).predict(X)
+    ridge = KernelRidge(alpha=gamma_A * labeled.sum(), kernel=kernel, **options)
+    expected = ridge.fit(X[labeled], 2.0 * y[labeled] - 1).predict(X)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6)
 
 
@@ -134,10 +134,10 @@ def test_without_the_graph_laprls_is_kernel_ridge_regression(kernel, shape, gamm
 @pytest.mark.parametrize("gamma_A", [1e-3, 1e-1])
 def test_without_the_graph_lapsvm_is_a_support_vector_machine(kernel, shape, gamma_A):
     X, y, W = two_classes(*shape)
-    labelled = y >= 0
+    labeled = y >= 0
     model = LapSVM(kernel=kernel, theta=0.2, gamma_A=gamma_A, gamma_I=0.0).fit(X, y, W)
-    svm = SVC(C=1 / (2 * gamma_A * labelled.sum()), kernel=kernel, gamma=0.2, tol=1e-8)
-    expected = svm.fit(X[labelled], y[labelled]).decision_function(X)
+    svm = SVC(C=1 / (2 * gamma_A * labeled.sum()), kernel=kernel, gamma=0.2, tol=1e-8)
+    expected = svm.fit(X[labeled], y[labeled]).decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-4)
 
 
@@ -280,7 +280,7 @@ def test_sparse_graphs_and_items_give_the_dense_result(method, form):
 
 
 @BOTH
-def test_unlabelled_items_shape_the_decisions(method):
+def test_unlabeled_items_shape_the_decisions(method):
     X, y, _ = two_classes()
     moved = X.copy()
     moved[1::2] += np.random.default_rng(0).normal(size=(30, 7))

@@ -36,7 +36,7 @@ INSTANCES = [
 ]
 
 EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
 }
 WEIGHT_FAILURES = dict.fromkeys(
@@ -203,11 +203,11 @@ def test_bad_data_are_named(estimator):
     X, y, W = two_classes()
     fit = clone(estimator).fit
     name = type(estimator).__name__
-    with pytest.raises(InvalidInput, match=f"labelled items have one class, 5; {name} separates classes"):
+    with pytest.raises(InvalidInput, match=f"labeled items have one class, 5; {name} separates classes"):
         fit(X, np.full(60, 5))
     with pytest.raises(InvalidInput, match="no label on which they differ"):
         fit(X, np.ones((60, 2)))
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         fit(X, np.full(60, -1))
     with pytest.raises(InvalidInput, match="is not a label"):
         fit(X, np.full((60, 2), 2))
@@ -260,7 +260,7 @@ def listed(monkeypatch):
     monkeypatch.setattr(registry, "METHODS", known)
 
 
-def test_names_in_the_catalogue():
+def test_names_in_the_catalog():
     assert [method.name for method in ENTRIES] == ["lapsvm", "laprls", "lpp_svm"]
     for method in ENTRIES:
         assert method.own_scaling

@@ -17,7 +17,7 @@ METHODS = [LPSSVM, LapSVM, LapRLS, LPPSVM]
 EACH = pytest.mark.parametrize("method", METHODS)
 
 
-def half_labelled(make=single_label):
+def half_labeled(make=single_label):
     X, y = make()
     y[1::4] = -1
     return X, y, build_knn_graph(X, 10).toarray()
@@ -36,7 +36,7 @@ def half_labelled(make=single_label):
     ids=repr,
 )
 def test_whole_weights_are_copies_in_the_loss(model, form):
-    X, y, W = half_labelled()
+    X, y, W = half_labeled()
     s = draw_weights(60)
     X_copies, y_copies, W_copies = with_copies(X, y, W, s)
     weighted = model.fit(form(X), y, W, sample_weight=s).decision_function(X)
@@ -52,14 +52,14 @@ def test_whole_weights_are_copies_in_the_loss(model, form):
 
 @pytest.mark.parametrize("svm_kernel", ["rbf", "linear"])
 def test_machines_in_the_subspace_of_lpp_are_weighed_as_scikit_learn_does(svm_kernel):
-    X, y, _ = half_labelled(lambda: single_label(60, 7, K=2))
+    X, y, _ = half_labeled(lambda: single_label(60, 7, K=2))
     X = X + np.random.default_rng(1).normal(scale=4, size=X.shape)  # sides that overlap
     W, s = build_knn_graph(X, 10), draw_weights(60, low=1)
     plain = LPPSVM(kernel="linear", svm_kernel=svm_kernel, n_components=3, C=0.5)
     model = clone(plain).fit(X, y, W, sample_weight=s)
-    labelled = y >= 0
+    labeled = y >= 0
     machine = SVC(C=0.5, kernel=svm_kernel, gamma=1 / 3, tol=1e-6)
-    machine.fit(model.embedding_[labelled], y[labelled], sample_weight=s[labelled])
+    machine.fit(model.embedding_[labeled], y[labeled], sample_weight=s[labeled])
     expected = machine.decision_function(model.embedding_)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-5)
     assert np.abs(plain.fit(X, y, W).decision_function(X) - expected).max() > 1e-3
@@ -67,8 +67,8 @@ def test_machines_in_the_subspace_of_lpp_are_weighed_as_scikit_learn_does(svm_ke
 
 @EACH
 @pytest.mark.parametrize("make", [single_label, multi_label])
-def test_weights_of_one_change_no_byte_and_zero_is_unlabelled(method, make):
-    X, y, W = half_labelled(make)
+def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(method, make):
+    X, y, W = half_labeled(make)
     plain = method().fit(X, y, W).decision_function(X)
     for ones in (np.ones(60), [1] * 60):
         assert method().fit(X, y, W, sample_weight=ones).decision_function(X).tobytes() == plain.tobytes()
@@ -83,7 +83,7 @@ def test_weights_of_one_change_no_byte_and_zero_is_unlabelled(method, make):
 
 @EACH
 def test_weights_count_where_settings_are_chosen(method):
-    X, y, W = half_labelled()
+    X, y, W = half_labeled()
     cv = {"LPSSVM": {"C": "cv", "n_components": "cv", "kernel": "linear"}, "LPPSVM": {"sigma": "cv"}}
     model = method(**cv.get(method.__name__, {"gamma_A": "cv", "gamma_I": "cv"}))
     given = None if method is LPPSVM else W
@@ -93,11 +93,11 @@ def test_weights_count_where_settings_are_chosen(method):
 
 @EACH
 def test_bad_weights_are_named(method):
-    X, y, W = half_labelled()
+    X, y, W = half_labeled()
     for bad, message in (
         (np.ones(59), r"sample_weight has shape \(59,\); expected \(60,\)"),
         (-np.ones(60), "sample_weight holds negative"),
-        (np.zeros(60), "sample_weight is zero for all labelled items but 0 .* give items of two or more"),
+        (np.zeros(60), "sample_weight is zero for all labeled items but 0 .* give items of two or more"),
         (np.where(y == 2, 1.0, 0.0), f"{method.__name__} separates classes: give items of two or more"),
     ):
         with pytest.raises(InvalidInput, match=message):

@@ -100,7 +100,7 @@ def test_single_column_is_defined():
 @pytest.mark.parametrize(
     ("Y", "decided", "scores", "message"),
     [
-        ([[-1, -1]], [[0, 0]], [[0, 0]], "Leave unlabelled rows"),
+        ([[-1, -1]], [[0, 0]], [[0, 0]], "Leave unlabeled rows"),
         ([[1, 0]], [[1, 2]], [[0, 0]], r"Y_pred holds \[2\]"),
         ([[1, 0]], [[1, 0]], [[np.nan, 0]], "1 NaN or infinite"),
         ([[1, 0]], [[1, 0]], [[0.1]], "differ in shape"),

@@ -34,7 +34,7 @@ def literal_scores(X, Y, new, k, s):
 
 
 def test_a_toy_by_hand():
-    # neighbours 1 0 1 4 3 (the first of equals), so counts 1 1 1 0 0 of the label 1 1 0 0 0
+    # neighbors 1 0 1 4 3 (the first of equals), so counts 1 1 1 0 0 of the label 1 1 0 0 0
     X, Y = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]]), np.array([[1], [1], [0], [0], [0]])
     model = MLkNN(n_neighbors=1).fit(X, Y)
     np.testing.assert_allclose(model.prior_, [3 / 7])

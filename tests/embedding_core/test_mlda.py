@@ -74,7 +74,7 @@ def test_sparse_wide_data_never_need_a_p_by_p_matrix(p):
     np.testing.assert_allclose(sparse.embedding_, X @ sparse.projection_)
 
 
-def test_unlabelled_items_are_placed_but_not_learned_from():
+def test_unlabeled_items_are_placed_but_not_learned_from():
     X, Y = multi_label()
     hidden = Y.copy()
     hidden[40:] = -1
@@ -204,9 +204,9 @@ def test_bad_data_are_named():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
         MLDA().fit(X[:-1], Y)
-    with pytest.raises(InvalidInput, match=r"1 class with labelled items \(5\)"):
+    with pytest.raises(InvalidInput, match=r"1 class with labeled items \(5\)"):
         MLDA().fit(X, np.full(60, 5))
-    with pytest.raises(InvalidInput, match="y has no labelled item"):
+    with pytest.raises(InvalidInput, match="y has no labeled item"):
         MLDA().fit(X, np.zeros((60, 3)))
     with pytest.raises(InvalidInput, match="contains NaN"):
         MLDA().fit(np.where(X > 1, np.nan, X), Y)

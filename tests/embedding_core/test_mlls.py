@@ -14,13 +14,13 @@ ALPHA, BETA = 0.7, 0.05
 SHAPES = pytest.mark.parametrize("shape", [(60, 7), (25, 40)])
 
 
-def centred(A: np.ndarray) -> np.ndarray:
+def centered(A: np.ndarray) -> np.ndarray:
     return A - A.mean(axis=0)
 
 
 def pieces(X, Y, alpha=ALPHA, beta=BETA):
     """M, S_1 and S_2 of the corrected Eq. 24, p x p."""
-    X, Y = centred(X), centred(Y)
+    X, Y = centered(X), centered(Y)
     M = X.T @ X / len(X) + (alpha + beta) * np.eye(X.shape[1])
     R = np.linalg.solve(M, X.T @ Y)
     return M, np.eye(len(M)) - alpha * np.linalg.inv(M), R @ R.T
@@ -31,12 +31,12 @@ def literal_mlls(X, Y, q, alpha=ALPHA, beta=BETA):
     M, S_1, S_2 = pieces(X, Y, alpha, beta)
     values, vectors = np.linalg.eig(np.linalg.solve(S_1, S_2))
     Theta = np.linalg.qr(vectors[:, np.argsort(-values.real)[:q]].real)[0].T
-    U = np.linalg.solve(M - alpha * Theta.T @ Theta, centred(X).T @ centred(Y)) / len(X)
+    U = np.linalg.solve(M - alpha * Theta.T @ Theta, centered(X).T @ centered(Y)) / len(X)
     return U, Theta
 
 
 def objective(X, Y, U, V, Theta, alpha=ALPHA, beta=BETA):
-    loss = ((centred(X) @ U - centred(Y)) ** 2).sum() / len(X)
+    loss = ((centered(X) @ U - centered(Y)) ** 2).sum() / len(X)
     return loss + alpha * ((U - Theta.T @ V) ** 2).sum() + beta * (U**2).sum()
 
 
@@ -63,7 +63,7 @@ def test_with_the_inverse_of_m_equation_24_is_the_objective_and_as_printed_it_is
     X, Y = multi_label(*shape)
     M, S_1, S_2 = pieces(X, Y)
     Theta = random_subspace(shape[1], 2, seed)
-    B = centred(X).T @ centred(Y)
+    B = centered(X).T @ centered(Y)
 
     def gain(first: np.ndarray) -> float:
         return np.trace(np.linalg.solve(Theta @ first @ Theta.T, Theta @ S_2 @ Theta.T))
@@ -82,7 +82,7 @@ def test_the_gradient_of_the_objective_is_zero(shape, q):
     U, Theta = model.coef_, model.subspace_.T
     V = Theta @ U
     own = U - Theta.T @ V
-    by_U = 2 * centred(X).T @ (centred(X) @ U - centred(Y)) / len(X) + 2 * ALPHA * own + 2 * BETA * U
+    by_U = 2 * centered(X).T @ (centered(X) @ U - centered(Y)) / len(X) + 2 * ALPHA * own + 2 * BETA * U
     by_V = -2 * ALPHA * Theta @ own
     by_Theta = -2 * ALPHA * V @ own.T  # on the tangent space of Theta Theta^T = I
     for gradient in (by_U, by_V, by_Theta - by_Theta @ Theta.T @ Theta):
@@ -101,7 +101,7 @@ def test_no_other_subspace_does_better(seed):
         np.linalg.qr((Theta + 0.05 * random_subspace(7, 2, seed)).T)[0].T,
     ):
         M = pieces(X, Y)[0]
-        U = np.linalg.solve(M - ALPHA * other.T @ other, centred(X).T @ centred(Y)) / len(X)
+        U = np.linalg.solve(M - ALPHA * other.T @ other, centered(X).T @ centered(Y)) / len(X)
         assert found < objective(X, Y, U, other @ U, other)
 
 
@@ -278,8 +278,8 @@ def test_bad_parameters_are_named(parameters, message):
         MLLS(**parameters).fit(*multi_label())
 
 
-def test_one_labelled_item_is_too_few():
+def test_one_labeled_item_is_too_few():
     X, Y = multi_label()
     Y[1:] = -1
-    with pytest.raises(InvalidInput, match="n_samples=1 labelled row and needs two"):
+    with pytest.raises(InvalidInput, match="n_samples=1 labeled row and needs two"):
         MLLS().fit(X, Y)

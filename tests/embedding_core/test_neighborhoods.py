@@ -24,7 +24,7 @@ from embedding_core.protocols.trial import Arm, TrialData
 from tasks.reproduce.projections import TDT2, USPS
 from tests.trial_sets import blobs, shuffle_rows
 
-SETTINGS = {"labelled": 40, "rows": 0, "dimensions": [2, 5], "neighbors": 4, "seed": 0}
+SETTINGS = {"labeled": 40, "rows": 0, "dimensions": [2, 5], "neighbors": 4, "seed": 0}
 DP = Arm("DP", "discriminative_projections", {"n_components": 5})
 ARMS = [DP, Arm("LPP", "lpp", {"n_components": 5}), Arm("CCA", "cca"), Arm("LDA", "lda")]
 PLAIN = [Arm("1NN", "1nn"), Arm("SVM", "svm")]
@@ -44,11 +44,11 @@ def test_hit_rates_are_those_of_the_definition():
     Z, classes = rng.normal(size=(50, 3)), rng.integers(0, 4, 50)
     expected = [literal_hits(Z, classes, k) for k in range(1, 6)]
     np.testing.assert_allclose(hit_rates(Z, classes, 5), expected)
-    with pytest.raises(InvalidInput, match="50 neighbours of 50 rows"):
+    with pytest.raises(InvalidInput, match="50 neighbors of 50 rows"):
         hit_rates(Z, classes, 50)
 
 
-def test_transfer_names_a_row_by_its_nearest_labelled_one():
+def test_transfer_names_a_row_by_its_nearest_labeled_one():
     Z = np.array([[0.0], [1.0], [0.2], [0.9], [0.4]])
     Y = np.eye(2, dtype=np.int8)[[0, 1, 0, 1, 1]]
     assert transfer_accuracy(Z, Y, np.array([0, 1]), np.array([2, 3, 4])) == pytest.approx(2 / 3)
@@ -82,7 +82,7 @@ def test_training_labels_do(arm):
     assert not np.allclose(before, after)
 
 
-def test_projections_of_labels_are_fitted_on_labelled_rows_alone():
+def test_projections_of_labels_are_fitted_on_labeled_rows_alone():
     data = blobs()
     _, (train, test) = draw_split(data, SETTINGS, 0)
     moved = data.X.copy()
@@ -144,10 +144,10 @@ def test_cells_of_projections_and_plain_methods_stand_under_the_same_conditions(
         "2-D, K=2",
         "2-D, K=3",
         "2-D, K=4",
-        "labelled rows, 2-D, K=1",
+        "labeled rows, 2-D, K=1",
     ]
     lda = trial(data, ARMS[3], SETTINGS, "raw", 0)
-    assert {cell.condition.split(", K")[0] for cell in lda} == {"2-D", "labelled rows, 2-D"}
+    assert {cell.condition.split(", K")[0] for cell in lda} == {"2-D", "labeled rows, 2-D"}
 
 
 def test_separation_of_labels_is_in_spreads_of_rows():

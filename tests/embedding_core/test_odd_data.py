@@ -11,7 +11,7 @@ from tests.core_estimators import (
     SEVERAL_LABELS,
     fresh,
     label_columns,
-    partly_labelled,
+    partly_labeled,
 )
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 # widths of kernels that do not depend on the number of features
 WIDTHS = {"DiscriminativeProjections-rbf": {"gamma": 0.05}, "LPSSVM-rbf": {"theta": 0.05}}
 MOVES_ALONG = [name for name in NAMES if name != "LPSSVM-linear"]
-"""A move of all items does not change these; X D X^T of LPSSVM is not centred, in the paper either."""
+"""A move of all items does not change these; X D X^T of LPSSVM is not centered, in the paper either."""
 
 
 def distances(Q):
@@ -42,7 +42,7 @@ def seeds(name):
 @pytest.mark.parametrize("value", [0.1, 7.7])
 def test_a_constant_feature_changes_nothing(name, value):
     for seed in seeds(name):
-        X, y = partly_labelled(seed=seed)
+        X, y = partly_labeled(seed=seed)
         W = build_knn_graph(X, 8)
         plain = fresh(name, **WIDTHS.get(name, {})).fit(X, y, W)
         wider = fresh(name, **WIDTHS.get(name, {})).fit(np.column_stack([X, np.full(60, value)]), y, W)
@@ -53,7 +53,7 @@ def test_a_constant_feature_changes_nothing(name, value):
 
 @pytest.mark.parametrize("name", MOVES_ALONG)
 def test_a_constant_feature_of_sparse_items_changes_nothing(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     plain = fresh(name, **WIDTHS.get(name, {})).fit(X, y, W)
     items = sp.csr_array(np.column_stack([X, np.full(60, 1 / 3)]))
@@ -64,7 +64,7 @@ def test_a_constant_feature_of_sparse_items_changes_nothing(name):
 def test_features_that_others_determine_add_no_dimension(name):
     more = {"n_components": 2} | WIDTHS.get(name, {})
     for seed in seeds(name):
-        X, y = partly_labelled(100, 3, seed=seed)
+        X, y = partly_labeled(100, 3, seed=seed)
         W = build_knn_graph(X, 8)
         M = np.random.default_rng(seed).normal(size=(3, 1))
         basis = np.linalg.qr(np.vstack([np.eye(3), M.T]))[0]
@@ -83,7 +83,7 @@ def test_features_that_others_determine_add_no_dimension(name):
 def test_a_feature_that_no_link_crosses_does_not_make_rounding_a_direction(name, form):
     # two groups that a 0/1 feature tells apart, linked only inside: X^T L X is zero along it
     for seed in seeds(name):
-        X, y = partly_labelled(150, 4, seed=seed)
+        X, y = partly_labeled(150, 4, seed=seed)
         rng = np.random.default_rng(seed)
         group, rows = rng.random(150) < 0.3 + 0.1 * y, rng.permutation(150)
         items = np.column_stack([X / 100, group])
@@ -95,7 +95,7 @@ def test_a_feature_that_no_link_crosses_does_not_make_rounding_a_direction(name,
 
 @pytest.mark.parametrize("name", NAMES)
 def test_repeated_items_lie_on_one_point(name):
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     X, y = np.vstack([X, X[:20]]), np.append(y, y[:20])
     W = build_knn_graph(X, 12, sigma=5.0)
     W = sp.csr_array(W)
@@ -107,7 +107,7 @@ def test_repeated_items_lie_on_one_point(name):
 
 @pytest.mark.parametrize("name", SEVERAL_LABELS)
 def test_labels_that_nobody_or_everybody_has(name):
-    X, Y = partly_labelled()[0], label_columns(name)
+    X, Y = partly_labeled()[0], label_columns(name)
     hidden = Y[:, :1] < 0
     columns = np.hstack([Y, np.where(hidden, -1, 0), np.where(hidden, -1, 1)])
     model = fresh(name).fit(X, columns)
@@ -120,7 +120,7 @@ def test_labels_that_nobody_or_everybody_has(name):
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_scale_of_the_items_as_a_whole_does_not_matter(name, scale):
     # that of LPSSVM does: C weighs errors against margins in units of the items
-    X, y = partly_labelled()
+    X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     plain, scaled = (fresh(name).fit(items, y, W).embedding_ for items in (X, scale * X))
     unit = np.abs(scaled).max() / np.abs(plain).max()

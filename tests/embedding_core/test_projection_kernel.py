@@ -14,7 +14,7 @@ from tests.literal_projections import (
     SHAPES,
     distances,
     eigenvalues_in_range,
-    partly_labelled,
+    partly_labeled,
     printed_matrices,
 )
 from tests.synthetic import literal_laplacian
@@ -24,7 +24,7 @@ from tests.synthetic import literal_laplacian
 @pytest.mark.parametrize("scaling", ["unit", "natural"])
 @pytest.mark.parametrize("ridge", [0.0, 1e-2])
 def test_the_kernel_of_inner_products_gives_the_linear_form(shape, scaling, ridge):
-    X, y, _ = partly_labelled(shape=shape)
+    X, y, _ = partly_labeled(shape=shape)
     linear = DP(scaling=scaling, n_components=5, ridge=ridge).fit(X, y)
     model = DP(scaling=scaling, n_components=5, ridge=ridge, kernel="precomputed").fit(X @ X.T, y)
     np.testing.assert_allclose(model.eigenvalues_, linear.eigenvalues_, atol=1e-8)
@@ -38,7 +38,7 @@ def test_the_kernel_of_inner_products_gives_the_linear_form(shape, scaling, ridg
 
 @pytest.mark.parametrize("graph", ["knn", "gaussian"])
 def test_a_sparse_kernel_is_the_dense_one_with_a_graph_of_its_own(graph):
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     dense, sparse = (
         DP(kernel="precomputed", graph=graph).fit(K, y) for K in (X @ X.T, sp.csr_array(X @ X.T))
     )
@@ -50,7 +50,7 @@ def test_a_sparse_kernel_is_the_dense_one_with_a_graph_of_its_own(graph):
 @pytest.mark.parametrize("gamma", ["scale", 0.3])
 def test_rbf_solves_the_printed_problem_with_kernel_rows_for_items(ridge, gamma):
     # f = sum_j alpha_j phi(x_j): f^T x_i becomes (K alpha)_i, |f|² alpha^T K alpha
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     g = 1 / (7 * X.var()) if gamma == "scale" else gamma
     K = rbf_kernel(X, gamma=g)
     A, B, C = printed_matrices(K, y, W, 0.3)
@@ -72,7 +72,7 @@ def test_rbf_solves_the_printed_problem_with_kernel_rows_for_items(ridge, gamma)
 
 
 def test_without_ridge_a_kernel_of_full_rank_drops_out():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     narrow, wide = (
         DP(kernel="rbf", gamma=gamma, scaling="natural").fit(X, y, W).embedding_ for gamma in (0.5, 1.0)
     )
@@ -84,7 +84,7 @@ def test_without_ridge_a_kernel_of_full_rank_drops_out():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rbf_places_the_items_of_fit_where_fit_did(form, dtype):
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     X = np.maximum(X, 0.0)
     items = FORMS[form](X.astype(dtype))
     model = DP(kernel="rbf", ridge=1e-4, n_neighbors=5).fit(items, y)
@@ -97,7 +97,7 @@ def test_rbf_places_the_items_of_fit_where_fit_did(form, dtype):
 
 
 def test_rbf_far_from_the_origin():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     plain, moved = (DP(kernel="rbf", gamma=0.1, ridge=1e-3).fit(Z, y, W) for Z in (X, X + 1e5))
     np.testing.assert_allclose(moved.embedding_, plain.embedding_, atol=1e-6)
     np.testing.assert_allclose(moved.transform(X[:5] + 1e5), plain.transform(X[:5]), atol=1e-6)
@@ -114,7 +114,7 @@ def test_rbf_separates_what_no_linear_map_does():
 
 
 def test_refit_with_another_kernel_leaves_nothing_behind():
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     model = DP(kernel="rbf").fit(X, y)
     model.set_params(kernel="linear").fit(X, y)
     assert not hasattr(model, "dual_coef_")

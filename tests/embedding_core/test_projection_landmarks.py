@@ -14,7 +14,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.linalg import kernel_space
 from tests.literal_discriminant import connected_graph
-from tests.literal_projections import DP, FORMS, distances, partly_labelled, printed_matrices
+from tests.literal_projections import DP, FORMS, distances, partly_labeled, printed_matrices
 from tests.synthetic import single_label
 
 
@@ -159,7 +159,7 @@ def test_landmarks_are_drawn_by_the_random_state_and_not_used_without_a_kernel()
 
 
 def test_sigma_is_chosen_with_landmarks():
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     chosen = DP(sigma="cv", n_neighbors=5, kernel="rbf", landmarks=20).fit(X, y)
     fixed = DP(sigma=chosen.sigma_, n_neighbors=5, kernel="rbf", landmarks=20).fit(X, y)
     np.testing.assert_array_equal(fixed.embedding_, chosen.embedding_)

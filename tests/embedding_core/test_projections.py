@@ -19,7 +19,7 @@ from tests.literal_projections import (
     distances,
     eigenvalues_in_range,
     paired_matrices,
-    partly_labelled,
+    partly_labeled,
     printed_matrices,
 )
 from tests.synthetic import multi_label, projector, single_label
@@ -29,7 +29,7 @@ from tests.synthetic import multi_label, projector, single_label
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("mu", ["auto", 0.05, 20.0])
 def test_columns_solve_the_printed_eigenproblem(shape, form, mu):
-    X, y, W = partly_labelled(shape=shape)
+    X, y, W = partly_labeled(shape=shape)
     weight = (y >= 0).sum() / W.sum() if mu == "auto" else mu
     A, B, C = printed_matrices(X, y, W, weight)
     model = DP(mu=mu, scaling="natural", n_components=6).fit(FORMS[form](X), y, affinity=FORMS[form](W))
@@ -44,8 +44,8 @@ def test_columns_solve_the_printed_eigenproblem(shape, form, mu):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_several_labels_an_item_add_pair_by_pair(shape, form):
-    X, Y, W = partly_labelled(multi_label, shape)
-    Y[3] = 0  # labelled, but with none
+    X, Y, W = partly_labeled(multi_label, shape)
+    Y[3] = 0  # labeled, but with none
     A, B, C = paired_matrices(X, Y, W, 0.7)
     model = DP(mu=0.7, scaling="natural", n_components=6).fit(FORMS[form](X), Y, FORMS[form](W))
     gamma = columns(model)
@@ -55,7 +55,7 @@ def test_several_labels_an_item_add_pair_by_pair(shape, form):
 
 
 def test_pairs_are_the_printed_matrices_for_one_label_an_item():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     for printed, paired in zip(
         printed_matrices(X, y, W, 0.3), paired_matrices(X, as_indicator(y).Y, W, 0.3), strict=True
     ):
@@ -63,7 +63,7 @@ def test_pairs_are_the_printed_matrices_for_one_label_an_item():
 
 
 def test_theorem_1_no_other_orthonormal_columns_cost_less():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     A, B, C = printed_matrices(X, y, W, 0.3)
     gamma = columns(DP(mu=0.3, scaling="natural", n_components=4).fit(X, y, W))
     best = np.trace(gamma.T @ (A + C) @ gamma)
@@ -80,7 +80,7 @@ def test_theorem_1_no_other_orthonormal_columns_cost_less():
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mu", [0.0, 1e-3, 1e3])
 def test_eigenvalues_lie_between_0_and_1_and_ascend(make, shape, mu):
-    X, Y, W = partly_labelled(make, shape)
+    X, Y, W = partly_labeled(make, shape)
     values = DP(mu=mu, n_components=7).fit(X, Y, W).eigenvalues_
     assert values.min() >= 0
     assert values.max() <= 1
@@ -91,7 +91,7 @@ def test_eigenvalues_lie_between_0_and_1_and_ascend(make, shape, mu):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_move_of_the_items_moves_the_labels_along(make, shape, form):
-    X, Y, W = partly_labelled(make, shape)
+    X, Y, W = partly_labeled(make, shape)
     t = np.random.default_rng(0).normal(size=shape[1]) * 30
     plain, moved = (DP(n_components=5).fit(FORMS[form](Z), Y, W) for Z in (X, X + t))
     np.testing.assert_allclose(moved.eigenvalues_, plain.eigenvalues_, atol=1e-9)
@@ -101,14 +101,14 @@ def test_a_move_of_the_items_moves_the_labels_along(make, shape, form):
 
 
 def test_far_from_the_origin_digits_are_kept():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     moved = DP(n_components=5).fit(X + 1e6, y, W)
     np.testing.assert_allclose(moved.projection_, DP(n_components=5).fit(X, y, W).projection_, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [single_label, multi_label])
 def test_order_of_rows_and_labels_and_rotation(make):
-    X, Y, W = partly_labelled(make)
+    X, Y, W = partly_labeled(make)
     model = DP(n_components=5).fit(X, Y, W)
     rng = np.random.default_rng(1)
     rows = rng.permutation(60)
@@ -116,16 +116,16 @@ def test_order_of_rows_and_labels_and_rotation(make):
     np.testing.assert_allclose(shuffled.projection_, model.projection_, atol=1e-9)
     if Y.ndim == 2:
         order = rng.permutation(4)
-        relabelled = DP(n_components=5).fit(X, Y[:, order], W)
-        np.testing.assert_allclose(relabelled.projection_, model.projection_, atol=1e-9)
-        np.testing.assert_allclose(relabelled.label_projection_, model.label_projection_[order], atol=1e-9)
+        relabeled = DP(n_components=5).fit(X, Y[:, order], W)
+        np.testing.assert_allclose(relabeled.projection_, model.projection_, atol=1e-9)
+        np.testing.assert_allclose(relabeled.label_projection_, model.label_projection_[order], atol=1e-9)
     R = np.linalg.qr(rng.normal(size=(7, 7)))[0]
     turned = DP(n_components=5).fit(X @ R, Y, W)
     np.testing.assert_allclose(distances(turned.embedding_), distances(model.embedding_), atol=1e-7)
 
 
 def test_natural_columns_do_not_depend_on_the_scale_of_the_features():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     d = 10.0 ** np.linspace(-8, 8, 7)
     plain = DP(scaling="natural", n_components=5).fit(X, y, W)
     scaled = DP(scaling="natural", n_components=5).fit(X * d, y, W)
@@ -134,7 +134,7 @@ def test_natural_columns_do_not_depend_on_the_scale_of_the_features():
 
 
 def test_a_rescaled_graph_changes_nothing_with_mu_auto():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     model, rescaled = DP().fit(X, y, W), DP().fit(X, y, 16 * W)
     np.testing.assert_allclose(rescaled.mu_ * 16, model.mu_)
     np.testing.assert_allclose(rescaled.projection_, model.projection_, atol=1e-9)
@@ -176,7 +176,7 @@ def test_solutions_that_put_all_items_on_one_point_are_left_out(n_components):
 
 
 def test_unit_columns_are_the_natural_ones_rescaled():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     unit, natural = (DP(scaling=scaling, n_components=5).fit(X, y, W) for scaling in ("unit", "natural"))
     length = np.linalg.norm(natural.projection_, axis=0)
     np.testing.assert_allclose(unit.projection_ * length, natural.projection_)
@@ -184,7 +184,7 @@ def test_unit_columns_are_the_natural_ones_rescaled():
 
 
 def test_any_dimension_up_to_p_and_the_first_ones_stay():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     full, first = DP(n_components=7).fit(X, y, W), DP(n_components=2).fit(X, y, W)
     assert np.linalg.matrix_rank(full.projection_) == 7
     np.testing.assert_allclose(first.projection_, full.projection_[:, :2], atol=1e-9)
@@ -193,7 +193,7 @@ def test_any_dimension_up_to_p_and_the_first_ones_stay():
 
 
 def test_ridge_is_a_multiple_of_the_identity_in_c():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     A, B, C = printed_matrices(X - X[y >= 0].mean(axis=0), y, W, 0.3)
     R = scipy.linalg.block_diag(0.1 * np.trace((B + C)[:7, :7]) * np.eye(7), np.zeros((4, 4)))
     model = DP(mu=0.3, ridge=0.1, n_components=5).fit(X, y, W)
@@ -203,7 +203,7 @@ def test_ridge_is_a_multiple_of_the_identity_in_c():
 @pytest.mark.parametrize("graph", ["knn", "gaussian"])
 @pytest.mark.parametrize("sigma", ["auto", 3.0])
 def test_own_graph_is_the_one_of_the_graphs_module(graph, sigma):
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     W = build_knn_graph(X, 6, sigma=sigma) if graph == "knn" else build_gaussian_graph(X, sigma)
     own, given = DP(graph=graph, n_neighbors=6, sigma=sigma).fit(X, y), DP().fit(X, y, affinity=W)
     np.testing.assert_allclose(own.projection_, given.projection_, atol=1e-9)
@@ -211,8 +211,8 @@ def test_own_graph_is_the_one_of_the_graphs_module(graph, sigma):
     assert own.sigma_ > 0
 
 
-def test_unlabelled_items_shape_the_embedding_only_through_the_graph():
-    X, y, _ = partly_labelled()
+def test_unlabeled_items_shape_the_embedding_only_through_the_graph():
+    X, y, _ = partly_labeled()
     X_moved = X.copy()
     X_moved[1::3] += np.random.default_rng(0).normal(size=(20, 7))
     for mu, shapes in (("auto", True), (0.0, False)):
@@ -225,7 +225,7 @@ def test_unlabelled_items_shape_the_embedding_only_through_the_graph():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
-    X, y, _ = partly_labelled(seed=seed)
+    X, y, _ = partly_labeled(seed=seed)
     X += np.random.default_rng(seed).normal(0, 4, X.shape)
     target, family = as_indicator(y), graph_family(X, "knn", 5)
     scores = {}
@@ -243,7 +243,7 @@ def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_cross_validation_picks_a_candidate(kernel):
-    X, y, _ = partly_labelled()
+    X, y, _ = partly_labeled()
     chosen = DP(sigma="cv", n_neighbors=5, kernel=kernel).fit(X, y)
     scale = DP(n_neighbors=5).fit(X, y).sigma_
     assert np.isclose(chosen.sigma_ / scale, SIGMA_FACTORS).any()
@@ -252,14 +252,14 @@ def test_cross_validation_picks_a_candidate(kernel):
 
 
 def test_labels_are_placed_by_g_and_sets_at_the_mean_of_their_labels():
-    X, Y, W = partly_labelled(multi_label)
+    X, Y, W = partly_labeled(multi_label)
     model = DP(n_components=5).fit(X, Y, W)
     g = model.label_projection_
     np.testing.assert_allclose(model.transform_labels(np.eye(4, dtype=int)), g)
     np.testing.assert_allclose(model.transform_labels([[1, 0, 1, 0]]), (g[[0]] + g[[2]]) / 2)
     np.testing.assert_allclose(model.transform_labels([2, 0]), g[[2, 0]])
     names = np.array(["ant", "bee", "cow", "dog"])
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     named = DP().fit(X, np.where(y < 0, None, names[y]), W)
     np.testing.assert_array_equal(named.transform_labels(["dog", "ant"]), named.label_projection_[[3, 0]])
     np.testing.assert_array_equal(named.projection_, DP().fit(X, y, W).projection_)
@@ -275,14 +275,14 @@ def test_items_lie_nearer_to_their_own_label():
 
 
 def test_classes_and_their_columns_are_the_same():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     np.testing.assert_array_equal(
         DP().fit(X, y, W).projection_, DP().fit(X, as_indicator(y).Y, W).projection_
     )
 
 
 def test_a_label_that_nobody_has_is_left_out():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     Y = as_indicator(y).Y
     more = np.insert(Y, 2, np.where(Y[:, 0] < 0, -1, 0), axis=1)
     plain, model = DP().fit(X, Y, W), DP().fit(X, more, W)
@@ -293,7 +293,7 @@ def test_a_label_that_nobody_has_is_left_out():
 
 @pytest.mark.slow
 def test_usps_needs_unit_columns_in_many_dimensions(shared_data):
-    # 9,298 digits as they are, 2,000 drawn with seed 0 labelled, 1NN among the other 7,298 (Fig. 3, K = 1)
+    # 9,298 digits as they are, 2,000 drawn with seed 0 labeled, 1NN among the other 7,298 (Fig. 3, K = 1)
     table = pq.read_table(shared_data / "usps" / "usps.parquet")
     X = np.column_stack([table[name].to_numpy() for name in table.column_names if name.startswith("f")])
     y = table["class"].to_numpy()

@@ -21,7 +21,7 @@ from tests.literal_projections import (
     SHAPES,
     distances,
     eigenvalues_in_range,
-    partly_labelled,
+    partly_labeled,
     printed_matrices,
 )
 from tests.synthetic import multi_label, single_label, sparse_items
@@ -31,7 +31,7 @@ from tests.synthetic import multi_label, single_label, sparse_items
 @pytest.mark.parametrize("make", [single_label, multi_label])
 @pytest.mark.parametrize("offset", [0.1, 1e6 / 3])
 def test_constant_and_repeated_features_repeated_rows_full_labels(form, make, offset):
-    X, Y, _ = partly_labelled(make)
+    X, Y, _ = partly_labeled(make)
     X[:, 3] = offset
     X = np.column_stack([X, X[:, 0]])
     X, Y = np.concatenate([X, X[:10]]), np.concatenate([Y, Y[:10]])
@@ -52,8 +52,8 @@ def test_constant_and_repeated_features_repeated_rows_full_labels(form, make, of
 @pytest.mark.filterwarnings("ignore:.* no link to any other")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_disconnected_graphs_isolated_nodes_and_unlabelled_components(shape, kernel):
-    X, y, W = partly_labelled(shape=shape)
+def test_disconnected_graphs_isolated_nodes_and_unlabeled_components(shape, kernel):
+    X, y, W = partly_labeled(shape=shape)
     half = shape[0] // 2
     W[:half, half:], W[half:, :half] = 0, 0
     W[0], W[:, 0] = 0, 0
@@ -63,7 +63,7 @@ def test_disconnected_graphs_isolated_nodes_and_unlabelled_components(shape, ker
         warnings.simplefilter("always")
         model = DP(kernel=kernel, mu=0.3, n_components=4).fit(X, y, W)
     said = [str(one.message) for one in caught]
-    assert sum("hold no labelled item" in text for text in said) == (kernel == "rbf")
+    assert sum("hold no labeled item" in text for text in said) == (kernel == "rbf")
     assert sum("no link to any other" in text for text in said) == 1
     assert np.isfinite(model.embedding_).all()
     if kernel == "linear":
@@ -71,8 +71,8 @@ def test_disconnected_graphs_isolated_nodes_and_unlabelled_components(shape, ker
         np.testing.assert_allclose(model.eigenvalues_, eigenvalues_in_range(A + C, B + C)[:4], atol=1e-7)
 
 
-def test_few_labelled_items_and_coinciding_means():
-    X, _, _ = partly_labelled()
+def test_few_labeled_items_and_coinciding_means():
+    X, _, _ = partly_labeled()
     few = np.full(60, -1)
     few[:4] = [0, 0, 1, 1]
     assert np.isfinite(DP(n_components=7).fit(X, few).embedding_).all()
@@ -85,7 +85,7 @@ def test_few_labelled_items_and_coinciding_means():
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(5))
 def test_rounding_makes_no_direction_of_constant_features(form, seed):
-    X, y, W = partly_labelled(seed=seed)
+    X, y, W = partly_labeled(seed=seed)
     constant = np.random.default_rng(seed).normal(size=5) * 10.0 ** np.arange(-4, 6, 2)
     X = np.column_stack([X, np.tile(constant, (60, 1))])
     model = DP(n_components=7).fit(FORMS[form](X), y, W)
@@ -96,7 +96,7 @@ def test_rounding_makes_no_direction_of_constant_features(form, seed):
 
 def test_wide_sparse_items():
     X = sparse_items(40, 150, density=0.3)
-    _, y, _ = partly_labelled(shape=(40, 3))
+    _, y, _ = partly_labeled(shape=(40, 3))
     sparse, dense = (DP(n_neighbors=5, n_components=8).fit(Z, y) for Z in (X, X.toarray()))
     np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, atol=1e-9)
     np.testing.assert_allclose(sparse.projection_, dense.projection_, atol=1e-6)
@@ -104,14 +104,14 @@ def test_wide_sparse_items():
 
 @pytest.mark.parametrize("form", FORMS)
 def test_float32_is_fitted_in_float64(form):
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     X = X.astype(np.float32)
     single, double = (DP(n_components=5).fit(FORMS[form](Z), y, W) for Z in (X, X.astype(np.float64)))
     np.testing.assert_allclose(single.projection_, double.projection_, atol=1e-10)
 
 
 def test_signs_are_fixed():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     model, mirrored = DP(n_components=5).fit(X, y, W), DP(n_components=5).fit(-X, y, W)
     F = model.projection_
     assert (F[np.abs(F).argmax(axis=0), np.arange(5)] > 0).all()
@@ -175,11 +175,11 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_bad_data_are_named(monkeypatch):
     X, Y = multi_label()
-    with pytest.raises(InvalidInput, match=r"1 class with labelled items \(5\)"):
+    with pytest.raises(InvalidInput, match=r"1 class with labeled items \(5\)"):
         DP().fit(X, np.full(60, 5))
-    with pytest.raises(InvalidInput, match="y has no labelled item"):
+    with pytest.raises(InvalidInput, match="y has no labeled item"):
         DP().fit(X, np.zeros((60, 3)))
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         DP().fit(X, np.full(60, -1))
     with pytest.raises(InvalidInput, match="contains NaN"):
         DP().fit(np.where(X > 1, np.nan, X), Y)
@@ -188,7 +188,7 @@ def test_bad_data_are_named(monkeypatch):
     assert DP(mu=0.0).fit(X, Y, affinity=np.zeros((60, 60))).mu_ == 0.0
     with pytest.raises(InvalidInput, match="not symmetric"):
         DP().fit(X, Y, affinity=np.triu(np.ones((60, 60))))
-    with pytest.raises(InvalidInput, match="finds no direction: the labelled items coincide"):
+    with pytest.raises(InvalidInput, match="finds no direction: the labeled items coincide"):
         DP().fit(np.ones((60, 3)), Y)
     with pytest.raises(InvalidInput, match=r"shape \(60, 7\); it should be a square matrix"):
         DP(kernel="precomputed").fit(X, Y)
@@ -202,7 +202,7 @@ def test_bad_data_are_named(monkeypatch):
 
 
 def test_bad_labels_are_named():
-    X, y, W = partly_labelled()
+    X, y, W = partly_labeled()
     model = DP().fit(X, y, W)
     with pytest.raises(InvalidInput, match=r"y holds 7, which fit has not seen; choose among \[0, 1, 2, 3\]"):
         model.transform_labels([0, 7])
@@ -215,10 +215,10 @@ def test_bad_labels_are_named():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_labels_on_which_all_labelled_items_agree_say_nothing(kernel):
-    X, Y, W = partly_labelled(multi_label)
+def test_labels_on_which_all_labeled_items_agree_say_nothing(kernel):
+    X, Y, W = partly_labeled(multi_label)
     agreed = "items have no label on which they differ; DiscriminativeProjections separates"
-    alone = "^Only one item is labelled; DiscriminativeProjections separates"
+    alone = "^Only one item is labeled; DiscriminativeProjections separates"
     for rows, labels in [(slice(None, 9), [1, 1, 0, 0]), (slice(5, 6), [1, 1, 0, 1]), (slice(None), [1] * 4)]:
         same = np.full_like(Y, -1)
         same[rows] = labels

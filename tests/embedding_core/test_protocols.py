@@ -17,13 +17,13 @@ from embedding_core.protocols import (
     two_classes,
 )
 from embedding_core.protocols.label_names import find_label
-from embedding_core.protocols.splits import corrupt, draw_a_class, draw_labelled, draw_rows, trial_rng
+from embedding_core.protocols.splits import corrupt, draw_a_class, draw_labeled, draw_rows, trial_rng
 from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
 from embedding_core.subspace import principal
 from embedding_core.subspace.pca import PCA
 from tests.trial_sets import shuffle_rows
 
-SEMI = {"labelled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
+SEMI = {"labeled": 0.2, "wrong": 0.05, "readings": ["clean", "within", "more"], "seed": 3}
 GRAPH = {"graph": "gaussian", "sigma": "cv"}
 ARMS = [
     Arm("DLE", "dle", GRAPH),
@@ -93,7 +93,7 @@ def check_hidden(arm, data, train, test, preprocessing, fits):
 )
 def test_test_labels_do_not_reach_the_fit(arm, preprocessing, fits):
     data = iris()
-    train, test = draw_labelled(data.classes, 0.2, trial_rng(0, 0))
+    train, test = draw_labeled(data.classes, 0.2, trial_rng(0, 0))
     check_hidden(arm, data, train, test, preprocessing, fits)
 
 
@@ -130,16 +130,16 @@ def test_several_training_labels_do_reach_the_fit(arm):
 
 def test_training_labels_do_reach_the_fit():
     data = iris()
-    train, test = draw_labelled(data.classes, 0.2, trial_rng(0, 0))
+    train, test = draw_labeled(data.classes, 0.2, trial_rng(0, 0))
     wrong = corrupt(data.Y, train, len(train), trial_rng(0, 1))
     for arm in ARMS:
         answers = [predict(arm, replace(data, Y=Y), train, test, "raw") for Y in (data.Y, wrong)]
         assert not np.array_equal(*answers), arm.title
 
 
-def test_sigma_depends_on_labelled_rows_alone():
+def test_sigma_depends_on_labeled_rows_alone():
     data = iris()
-    train, test = draw_labelled(data.classes, 0.3, trial_rng(1, 0))
+    train, test = draw_labeled(data.classes, 0.3, trial_rng(1, 0))
 
     def sigma(Y):
         hidden = np.full_like(Y, -1)
@@ -202,8 +202,8 @@ def test_a_draw_has_two_classes_or_more():
     classes = np.zeros(60, dtype=int)
     classes[:3] = 1
     for number in range(10):
-        labelled, _ = draw_labelled(classes, 0.1, trial_rng(0, number))
-        assert len(np.unique(classes[labelled])) == 2
+        labeled, _ = draw_labeled(classes, 0.1, trial_rng(0, number))
+        assert len(np.unique(classes[labeled])) == 2
 
 
 def test_draw_a_class_takes_as_many_of_each():
@@ -230,11 +230,11 @@ def test_both_readings_of_the_wrong_labels():
     data = iris()
     cells = semi_supervised.trial(data, Arm("ceiling", "ceiling"), SEMI, "raw", 0)
     right = {cell.condition: cell.value for cell in cells}
-    n, labelled = len(data.Y), round(0.2 * len(data.Y))
+    n, labeled = len(data.Y), round(0.2 * len(data.Y))
     more = round(0.05 * n)
-    assert right["10 % labelled"] == 1.0
-    assert right["5 % of the labelled wrong"] == 1 - round(0.05 * labelled) / labelled
-    assert right["5 % more, all wrong"] == pytest.approx(labelled / (labelled + more))
+    assert right["10 % labeled"] == 1.0
+    assert right["5 % of the labeled wrong"] == 1 - round(0.05 * labeled) / labeled
+    assert right["5 % more, all wrong"] == pytest.approx(labeled / (labeled + more))
 
 
 def test_an_unknown_reading_is_refused():

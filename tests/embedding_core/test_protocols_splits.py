@@ -13,7 +13,7 @@ from embedding_core.classifiers.tuned_svm import TunedSVM
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import few_labels, tuned_split
-from embedding_core.protocols.few_labels import draw_labelled_rows
+from embedding_core.protocols.few_labels import draw_labeled_rows
 from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.protocols.tuned_split import (
     FIGURES,
@@ -94,9 +94,9 @@ def test_splits_depend_on_their_number_alone():
 def test_the_rest_is_seen_without_labels_by_those_who_take_it():
     X, y = single_label(100)
     data = TrialData(X, np.eye(y.max() + 1, dtype=np.int8)[y], single_label=True)
-    settings = {"labelled": [4], "neighbors": [], "metric": "accuracy", "seed": 0}
-    labelled, rest = draw_labelled_rows(y, 4, 0, 2)
-    hidden = np.where(np.isin(np.arange(100), labelled), y, -1)
+    settings = {"labeled": [4], "neighbors": [], "metric": "accuracy", "seed": 0}
+    labeled, rest = draw_labeled_rows(y, 4, 0, 2)
+    hidden = np.where(np.isin(np.arange(100), labeled), y, -1)
     own = KernelDLEClassifier().fit(X, hidden).predict(X[rest])
     [cell] = few_labels.trial(data, Arm("Kernel DLE", "kernel_dle"), settings, "raw", 2)
     assert cell == ("N=4", "accuracy", (own == y[rest]).mean())

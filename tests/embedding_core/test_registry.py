@@ -89,7 +89,7 @@ def test_entries_cannot_be_changed():
 @pytest.mark.parametrize(
     ("inductive", "uses_graph", "sees_all"), [(True, False, False), (True, True, True), (False, False, True)]
 )
-def test_which_methods_see_unlabelled_rows(inductive, uses_graph, sees_all):
+def test_which_methods_see_unlabeled_rows(inductive, uses_graph, sees_all):
     method = Method(
         "m",
         "M",

@@ -176,7 +176,7 @@ def test_wide_streams_are_brought_into_memory():
     X, y = single_label(30, 45)
     np.testing.assert_array_equal(MLDA().fit(Cut(X, 7), y).projection_, MLDA().fit(X, y).projection_)
     X, y = single_label(60, 20)
-    y[15:] = -1  # fewer labelled items than features
+    y[15:] = -1  # fewer labeled items than features
     np.testing.assert_array_equal(MLDA().fit(Cut(X, 7), y).projection_, MLDA().fit(X, y).projection_)
 
 
@@ -186,10 +186,10 @@ def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
     X, Y = multi_label()
     X[7], X[8], Y[7], Y[8] = X[9], X[9], 0, 1  # of equally near items the first decides
     Y[9::3] = -1
-    labelled = Y[:, 0] >= 0
+    labeled = Y[:, 0] >= 0
     expected = Y.copy()
-    for i in np.flatnonzero(~labelled):
-        nearest = min(np.flatnonzero(labelled), key=lambda j: ((X[i] - X[j]) ** 2).sum())
+    for i in np.flatnonzero(~labeled):
+        nearest = min(np.flatnonzero(labeled), key=lambda j: ((X[i] - X[j]) ** 2).sum())
         expected[i] = Y[nearest]
     for items in (X, Cut(X, 7), sp.csr_array(X)):
         np.testing.assert_array_equal(nearest_labels(items, as_indicator(Y)), expected)
@@ -198,7 +198,7 @@ def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
 @pytest.mark.parametrize("method", [DLE, MultiLabelDLE, DiscriminativeProjections])
 def test_a_stream_needs_a_graph(method):
     X, y, _ = problem(method)
-    with pytest.raises(InvalidInput, match="no affinity is given; finding neighbours of 100 items"):
+    with pytest.raises(InvalidInput, match="no affinity is given; finding neighbors of 100 items"):
         method().fit(Cut(X, 10), y)
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from embedding_core import DLE, MLDA, MultiLabelDLE
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import SIGMA_FACTORS
-from tests.literal_discriminant import half_labelled, literal_dle, literal_label_graph
+from tests.literal_discriminant import half_labeled, literal_dle, literal_label_graph
 from tests.literal_projections import DP, columns, distances, eigenvalues_in_range, paired_matrices
 from tests.synthetic import multi_label, projector, single_label
 
@@ -31,7 +31,7 @@ def draw_weights(n, low=0):
 
 
 def with_copies(X, y, W, s):
-    """Every item once, unlabelled where s = 0, and s - 1 labelled copies that no edge touches."""
+    """Every item once, unlabeled where s = 0, and s - 1 labeled copies that no edge touches."""
     hidden = y.copy()
     hidden[s == 0] = -1
     more = np.maximum(s - 1, 0)
@@ -47,7 +47,7 @@ def with_copies(X, y, W, s):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.filterwarnings("ignore:The graph has")  # the copies have no edges
 def test_whole_weights_are_copies_with_the_same_graph_term(model, shape, form):
-    X, y, W = half_labelled(single_label, shape)
+    X, y, W = half_labeled(single_label, shape)
     s = draw_weights(len(X))
     weighted = model.fit(form(X), y, form(W), sample_weight=s)
     found = weighted.eigenvalues_, distances(weighted.embedding_)
@@ -61,8 +61,8 @@ def test_whole_weights_are_copies_with_the_same_graph_term(model, shape, form):
 
 
 @pytest.mark.parametrize("model", [*METHODS, MultiLabelDLE(), MultiLabelDLE(correlation="all")], ids=repr)
-def test_weights_of_one_change_no_byte_and_zero_is_unlabelled(model):
-    X, y, W = half_labelled(single_label, (60, 7))
+def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(model):
+    X, y, W = half_labeled(single_label, (60, 7))
     plain = model.fit(X, y, W).embedding_.tobytes()
     assert model.fit(X, y, W, sample_weight=np.ones(60)).embedding_.tobytes() == plain
     zero = np.random.default_rng(1).random(60) < 0.3
@@ -77,9 +77,9 @@ def test_weights_of_one_change_no_byte_and_zero_is_unlabelled(model):
 @pytest.mark.parametrize("correlation", ["train", "all"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_weights_in_the_scatter_and_the_correlation_but_not_in_the_label_graph(correlation, shape):
-    X, Y, W_X = half_labelled(multi_label, shape)
+    X, Y, W_X = half_labeled(multi_label, shape)
     s = np.random.default_rng(2).uniform(0.2, 3, shape[0])
-    # the label that an unlabelled item is given counts once
+    # the label that an unlabeled item is given counts once
     counted = s if correlation == "train" else np.where(Y[:, 0] >= 0, s, 1.0)
     W_L, filled = literal_label_graph(X, Y, correlation, counted)
     beta = W_X.sum() / (W_L.sum() - np.trace(W_L))
@@ -95,8 +95,8 @@ def test_weights_in_the_scatter_and_the_correlation_but_not_in_the_label_graph(c
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_weighted_projections_solve_the_weighted_problem(mu, shape, form):
-    X, Y, W = half_labelled(multi_label, shape)
-    Y[4] = 0  # labelled, but with none
+    X, Y, W = half_labeled(multi_label, shape)
+    Y[4] = 0  # labeled, but with none
     s = np.random.default_rng(3).uniform(0.2, 3, shape[0])
     weight = s[Y[:, 0] >= 0].sum() / W.sum() if mu == "auto" else mu
     A, B, C = paired_matrices(X, Y, W, weight, s)
@@ -110,7 +110,7 @@ def test_weighted_projections_solve_the_weighted_problem(mu, shape, form):
 
 @pytest.mark.parametrize("model", [DLE(), MultiLabelDLE(), DP()], ids=repr)
 def test_sigma_is_chosen_with_the_weights(model):
-    X, y, _ = half_labelled(single_label, (60, 7))
+    X, y, _ = half_labeled(single_label, (60, 7))
     s = draw_weights(60)
     chosen = model.set_params(sigma="cv", n_neighbors=5).fit(X, y, sample_weight=s)
     found = chosen.sigma_, chosen.projection_
@@ -129,10 +129,10 @@ def test_sigma_is_chosen_with_the_weights(model):
         (np.full(60, -1.0), "sample_weight holds negative or non-finite values"),
         (np.full(60, np.nan), "sample_weight holds negative or non-finite values"),
         (["much"] * 60, "sample_weight holds no numbers"),
-        (np.zeros(60), "sample_weight is zero for all labelled items; .* separates classes"),
+        (np.zeros(60), "sample_weight is zero for all labeled items; .* separates classes"),
         (
             (single_label()[1] == 2).astype(float),
-            "sample_weight is zero for all labelled items but those of class 2",
+            "sample_weight is zero for all labeled items but those of class 2",
         ),
     ],
 )

@@ -27,7 +27,7 @@ SLE_ML = Arm("SLE-ML 0.5", "sle_ml", {"n_components": 2, "balance": 0.5})
 
 
 def two_labels() -> TrialData:
-    """Three labels on a line, a few rows with the two neighbouring ones, one row with all three."""
+    """Three labels on a line, a few rows with the two neighboring ones, one row with all three."""
     rng = np.random.default_rng(0)
     sets = [(0,)] * 20 + [(1,)] * 20 + [(2,)] * 20 + [(0, 1)] * 6 + [(1, 2)] * 2 + [(0, 1, 2)]
     Y = np.zeros((len(sets), 3), dtype=np.int8)
@@ -100,7 +100,7 @@ def test_between_is_more_than_a_right_angle():
         assert between_singles(Z, Y, 1) == {(0, 1): inside}
 
 
-def test_sets_with_too_few_rows_have_no_centre():
+def test_sets_with_too_few_rows_have_no_center():
     data = two_labels()
     assert between_singles(data.X, data.Y, 3) == {(0, 1): True}
     assert set(between_singles(data.X, data.Y, 2)) == {(0, 1), (1, 2)}
@@ -115,7 +115,7 @@ def test_several_labels_a_row():
     assert len(np.unique(label_groups(two_labels().Y))) == 6
 
 
-def test_eigenmaps_take_the_papers_number_of_neighbours():
+def test_eigenmaps_take_the_papers_number_of_neighbors():
     assert all("n_neighbors" not in arm.params for arm in FIGS.arms)
     data = blobs(90)
     model_k = round(1.5 * 90 / 3)

@@ -24,7 +24,7 @@ from tests.literal_eigenmaps import (
     literal_eigenmap,
     literal_weights,
     overlapping,
-    partly_labelled,
+    partly_labeled,
     same_span,
 )
 from tests.synthetic import multi_label, single_label
@@ -34,7 +34,7 @@ from tests.synthetic import multi_label, single_label
 @pytest.mark.parametrize("balance", [0.3, 0.9, 1.0])
 @pytest.mark.parametrize("form", ["dense", "sparse", "float32", "wide"])
 def test_eigenmap_is_the_literal_one(make, balance, form):
-    X, Y = partly_labelled(make)
+    X, Y = partly_labeled(make)
     if form == "wide":
         X = np.hstack([X, np.random.default_rng(0).normal(size=(60, 80))])
     X = X.astype(np.float32) if form == "float32" else X
@@ -71,7 +71,7 @@ def test_balance_one_is_the_laplacian_eigenmap_with_weights_of_halves():
     np.testing.assert_array_equal(other.embedding_, model.embedding_)
 
 
-def test_neighbours_far_from_the_origin_are_the_same():
+def test_neighbors_far_from_the_origin_are_the_same():
     X, _ = overlapping(60, 20)  # up to 15 features a tree is searched, without this trap
     far = build_half_knn_graph(X + 2.0**24, 5)
     np.testing.assert_array_equal(far.toarray(), build_half_knn_graph(X, 5).toarray())
@@ -125,7 +125,7 @@ def test_shuffled_labels_at_09_give_chance_and_small_balance_fakes_classes():
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_label_operator_is_the_literal_matrix(class_weight, monkeypatch):
-    _, Y = partly_labelled(multi_label)
+    _, Y = partly_labeled(multi_label)
     Y[0] = 0
     expected = literal_weights(np.arange(60.0)[:, None], Y, 1, 0.0)
     if class_weight == "balanced":
@@ -157,7 +157,7 @@ def test_too_many_label_sets_are_refused(monkeypatch):
     monkeypatch.setattr("embedding_core.eigenmaps.combined_graph.BUDGET_BYTES", 100.0)
     with pytest.raises(InvalidInput, match="distinct label sets that share labels"):
         find_label_sets(multi_label()[1])
-    with pytest.raises(InvalidInput, match="12 neighbours of each of 60 items needs"):
+    with pytest.raises(InvalidInput, match="12 neighbors of each of 60 items needs"):
         build_half_knn_graph(multi_label()[0], 12)
 
 
@@ -179,7 +179,7 @@ def test_auto_neighbors_are_one_and_a_half_class_sizes():
     assert auto_neighbors(as_indicator([0, 0, 0, 1])) == 3
 
 
-def test_unlabelled_items_go_where_their_neighbours_are():
+def test_unlabeled_items_go_where_their_neighbors_are():
     X, y = overlapping(120, K=3)
     hidden = y.copy()
     hidden[1::3] = -1
@@ -190,7 +190,7 @@ def test_unlabelled_items_go_where_their_neighbours_are():
 
 
 def test_items_without_links_are_placed_by_the_map_with_a_warning():
-    X, y = partly_labelled(overlapping)
+    X, y = partly_labeled(overlapping)
     for kind in MAPS:
         with pytest.warns(UserWarning, match=r"20 of 60 items have no link .*first is row 1.*places them"):
             model = SLEML(balance=0.0, out_of_sample=kind).fit(X, y)
@@ -219,8 +219,8 @@ def test_a_graph_in_pieces_is_told_apart_with_a_warning(balance):
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_given_affinity_takes_the_place_of_the_neighbours(form):
-    X, Y = partly_labelled(multi_label)
+def test_given_affinity_takes_the_place_of_the_neighbors(form):
+    X, Y = partly_labeled(multi_label)
     W = build_half_knn_graph(X, 12)
     before = W.toarray()
     given = SLEML(balance=0.7).fit(X, Y, affinity=W if form == "sparse" else before.copy())
@@ -280,9 +280,9 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_bad_data_are_named():
     X, Y = multi_label()
-    with pytest.raises(InvalidInput, match="1 class with labelled items"):
+    with pytest.raises(InvalidInput, match="1 class with labeled items"):
         SLEML().fit(X, np.zeros(60, dtype=int))
-    with pytest.raises(InvalidInput, match="All 60 items are unlabelled"):
+    with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         SLEML().fit(X, np.full(60, -1))
     with pytest.raises(InvalidInput, match="not symmetric"):
         SLEML().fit(X, Y, affinity=np.triu(np.ones((60, 60))))

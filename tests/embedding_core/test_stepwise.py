@@ -189,7 +189,7 @@ def remember_widths(monkeypatch):
     return widths
 
 
-def test_the_widest_embedding_is_as_wide_as_labelled_and_linked_rows_allow(monkeypatch):
+def test_the_widest_embedding_is_as_wide_as_labeled_and_linked_rows_allow(monkeypatch):
     """A far cloud without labels adds a direction to the rows, and none to the method."""
     data = blobs()
     far = np.zeros((len(data.X), 1))

@@ -29,7 +29,7 @@ from embedding_core.subspace.mlsi import MLSI
 from embedding_core.subspace.pca import PCA
 from tests.synthetic import multi_label, single_label, sparse_items
 
-# Some checks fit ten items, where ten neighbours link all pairs and a warning says so.
+# Some checks fit ten items, where ten neighbors link all pairs and a warning says so.
 INSTANCES = [
     PCA(),
     LDA(),
@@ -123,7 +123,7 @@ def test_sparse_items_give_the_dense_result(estimator, shape):
 
 
 @pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
-def test_unlabelled_items_are_placed_but_not_learned_from(estimator):
+def test_unlabeled_items_are_placed_but_not_learned_from(estimator):
     X, y = single_label()
     y[40:] = -1
     X_moved = X.copy()

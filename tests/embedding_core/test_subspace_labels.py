@@ -20,7 +20,7 @@ SHAPES = [(60, 7), (25, 40)]
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 
 
-def centred(M: np.ndarray) -> np.ndarray:
+def centered(M: np.ndarray) -> np.ndarray:
     return M - M.mean(axis=0)
 
 
@@ -70,7 +70,7 @@ def test_cca_has_the_correlations_of_scikit_learn():
 def test_cca_solves_its_eigenproblem(form, ridge, shape):
     X, Y = multi_label(*shape)
     model = CCA(n_components=4, ridge=ridge, scaling="natural").fit(FORMS[form](X), Y)
-    S_xx, S_xy, S_yy = centred(X).T @ centred(X), centred(X).T @ centred(Y), centred(Y).T @ centred(Y)
+    S_xx, S_xy, S_yy = centered(X).T @ centered(X), centered(X).T @ centered(Y), centered(Y).T @ centered(Y)
     S_xx += ridge * np.trace(S_xx) / shape[1] * np.eye(shape[1])
     A = model.projection_
     M = positive_power(S_xx, -1) @ S_xy @ positive_power(S_yy, -1) @ S_xy.T
@@ -85,11 +85,11 @@ def test_equally_correlated_directions_of_cca_are_settled():
     X, Y = multi_label(25, 40)
     model = CCA(n_components=4).fit(X, Y)
     np.testing.assert_allclose(model.projection_.T @ model.projection_, np.eye(4), atol=1e-8)
-    spread = centred(model.embedding_).std(axis=0)
+    spread = centered(model.embedding_).std(axis=0)
     assert (np.diff(spread) < 0).all()
     np.testing.assert_allclose(CCA().fit(X, Y).projection_, model.projection_[:, :3], atol=1e-10)
     # together they are the shortest solution of least squares
-    shortest = np.linalg.pinv(centred(X)) @ centred(Y)
+    shortest = np.linalg.pinv(centered(X)) @ centered(Y)
     np.testing.assert_allclose(projector(model.projection_), projector(shortest), atol=1e-8)
 
 
@@ -125,7 +125,7 @@ def test_cca_does_not_depend_on_scales_and_idle_labels():
     scaled = CCA(scaling="natural", n_components=3).fit((X + 5) * 10.0 ** np.linspace(-9, 9, 7), more)
     np.testing.assert_allclose(scaled.eigenvalues_, plain.eigenvalues_, rtol=1e-8)
     np.testing.assert_allclose(
-        np.abs(centred(scaled.embedding_)), np.abs(centred(plain.embedding_)), atol=1e-7
+        np.abs(centered(scaled.embedding_)), np.abs(centered(plain.embedding_)), atol=1e-7
     )
     with pytest.raises(InvalidInput, match="n_components=5 exceeds the 4 directions in which features and"):
         CCA(n_components=5).fit(X, more)
@@ -138,7 +138,7 @@ def test_cca_does_not_depend_on_scales_and_idle_labels():
 def test_mlsi_solves_eq_22(shape, form, beta, center):
     X, Y = multi_label(*shape)
     X += 1
-    items = centred(X) if center else X
+    items = centered(X) if center else X
     model = MLSI(beta=beta, center=center, n_components=4).fit(FORMS[form](X), Y)
     G, moment = model.projection_, items.T @ items
     M = (1 - beta) * moment @ moment + beta * items.T @ Y @ Y.T @ items
@@ -162,7 +162,7 @@ def test_mlsi_without_labels_is_latent_semantic_indexing():
 
 def test_mlsi_of_labels_alone_has_no_more_columns_than_labels():
     X, Y = multi_label()
-    fitted = centred(X) @ np.linalg.lstsq(centred(X), centred(Y), rcond=None)[0]
+    fitted = centered(X) @ np.linalg.lstsq(centered(X), centered(Y), rcond=None)[0]
     model = MLSI(beta=1, center=True, n_components=4).fit(X, Y)
     np.testing.assert_allclose(
         model.eigenvalues_, np.linalg.svd(fitted, compute_uv=False)[:4] ** 2, rtol=1e-9
@@ -216,7 +216,7 @@ def test_mddm_by_the_kernel_of_inner_products_is_the_linear_form(shape):
 
 
 @pytest.mark.parametrize("gamma", ["scale", 0.3])
-def test_mddm_by_rbf_maximises_dependence_in_feature_space(gamma):
+def test_mddm_by_rbf_maximizes_dependence_in_feature_space(gamma):
     # K H Y Y^T H K alpha = lambda K alpha, alpha^T K alpha = 1
     X, Y = multi_label()
     K = rbf_kernel(X, gamma=1 / (7 * X.var()) if gamma == "scale" else gamma)
@@ -231,7 +231,7 @@ def test_mddm_by_rbf_maximises_dependence_in_feature_space(gamma):
     np.testing.assert_allclose(model.eigenvalues_.sum(), np.trace(K @ H @ Y @ Y.T @ H), rtol=1e-7)
 
 
-def test_landmarks_of_mddm_are_labelled_items():
+def test_landmarks_of_mddm_are_labeled_items():
     X, Y = multi_label()
     Y[:20] = -1
     exact = MDDM(kernel="rbf").fit(X, Y)
@@ -272,7 +272,7 @@ def test_classes_that_do_not_differ_have_no_direction(estimator):
         (CCA(scaling="within"), "scaling='within' is not legal; choose one of unit, natural"),
         (MLSI(beta=1.5), "beta=1.5 is not legal; give a number from 0 to 1"),
         (MLSI(center="yes"), "center='yes' is not legal; give True or False"),
-        (MLSI(n_components=8), "n_components=8 exceeds the 7 directions of the labelled items"),
+        (MLSI(n_components=8), "n_components=8 exceeds the 7 directions of the labeled items"),
         (MDDM(kernel="poly"), "kernel='poly' is not legal"),
         (MDDM(kernel="rbf", gamma="auto"), "gamma='auto' is not legal"),
         (LDA(scaling="natural"), "scaling='natural' is not legal"),

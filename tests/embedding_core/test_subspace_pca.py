@@ -35,8 +35,8 @@ def test_pca_is_that_of_scikit_learn(shape, form):
     np.testing.assert_allclose(model.eigenvalues_, other.explained_variance_)
     np.testing.assert_allclose(model.explained_variance_ratio_, other.explained_variance_ratio_)
     np.testing.assert_allclose(model.mean_, other.mean_, atol=1e-12)
-    centred = model.embedding_ - model.mean_ @ model.projection_
-    np.testing.assert_allclose(np.abs(centred), np.abs(other.transform(X)), atol=1e-8)
+    centered = model.embedding_ - model.mean_ @ model.projection_
+    np.testing.assert_allclose(np.abs(centered), np.abs(other.transform(X)), atol=1e-8)
 
 
 @pytest.mark.parametrize("shape", [(120, 60), (50, 300)])
@@ -123,7 +123,7 @@ def test_pca_of_float32_is_summed_in_float64():
 
 
 @pytest.mark.parametrize("make", [single_label, multi_label])
-def test_eigenfaces_take_the_dimension_in_which_neighbours_do_best(make):
+def test_eigenfaces_take_the_dimension_in_which_neighbors_do_best(make):
     X, y = make()
     y[::4] = -1
     model = Eigenfaces().fit(X, y)
@@ -185,7 +185,7 @@ def test_fisherfaces_of_few_features_are_lda():
 
 def test_fisherfaces_need_two_items_of_some_class_and_one_class_an_item():
     X, Y = multi_label()
-    with pytest.raises(InvalidInput, match="Each of the 4 classes has one labelled item"):
+    with pytest.raises(InvalidInput, match="Each of the 4 classes has one labeled item"):
         Fisherfaces().fit(X[:4], [0, 1, 2, 3])
     with pytest.raises(InvalidInput, match=r"Fisherfaces takes exactly one class an item\. Use MLDA"):
         Fisherfaces().fit(X, Y)
@@ -228,7 +228,7 @@ def test_laplacianfaces_hand_their_parameters_to_lpp(parameters):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (Eigenfaces(), 'n_components="cv" chooses by labels, and 0 items are labelled'),
+        (Eigenfaces(), 'n_components="cv" chooses by labels, and 0 items are labeled'),
         (Eigenfaces(n_components=None), "n_components=None is not legal; give an integer >= 1"),
         (Eigenfaces(n_components=8), "n_components=8 exceeds the 7 directions in which items vary"),
         (Laplacianfaces(variance=0), "variance=0 is not legal"),

@@ -31,7 +31,7 @@ EACH = pytest.mark.parametrize("kind", ALL)
 EACH_CLASSIFIER = pytest.mark.parametrize("kind", CLASSIFIERS)
 
 EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabelled",
+    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
     "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
 }
 """Common checks that may fail, with the reason; methods that do not predict are not asked these."""
@@ -59,7 +59,7 @@ def test_common_checks(estimator, check):
 @EACH_CLASSIFIER
 @pytest.mark.parametrize("single", [True, False])
 def test_fitted_attributes(kind, single):
-    X, y, labelled = partly(single=single)
+    X, y, labeled = partly(single=single)
     model = kind().fit(X, y)
     assert model.label_distributions_.shape == model.transduction_scores_.shape == (60, 4)
     assert 0 <= model.transduction_scores_.min() <= model.transduction_scores_.max() <= 1
@@ -69,7 +69,7 @@ def test_fitted_attributes(kind, single):
         np.testing.assert_array_equal(model.transduction_, model.transduction_scores_.argmax(axis=1))
     else:
         np.testing.assert_array_equal(model.transduction_, model.transduction_scores_ > 0.5)
-    assert (model.transduction_ == y)[labelled].mean() > 0.75
+    assert (model.transduction_ == y)[labeled].mean() > 0.75
 
 
 @EACH_CLASSIFIER
@@ -79,7 +79,7 @@ def test_the_order_of_items_and_labels_does_not_matter(kind, single):
     W = build_knn_graph(X)
     rows = np.random.default_rng(1).permutation(60)
     model = kind().fit(X, y, affinity=W)
-    # boundaries of MCGF come from folds of the labelled items, which the order of these decides
+    # boundaries of MCGF come from folds of the labeled items, which the order of these decides
     found = "label_distributions_" if kind is MCGF else "transduction_scores_"
     moved = kind().fit(X[rows], y[rows], affinity=W[rows][:, rows])
     np.testing.assert_allclose(getattr(moved, found), getattr(model, found)[rows], atol=1e-6)
@@ -156,7 +156,7 @@ def test_labels_that_arrive_too_faintly_count_as_none():
 
 
 @EACH_CLASSIFIER
-def test_all_items_labelled_and_one_class_alone_are_answered(kind):
+def test_all_items_labeled_and_one_class_alone_are_answered(kind):
     X, y = single_label()
     model = kind().fit(X, y)
     assert np.isfinite(model.transduction_scores_).all()
@@ -232,11 +232,11 @@ def test_a_fold_of_real_data(entry, name, least, listed, shared_data):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (MCGF(), "^Only one item is labelled, and MCGF draws"),
-        (MCGF(sigma="cv"), '1 item is labelled; label two or more, or take sigma="auto"'),
+        (MCGF(), "^Only one item is labeled, and MCGF draws"),
+        (MCGF(sigma="cv"), '1 item is labeled; label two or more, or take sigma="auto"'),
     ],
 )
-def test_one_labelled_item_is_told_as_such(model, told):
+def test_one_labeled_item_is_told_as_such(model, told):
     X, Y = multi_label()
     Y[1:] = -1
     Y[0] = [1, 1, *Y[0, 2:] * 0]

@@ -9,10 +9,10 @@ from embedding_core.labels import as_indicator
 from embedding_core.transduction.conjugate_gradients import TOLERANCE, solve_columns
 from embedding_core.transduction.decisions import DECISIONS, balanced_cuts, make_rule, prior_cuts
 
-LABELLED = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
+LABELED = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
 
 
-def target(Y=LABELLED):
+def target(Y=LABELED):
     return as_indicator(np.vstack([Y, np.full((1, Y.shape[1]), -1)]))
 
 
@@ -35,7 +35,7 @@ def test_half_leaves_shares_as_they_are():
 
 def test_mass_is_the_papers_rule_for_two_classes():
     # yes where q f_i / sum f > (1 - q) (1 - f_i) / sum (1 - f)
-    f, q = shares(), LABELLED.mean(axis=0)
+    f, q = shares(), LABELED.mean(axis=0)
     expected = q * f / f.sum(axis=0) > (1 - q) * (1 - f) / (1 - f).sum(axis=0)
     np.testing.assert_array_equal(decide_labels(make_rule("mass", f, target()).scores(f)), expected)
     assert (expected != (f > 0.5)).any()
@@ -55,10 +55,10 @@ def test_mass_is_the_papers_rule_for_several_classes():
     np.testing.assert_array_equal(make_rule("prior", f, target(one_each)).scores(f), scores)
 
 
-def test_prior_says_yes_as_often_as_the_labelled_items_do():
+def test_prior_says_yes_as_often_as_the_labeled_items_do():
     f = shares()
     yes = decide_labels(make_rule("prior", f, target()).scores(f))
-    np.testing.assert_allclose(yes.mean(axis=0), LABELLED.mean(axis=0))
+    np.testing.assert_allclose(yes.mean(axis=0), LABELED.mean(axis=0))
     assert (f[yes == 1].min() > f[yes == 0].min()) and (
         f[:, 0][yes[:, 0] == 0].max() < f[:, 0][yes[:, 0] == 1].min()
     )

@@ -13,7 +13,7 @@ from embedding_core.labels import label_correlation
 from embedding_core.transduction.graph_modes import graph_modes
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian, leading_pairs
 from embedding_core.transduction.mcgf import MCGF, green_modes
-from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimise_on_sphere
+from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimize_on_sphere
 from tests.synthetic import literal_laplacian, multi_label, projector, single_label
 
 
@@ -65,7 +65,7 @@ def test_the_sphere_problem_is_solved_by_the_papers_eigenvalue(seed):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(6, 6))
     G, b, n = A @ A.T, rng.normal(size=6), 10.0 ** rng.integers(-2, 3)
-    w = minimise_on_sphere(G, b, n)
+    w = minimize_on_sphere(G, b, n)
     matrix = np.block([[G, -np.eye(6)], [-np.outer(b, b) / n, G]])
     shift = min(np.linalg.eigvals(matrix), key=lambda value: value.real).real
     np.testing.assert_allclose(w, np.linalg.solve(G - shift * np.eye(6), b), rtol=1e-5)
@@ -78,16 +78,16 @@ def test_the_sphere_problem_is_solved_by_the_papers_eigenvalue(seed):
 
 def test_the_sphere_problem_without_a_part_along_the_lowest_vector():
     G, b = np.diag([1.0, 2.0, 5.0]), np.array([0.0, 1.0, 0.0])
-    w = minimise_on_sphere(G, b, 9.0)  # |b / (g - 1)| = 1 is too short: the rest lies along the first axis
+    w = minimize_on_sphere(G, b, 9.0)  # |b / (g - 1)| = 1 is too short: the rest lies along the first axis
     np.testing.assert_allclose(w, [np.sqrt(8), 1.0, 0.0])
-    np.testing.assert_allclose(minimise_on_sphere(G, 0 * b, 4.0), [2.0, 0, 0])
-    np.testing.assert_allclose(minimise_on_sphere(G, b, 0.25), [0, 0.5, 0])  # long enough: λ = 0
+    np.testing.assert_allclose(minimize_on_sphere(G, 0 * b, 4.0), [2.0, 0, 0])
+    np.testing.assert_allclose(minimize_on_sphere(G, b, 0.25), [0, 0.5, 0])  # long enough: λ = 0
 
 
 @pytest.mark.parametrize("spectrum", ["squares", "graph"])
 @pytest.mark.parametrize("laplacian", ["plain", "normalized"])
 def test_the_cut_fulfils_the_constraints_and_stationarity(spectrum, laplacian):
-    X, y, labelled = partly(single=True)
+    X, y, labeled = partly(single=True)
     options = {"spectrum": spectrum, "laplacian": laplacian, "c": 10.0}
     model = SpectralGraphTransducer(n_components=59, **options).fit(X, y)
     W = build_knn_graph(X).toarray()
@@ -96,10 +96,10 @@ def test_the_cut_fulfils_the_constraints_and_stationarity(spectrum, laplacian):
         np.testing.assert_allclose(weight @ z, 0, atol=1e-8)
         np.testing.assert_allclose(weight @ z**2, weight.sum())
         if spectrum == "graph":
-            all_, plus = labelled.sum(), (y == k).sum()
+            all_, plus = labeled.sum(), (y == k).sum()
             minus = all_ - plus
-            gamma = np.where(y == k, np.sqrt(minus / plus), -np.sqrt(plus / minus)) * labelled
-            C = np.where(y == k, all_ / (2 * plus), all_ / (2 * minus)) * labelled
+            gamma = np.where(y == k, np.sqrt(minus / plus), -np.sqrt(plus / minus)) * labeled
+            C = np.where(y == k, all_ / (2 * plus), all_ / (2 * minus)) * labeled
             L = literal_laplacian(W) / (W.sum() / 60 if laplacian == "normalized" else 1.0)
             # gradient = a multiple of z plus one of 1, by the two constraints
             gradient = L @ z + 10 * C * (z - gamma)
@@ -119,16 +119,16 @@ def test_two_clusters_follow_one_label_each():
 
 
 def test_the_transducer_decides_at_the_middle_of_the_targets():
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     model = SpectralGraphTransducer(n_components=10).fit(X, Y)
-    q = Y[labelled].mean(axis=0)
+    q = Y[labeled].mean(axis=0)
     middle = (np.sqrt((1 - q) / q) - np.sqrt(q / (1 - q))) / 2
     np.testing.assert_array_equal(model.transduction_, model.label_distributions_ > middle)
 
 
 def test_a_label_without_two_sides_has_no_cut():
-    X, Y, labelled = partly()
-    Y = np.column_stack([Y, np.where(labelled, 1, -1), np.where(labelled, 0, -1)])
+    X, Y, labeled = partly()
+    Y = np.column_stack([Y, np.where(labeled, 1, -1), np.where(labeled, 0, -1)])
     for model in (SpectralGraphTransducer().fit(X, Y), MCGF().fit(X, Y)):
         np.testing.assert_array_equal(model.transduction_scores_[:, 4:], np.tile([1.0, 0.0], (60, 1)))
         assert np.isfinite(model.label_distributions_).all()
@@ -147,10 +147,10 @@ def test_contrasts_of_components_have_half_the_smallest_positive_eigenvalue():
 
 
 def test_mcgf_solves_its_equation():
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     model = MCGF(alpha=0.4, n_components=None, laplacian="plain").fit(X, Y)
     C = label_correlation(Y)
-    sources = np.where(labelled[:, None], 2.0 * Y - 1, 0) @ (np.eye(4) + 0.4 * C)
+    sources = np.where(labeled[:, None], 2.0 * Y - 1, 0) @ (np.eye(4) + 0.4 * C)
     L_F = literal_laplacian(build_knn_graph(X).toarray()) @ model.label_distributions_
     np.testing.assert_allclose(L_F, sources - sources.mean(axis=0), atol=1e-8)
     np.testing.assert_allclose(model.label_distributions_.sum(axis=0), 0, atol=1e-8)
@@ -158,10 +158,10 @@ def test_mcgf_solves_its_equation():
 
 
 def test_normalized_mcgf_solves_its_equation():
-    X, Y, labelled = partly()
+    X, Y, labeled = partly()
     model = MCGF(alpha=0, n_components=None).fit(X, Y)
     W = build_knn_graph(X).toarray()
-    d, sources = W.sum(axis=1), np.where(labelled[:, None], 2.0 * Y - 1, 0)
+    d, sources = W.sum(axis=1), np.where(labeled[:, None], 2.0 * Y - 1, 0)
     expected = d.mean() * (sources - np.outer(d / d.sum(), sources.sum(axis=0)))
     np.testing.assert_allclose(literal_laplacian(W) @ model.label_distributions_, expected, atol=1e-8)
 
@@ -245,9 +245,9 @@ def test_kl_places_items_without_links_by_their_features():
     with pytest.warns(UserWarning, match="1 of 60 items have no link"):
         model = KMeansLaplacian(n_components=2).fit(X, Y, affinity=W)
     d, Z = W.sum(axis=1), model.embedding_
-    centred = X - d @ X / d.sum()
-    scale = np.linalg.norm(np.sqrt(d)[:, None] * centred, 2) ** 2
-    by_features = 0.5 * centred @ (centred.T @ (d[:, None] * Z)) / scale
+    centered = X - d @ X / d.sum()
+    scale = np.linalg.norm(np.sqrt(d)[:, None] * centered, 2) ** 2
+    by_features = 0.5 * centered @ (centered.T @ (d[:, None] * Z)) / scale
     by_graph = np.divide(0.5 * W @ Z, d[:, None], out=np.zeros_like(Z), where=d[:, None] > 0)
     np.testing.assert_allclose(Z * model.eigenvalues_, by_features + by_graph, atol=1e-9)
 
@@ -259,9 +259,9 @@ def test_kl_places_an_item_on_weak_links_where_its_equation_asks():
     W[:, 5] = W[5]
     model = KMeansLaplacian(balance=0.3).fit(X, y, affinity=W)
     Z, d = model.embedding_, W.sum(axis=1)
-    centred = X - d @ X / d.sum()
-    A = np.sqrt(d)[:, None] * centred
-    by_features = centred[5] @ (A.T @ (np.sqrt(d)[:, None] * Z)) / np.linalg.norm(A, 2) ** 2
+    centered = X - d @ X / d.sum()
+    A = np.sqrt(d)[:, None] * centered
+    by_features = centered[5] @ (A.T @ (np.sqrt(d)[:, None] * Z)) / np.linalg.norm(A, 2) ** 2
     expected = (0.7 * W[5] @ Z / d[5] + 0.3 * by_features) / model.eigenvalues_
     np.testing.assert_allclose(Z[5], expected, rtol=1e-6, atol=1e-9)
 

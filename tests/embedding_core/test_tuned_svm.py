@@ -48,7 +48,7 @@ def test_only_the_choice_uses_fewer_rows():
     )
 
 
-def test_unlabelled_rows_and_missing_classes():
+def test_unlabeled_rows_and_missing_classes():
     X, y = single_label(60)
     Y = np.eye(5, dtype=np.int8)[y]
     Y[40:] = -1

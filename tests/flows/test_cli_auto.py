@@ -18,7 +18,7 @@ QUICK = ("--set", "evaluation.folds=4", "--set", "embedding.params.random_forest
 
 
 def write_table(file: Path, n: int = 160) -> Path:
-    """Two classes that neighbours part and a plane does not."""
+    """Two classes that neighbors part and a plane does not."""
     X = np.random.default_rng(0).uniform(-1, 1, size=(n, 2))
     classes = np.where((X[:, 0] > 0) == (X[:, 1] > 0), "same", "other")
     with file.open("w", newline="") as place:
@@ -106,9 +106,9 @@ class TestWithoutTracker:
             (["iris", "--budget", "0s"], "auto.budget: '0s' is no duration"),
             (["iris", "--candidates", "rbf_scv"], "Did you mean rbf_svc?"),
             (["iris", "--candidates", "mlda"], "cannot annotate new items by itself"),
-            (["one.csv"], "label 'c': only one labelled item carries it"),
+            (["one.csv"], "label 'c': only one labeled item carries it"),
             (["none.csv"], "none of the 4 items carries a label"),
-            (["few.csv", "--set", "evaluation.folds=5"], "4 labelled items for 5 folds"),
+            (["few.csv", "--set", "evaluation.folds=5"], "4 labeled items for 5 folds"),
         ],
     )
     def test_what_is_refused(self, command: Command, tmp_path: Path, arguments: list[str], says: str) -> None:

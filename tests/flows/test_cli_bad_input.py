@@ -83,8 +83,8 @@ BAD = [
         ),
     ),
     Bad(
-        "fewer labelled items than folds",
-        ("evaluation[mlda]: 5 folds of 4 labelled rows", "choose from 2 to 4 folds"),
+        "fewer labeled items than folds",
+        ("evaluation[mlda]: 5 folds of 4 labeled rows", "choose from 2 to 4 folds"),
         lambda folder: relabel(folder, lambda number: ("red", "blue", "red", "blue", *[""] * 12)[number]),
     ),
     Bad(
@@ -289,7 +289,7 @@ class TestOddInput:
         notes = {(note["file"], note["row"]): note["message"] for note in found["notes"]}
         assert notes["labels.csv", 3] == "labels for 'gone.png', which is not there"
         assert notes["labels.csv", 5] == "'p00.png' is listed again, as in line 4"
-        assert "counts as unlabelled" in notes["p02.png", None]
+        assert "counts as unlabeled" in notes["p02.png", None]
         assert ".mp4 is not among the images" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
@@ -308,7 +308,7 @@ class TestOddInput:
         found = self.run(command, picture_folder, "--until", "evaluation")
         assert found["methods"]["mlda"]["metrics"]["micro_f1"]["mean"] > 0.5
 
-    def test_a_tiny_collection_asks_as_many_neighbours_as_there_are(
+    def test_a_tiny_collection_asks_as_many_neighbors_as_there_are(
         self, command: Command, tmp_path: Path
     ) -> None:
         folder = write_pictures(tmp_path / "tiny", 8)

@@ -122,7 +122,7 @@ def test_sync_names_the_store_that_it_looked_at(command: Command, picture_folder
     assert f"every run of the store {here / 'h' / 'store'} is recorded" in command("sync", "--home", "h").out
 
 
-def test_an_artefact_that_is_gone_is_not_called_bytes_of_the_source(
+def test_an_artifact_that_is_gone_is_not_called_bytes_of_the_source(
     command: Command, picture_folder: Path, here: Path
 ) -> None:
     command("run", picture_folder, *UNTRACKED, "--until", "affinity")

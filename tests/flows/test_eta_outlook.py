@@ -101,7 +101,7 @@ def test_an_interrupted_run_is_ahead_in_part_alone(tmp_path):
     assert ahead.seconds_left() > 0
 
 
-def test_runs_whose_artefacts_are_gone_teach_nothing(tmp_path):
+def test_runs_whose_artifacts_are_gone_teach_nothing(tmp_path):
     config = quiet_config(tmp_path / "home")
     reproduce_one(replace(SMALL, datasets=("iris",)), True, tmp_path, config)
     store = Store(tmp_path / "home" / "store")

@@ -124,7 +124,7 @@ def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("p04.png,", "p04.png,red"), encoding="utf-8")
     found = statuses(picture_folder, tmp_path / "home")
-    assert found["ingest"].reasons[0] == "data: 1 relabelled (p04.png)"
+    assert found["ingest"].reasons[0] == "data: 1 relabeled (p04.png)"
     second = run_locally(picture_folder, tmp_path / "home")
     assert {"ingest", "correlation", "embedding[mlda]"} <= second.computed
     assert not {"features", "affinity"} & second.computed

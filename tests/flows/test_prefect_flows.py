@@ -90,7 +90,7 @@ def test_bad_parameters_of_the_flow_are_refused(pictures: Path, tmp_path: Path) 
         train({"sourcs": {}})
 
 
-def test_a_damaged_artefact_is_set_aside_and_computed_within_the_run(pictures: Path, tmp_path: Path) -> None:
+def test_a_damaged_artifact_is_set_aside_and_computed_within_the_run(pictures: Path, tmp_path: Path) -> None:
     config = local_config(pictures, tmp_path)
     first = train(config, until="features")
     (part,) = (tmp_path / "store" / "features_part").rglob("*.parquet")

@@ -70,7 +70,7 @@ def read_memo(words: list[str]) -> tuple:
     return marshal.loads(Path(find_memo(words)).read_bytes()[4:])
 
 
-def an_artefact(place: Path) -> Path:
+def an_artifact(place: Path) -> Path:
     return next((place / "home" / "store" / "features_part").rglob("*.parquet"))
 
 
@@ -114,17 +114,17 @@ def no_pictures(place: Path) -> Callable[[], object]:
 
 
 def lost_data(place: Path) -> Callable[[], object]:
-    file = an_artefact(place)
+    file = an_artifact(place)
     return move(file, place / file.name)
 
 
 def short_data(place: Path) -> Callable[[], object]:
-    file = an_artefact(place)
+    file = an_artifact(place)
     return change_in_place(file, file.read_bytes()[:-1])
 
 
 def lost_manifest(place: Path) -> Callable[[], object]:
-    file = an_artefact(place).with_suffix(".json")
+    file = an_artifact(place).with_suffix(".json")
     return move(file, place / file.name)
 
 

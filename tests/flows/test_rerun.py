@@ -30,7 +30,7 @@ def status(command: Command, *arguments: object) -> dict[str, dict[str, Any]]:
 
 
 def disturb(folder: Path) -> None:
-    """One image changed, one added, one removed, one renamed, one labelled otherwise."""
+    """One image changed, one added, one removed, one renamed, one labeled otherwise."""
     Image.new("RGB", (24, 32), "red").save(folder / "p00.png")
     Image.new("RGB", (24, 32), "blue").save(folder / "p98.png")
     (folder / "p01.png").unlink()
@@ -40,12 +40,12 @@ def disturb(folder: Path) -> None:
 
 
 CHANGES = {
-    "counts": {"added": 1, "changed": 1, "removed": 1, "renamed": 1, "relabelled": 1},
+    "counts": {"added": 1, "changed": 1, "removed": 1, "renamed": 1, "relabeled": 1},
     "added": ["p98.png"],
     "changed": ["p00.png"],
     "removed": ["p01.png"],
     "renamed": [["p02.png", "p99.png"]],
-    "relabelled": ["p04.png"],
+    "relabeled": ["p04.png"],
 }
 
 
@@ -59,7 +59,7 @@ class TestChangesOfItems:
         said = status(command, picture_folder, *SHORT[:-2])["ingest"]["reasons"][0]
         assert said == (
             "data: 1 changed (p00.png), 1 added (p98.png), 1 removed (p01.png), "
-            "1 renamed (p02.png → p99.png), 1 relabelled (p04.png)"
+            "1 renamed (p02.png → p99.png), 1 relabeled (p04.png)"
         )
         again = run(command, picture_folder, *SHORT)
         since = next(one["digest"] for one in first["stages"] if one["stage"] == "ingest")
@@ -206,7 +206,7 @@ class TestLineageInTheReport:
         run(command, picture_folder, *SHORT[:-2])
         assert page.read_text(encoding="utf-8") == text
 
-    def test_every_artefact_is_drawn_right_of_what_it_was_made_of(
+    def test_every_artifact_is_drawn_right_of_what_it_was_made_of(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         made = run(command, picture_folder, *SHORT)

@@ -23,7 +23,7 @@ def states(done: Answer) -> dict[str, str]:
 
 
 def flip(home: Path, stage: str, ending: str = "parquet") -> Path:
-    """Change one bit of an artefact of a stage."""
+    """Change one bit of an artifact of a stage."""
     path = next((home / "store" / stage).rglob(f"*.{ending}"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -41,7 +41,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
     return json.loads(out.splitlines()[-1])
 
 
-def artefacts(home: Path) -> dict[str, str]:
+def artifacts(home: Path) -> dict[str, str]:
     """Digest of each data file of a store, by its place."""
     store = home / "store"
     return {
@@ -72,15 +72,15 @@ def test_a_run_killed_at_any_instant_goes_on_to_the_same_bytes(
     kills: int, tmp_path: Path, command: Command
 ) -> None:
     found = finish(start("kill_often", tmp_path, kills, 20261117))
-    whole = artefacts(tmp_path / "undisturbed")
+    whole = artifacts(tmp_path / "undisturbed")
     assert len(whole) > 15
     for number in range(found["chains"]):
         home = tmp_path / f"chain{number}"
-        assert artefacts(home) == whole
+        assert artifacts(home) == whole
         assert command("store", "verify", "--home", home).code == 0
         assert command("store", "gc", "--home", home).code == 0
         assert litter(home) == []
-        assert artefacts(home) == whole, "gc took what the run needs"
+        assert artifacts(home) == whole, "gc took what the run needs"
 
 
 @pytest.mark.slow
@@ -127,11 +127,11 @@ def cut(path: Path, dice: random.Random) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".json"])
 @pytest.mark.parametrize("harm", [flip, cut])
-def test_every_artefact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, harm: Any, suffix: str) -> None:
+def test_every_artifact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, harm: Any, suffix: str) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
     first = quick_run(pictures, home, "embedding.method=mlda")
     assert first.report is not None
-    whole, dice = artefacts(home), random.Random(5)
+    whole, dice = artifacts(home), random.Random(5)
     assert {name.split("/")[0] for name in whole} >= {
         "ingest",
         "features",
@@ -144,7 +144,7 @@ def test_every_artefact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, ha
         result = quick_run(pictures, home, "embedding.method=mlda")
         stage, _, key = name.removesuffix(".parquet").split("/")
         assert [one.name for one in result.damaged] == [f"{stage}/{key}"]
-        assert artefacts(home) == whole
+        assert artifacts(home) == whole
         assert (home / "store" / "damaged" / stage / f"{key}{suffix}").exists()
         assert result.report is not None
         assert f"{stage}/{key}" in result.report.read_text(encoding="utf-8")
@@ -200,17 +200,17 @@ def test_nothing_that_a_run_under_way_uses_is_removed(
     under_way: tuple[Path, subprocess.Popen[str], Path], command: Command
 ) -> None:
     home, process, meeting = under_way
-    before = artefacts(home)
+    before = artifacts(home)
     assert before, "the run has made its data"
     refused = command("store", "gc", "--keep", "0", "--home", home)
     assert refused.code == 2
     assert "a run is using" in refused.err
     assert command("store", "verify", "--home", home).code == 0
-    assert artefacts(home) == before
+    assert artifacts(home) == before
     (meeting / "go").touch()
     finish(process)
     assert command("store", "gc", "--keep", "0", "--home", home).code == 0
-    assert before.items() <= artefacts(home).items(), "the last run of a source is kept"
+    assert before.items() <= artifacts(home).items(), "the last run of a source is kept"
 
 
 DISK = """

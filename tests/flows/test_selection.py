@@ -194,7 +194,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
 
 @pytest.fixture
 def odd_table(tmp_path: Path) -> Path:
-    """Classes that a line does not part and neighbours do, and of which a plain mean knows nothing."""
+    """Classes that a line does not part and neighbors do, and of which a plain mean knows nothing."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(160, 2))
     classes = np.where((X[:, 0] > 0) == (X[:, 1] > 0), "same", "other")
@@ -266,10 +266,10 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
 @pytest.mark.parametrize(
     ("labels", "says"),
     [
-        (["a", "b", "a"], "3 labelled items for 4 folds; label more items, or ask for fewer folds"),
+        (["a", "b", "a"], "3 labeled items for 4 folds; label more items, or ask for fewer folds"),
         (
             ["a", "b", "a", "b", "a", "c"],
-            "label 'c': only one labelled item carries it.*source.min_label_count=2",
+            "label 'c': only one labeled item carries it.*source.min_label_count=2",
         ),
         (["", "", ""], "none of the 3 items carries a label"),
         (["a", "a", "a", "a"], "has one label only, 'a'"),
@@ -282,7 +282,7 @@ def test_labels_that_cannot_be_dealt_to_folds(tmp_path: Path, labels: list[str],
         Run(tmp_path / "t.csv", tmp_path / "home")()
 
 
-def test_several_labels_and_unlabelled_items(tmp_path: Path, picture_folder: Path) -> None:
+def test_several_labels_and_unlabeled_items(tmp_path: Path, picture_folder: Path) -> None:
     run = Run(picture_folder, tmp_path / "home", names("mlda_knn", "projections_knn", "random_forest"))
     found = run()
     assert set(run.states.values()) == {"scored"}

@@ -1,4 +1,4 @@
-"""Local servers: started once, recognised again, stopped by what they are and not by a number."""
+"""Local servers: started once, recognized again, stopped by what they are and not by a number."""
 
 import http.client
 import json

@@ -76,7 +76,7 @@ def test_gc_keeps_new_runs_and_what_is_new(command: Command, picture_folder: Pat
         read(command, "run", picture_folder, *SHORT, "--set", f"affinity.n_neighbors={neighbors}")
     assert read(command, "store", "gc", "--keep", "1")["artifacts"] == []
     runs = read(command, "store", "ls", "--runs")
-    assert len(runs) == 1  # an old run is forgotten at once, its artefacts when the hour is over
+    assert len(runs) == 1  # an old run is forgotten at once, its artifacts when the hour is over
     Path("labelscape.toml").write_text("[store]\ngrace_minutes = 0\n", encoding="utf-8")
     dry = read(command, "store", "gc", "--keep", "1", "--dry-run")
     assert [name.partition("/")[0] for name in dry["artifacts"]] == ["affinity"]

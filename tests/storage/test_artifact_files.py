@@ -1,4 +1,4 @@
-"""The Parquet file of an artefact: the same bytes for the same content, and proof of them in its footer."""
+"""The Parquet file of an artifact: the same bytes for the same content, and proof of them in its footer."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def test_a_stream_may_complete_its_metadata_at_the_end(store: Store) -> None:
     assert store.read(ref).schema.metadata[b"skipped"] == b"2"
 
 
-def test_an_artefact_without_rows(store: Store) -> None:
+def test_an_artifact_without_rows(store: Store) -> None:
     ref = store.compute(recipe(), lambda: Artifact("sample", table().slice(0, 0))).ref
     assert ref.rows == 0
     assert store.read(ref).equals(table().slice(0, 0))

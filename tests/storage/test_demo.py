@@ -11,7 +11,7 @@ from PIL import Image
 
 from storage.errors import SourceError, StoreError
 from storage.sources import demo, demo_scenes
-from storage.sources.demo import choose_unlabelled, write_demo
+from storage.sources.demo import choose_unlabeled, write_demo
 from storage.sources.demo_canvas import Material
 from storage.sources.demo_scenes import LABELS, SEEN, Scene, draw_scene, visible_labels
 
@@ -48,7 +48,7 @@ def members(scenes: list[Scene], *labels: str) -> int:
 
 
 def share_with(scenes: list[Scene], other: str, given: str | None = None) -> float:
-    """Share of the scenes (of those labelled `given`) that are labelled `other`."""
+    """Share of the scenes (of those labeled `given`) that are labeled `other`."""
     among = [scene for scene in scenes if given is None or given in scene.labels]
     return members(among, other) / len(among)
 
@@ -77,19 +77,19 @@ def test_table_and_images_agree(small: Path) -> None:
         with Image.open(small / name) as image:
             assert (image.format, image.mode, image.height) == ("JPEG", "RGB", SMALL[1])
             assert SMALL[0] - SMALL[0] // 8 <= image.width <= SMALL[0]
-        hidden = index in choose_unlabelled(12, 3)
+        hidden = index in choose_unlabeled(12, 3)
         assert given == (set() if hidden else set(draw_scene(3, index, SMALL).labels))
 
 
 @pytest.mark.parametrize("n", [1, 12, 360])
-def test_a_quarter_is_unlabelled(n: int) -> None:
-    hidden = choose_unlabelled(n, 7)
+def test_a_quarter_is_unlabeled(n: int) -> None:
+    hidden = choose_unlabeled(n, 7)
     assert len(hidden) == round(n / 4)
     assert hidden <= set(range(n))
-    assert hidden == choose_unlabelled(n, 7)
+    assert hidden == choose_unlabeled(n, 7)
 
 
-def test_unlabelled_cells_are_empty(small: Path) -> None:
+def test_unlabeled_cells_are_empty(small: Path) -> None:
     assert [not given for given in read_labels(small).values()].count(True) == 3
 
 
@@ -155,7 +155,7 @@ def test_odd_sizes_are_drawn(size: tuple[int, int]) -> None:
 
 
 def picture(**shares: float) -> np.ndarray:
-    """A material map with the given share of each material, the rest unlabelled."""
+    """A material map with the given share of each material, the rest unlabeled."""
     flat = np.zeros(2000, dtype=np.uint8)
     start = 0
     for name, share in shares.items():

@@ -117,14 +117,14 @@ def test_an_hdf5_file_is_stretched_and_rounded(web, tmp_path):
     h5py = pytest.importorskip("h5py", reason="the extra `fetch` is not installed")
     folder, address = web
     X, y = draw()
-    grey = np.round(2 * (X / 255) - 1, 3).astype(np.float32)
+    gray = np.round(2 * (X / 255) - 1, 3).astype(np.float32)
     with h5py.File(folder / "toy.h5", "w") as file:
         for part, rows in (("train", slice(0, 8)), ("test", slice(8, None))):
             group = file.create_group(part)
-            group["data"] = (grey[rows] + 1) / 2
+            group["data"] = (gray[rows] + 1) / 2
             group["target"] = y[rows]
     wanted = wanted_set(
-        grey,
+        gray,
         {"class": y},
         "toy.parquet",
         f"{address}/toy.h5",
@@ -147,7 +147,7 @@ def test_other_content_is_refused_and_not_written(web, tmp_path):
 
 def test_a_page_in_place_of_a_file_and_a_missing_one_are_told(web, tmp_path):
     folder, address = web
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.mat")
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
     with pytest.raises(SourceError, match=r"answers 404 .*toy\.parquet of the data folder yourself"):
         fetch_set(wanted, tmp_path)
     (folder / "toy.mat").write_text("<html>moved</html>", encoding="utf-8")
@@ -185,7 +185,7 @@ def test_indices_beyond_a_sparse_matrix_are_told_and_do_not_end_the_process(web,
 def test_a_wrong_line_is_named_by_its_address(web, tmp_path):
     folder, address = web
     (folder / "toy.arff").write_text("@relation t\n@attribute a numeric\n@attribute L {0,1}\n@data\n1,2,3\n")
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.arff", reading={"labels": 1})
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.arff", reading={"labels": 1})
     with pytest.raises(SourceError, match=rf"^{address}/toy\.arff, line 5: .*Nothing was written\.$") as told:
         fetch_set(wanted, tmp_path)
     assert tempfile.gettempdir() not in str(told.value)
@@ -194,7 +194,7 @@ def test_a_wrong_line_is_named_by_its_address(web, tmp_path):
 def test_a_full_disk_is_not_the_networks_fault(web, tmp_path, monkeypatch):
     folder, address = web
     (folder / "toy.mat").write_bytes(b"some bytes")
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.mat")
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
     with monkeypatch.context() as full:
         full.setattr("storage.reference.fetch_files.Path.open", lambda *given: FullFile())
         with pytest.raises(StoreError, match=r"No room to write .*0\.mat.*TMPDIR"):
@@ -226,7 +226,7 @@ def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(web, tmp_path):
 def test_an_answer_that_breaks_off_is_told(web, tmp_path, monkeypatch):
     _, address = web
     monkeypatch.setattr(QuietHandler, "do_GET", lambda handler: handler.wfile.write(BROKEN))
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", f"{address}/toy.mat")
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
     with pytest.raises(SourceError, match=r"toy\.mat did not come whole \(IncompleteRead.*yourself"):
         fetch_set(wanted, tmp_path)
 
@@ -236,24 +236,24 @@ BROKEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc"
 
 def test_a_missing_package_is_told_before_anything_is_downloaded(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", "http://127.0.0.1:9/toy.h5")
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", "http://127.0.0.1:9/toy.h5")
     with pytest.raises(SourceError, match=r"need h5py.*labelscape\[fetch\]"):
         fetch_set(wanted, tmp_path)
 
 
-def draw_labelled():
+def draw_labeled():
     X, y = draw()
     return X, {"class": y}
 
 
 def test_without_a_network_the_host_is_named(tmp_path):
-    wanted = wanted_set(*draw_labelled(), "toy.parquet", "http://127.0.0.1:9/toy.mat")
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", "http://127.0.0.1:9/toy.mat")
     with pytest.raises(ServiceDown, match=r"127\.0\.0\.1:9 does not answer.*yourself \(its authors\)"):
         fetch_set(wanted, tmp_path)
 
 
 def test_a_digest_knows_rows_in_any_order_dense_or_sparse():
-    X, labels = draw_labelled()
+    X, labels = draw_labeled()
     order = np.random.default_rng(3).permutation(len(X))
     shuffled = {"class": labels["class"][order]}
     assert content_digest(X, labels) == content_digest(X[order], shuffled)
@@ -262,7 +262,7 @@ def test_a_digest_knows_rows_in_any_order_dense_or_sparse():
 
 
 def test_a_digest_knows_which_rows_belong_together_and_not_how_that_is_called():
-    X, labels = draw_labelled()
+    X, labels = draw_labeled()
     renamed = {"class": np.array(["c", "a", "b", "c"])[labels["class"]]}
     assert content_digest(X, labels) == content_digest(X, renamed)
     assert content_digest(X, labels) != content_digest(

@@ -77,7 +77,7 @@ def test_every_ingredient_changes_the_key(change: dict[str, object]) -> None:
 
 
 def test_the_key_stays_as_it_is() -> None:
-    """A changed key would make every stored artefact stale: change it knowingly."""
+    """A changed key would make every stored artifact stale: change it knowingly."""
     assert recipe().key == "4bea6c4842f75a0cb42f88d041dc5e60a3aa4d6ad057a9141677bb4f6088793a"
     assert recipe(params=MappingProxyType({"n_neighbors": 10})).key == recipe().key
 

@@ -69,7 +69,7 @@ class TestDamaged:
         assert any_store.damaged() == {}
         assert any_store.find(recipe(), verify=True) is not None
 
-    def test_they_stay_while_their_artefact_is_being_computed(self, store: Store) -> None:
+    def test_they_stay_while_their_artifact_is_being_computed(self, store: Store) -> None:
         store.compute(recipe(), artifact)
         flip(data_path(store, recipe()))
         assert store.find(recipe(), verify=True) is None
@@ -144,7 +144,7 @@ class TestVerify:
         assert verify_store(any_store, log) == []
         assert log.entries() == [run]
 
-    def test_artefacts_whose_manifest_is_damaged_count(self, command: Command, tmp_path: Path) -> None:
+    def test_artifacts_whose_manifest_is_damaged_count(self, command: Command, tmp_path: Path) -> None:
         store = Store(tmp_path / ".labelscape" / "store")
         for seed in range(3):
             store.compute(recipe(seed), artifact)

@@ -1,4 +1,4 @@
-"""Every kind of artefact: packed, stored, read and unpacked, it is what it was."""
+"""Every kind of artifact: packed, stored, read and unpacked, it is what it was."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests.store_helpers import recipe
 
 @pytest.fixture
 def through(tmp_path: Path) -> Any:
-    """Store an artefact and read it back."""
+    """Store an artifact and read it back."""
     store = Store(tmp_path)
     return lambda artifact: store.read(store.compute(recipe(), lambda: artifact, force=True).ref)
 
@@ -155,7 +155,7 @@ ROWS = {
         schemas.Score("mlda", "1nn", 0, "macro_f1", 0.1 + 0.2),
         schemas.Score("svm", "svm", 4, "é", -0.0),
     ],
-    "cells": [schemas.TrialCell("10 % labelled", "zscore", "accuracy", 9, 0.1 + 0.2)],
+    "cells": [schemas.TrialCell("10 % labeled", "zscore", "accuracy", 9, 0.1 + 0.2)],
     "files": [schemas.StoredFile("index.html", "text/html", b"<p>\x00\xff")],
 }
 

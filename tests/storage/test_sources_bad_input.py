@@ -132,7 +132,7 @@ def test_labels_for_files_that_are_not_there_and_files_without_labels(folder: Pa
     assert collection.notes[:3] == [
         Note("labels.csv", 5, "labels for 'gone.jpg', which is not there"),
         Note("labels.csv", 6, "labels for 'A.JPG', which is not there (but 'a.jpg' is there)"),
-        Note("d.jpg", None, "no entry in labels.csv; counts as unlabelled"),
+        Note("d.jpg", None, "no entry in labels.csv; counts as unlabeled"),
     ]
     with pytest.raises(SourceError, match=r"labels\.csv, line 5: labels for 'gone\.jpg'.*3 oddities.*strict"):
         read(folder, cache, strict=True)

@@ -27,7 +27,7 @@ def read(path: Path, **options: object) -> Collection:
 
 
 def labels_of(collection: Collection) -> dict[str, set[str] | None]:
-    """Labels by id, None for the unlabelled."""
+    """Labels by id, None for the unlabeled."""
     result: dict[str, set[str] | None] = {}
     for name, row in zip(collection.ids, collection.labels, strict=True):
         labels = {label for label, value in zip(collection.label_names, row, strict=True) if value == 1}
@@ -156,7 +156,7 @@ def test_names_as_they_occur_in_life(tmp_path: Path) -> None:
 def test_one_folder_a_class(tmp_path: Path) -> None:
     folder = tmp_path / "pets"
     put_images(
-        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabelled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
+        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabeled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
     )
     collection = read(folder)
     assert collection.single_label
@@ -167,14 +167,14 @@ def test_one_folder_a_class(tmp_path: Path) -> None:
         "cat/1.jpg": {"cat"},
         "cat/young/2.jpg": {"cat"},
         "dog/1.jpg": {"dog"},
-        "unlabelled/7.jpg": None,
+        "unlabeled/7.jpg": None,
     }
 
 
 @pytest.mark.parametrize("prefix", ["images/", "train/"])
 def test_classes_below_images_or_a_split(tmp_path: Path, prefix: str) -> None:
     folder = tmp_path / "pets"
-    put_images(folder, f"{prefix}cat/1.jpg", f"{prefix}dog/1.jpg", f"{prefix}unlabelled/2.jpg")
+    put_images(folder, f"{prefix}cat/1.jpg", f"{prefix}dog/1.jpg", f"{prefix}unlabeled/2.jpg")
     collection = read(folder)
     assert collection.label_names == ["cat", "dog"]
     assert collection.split == (["train"] * 3 if prefix == "train/" else None)

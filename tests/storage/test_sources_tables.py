@@ -72,19 +72,19 @@ def test_features_are_ordered_by_number_and_others_listed(tmp_path: Path, suffix
 
 
 @pytest.mark.parametrize(
-    ("values", "names", "labelled"),
+    ("values", "names", "labeled"),
     [
         (["b", "a", "", None, " a "], ["a", "b"], [True, True, False, False, True]),
         ([10, 9, None, 9, 10], ["9", "10"], [True, True, False, True, True]),
         ([1.0, -1.0, float("nan"), None, 1.0], ["-1", "1"], [True, True, False, False, True]),
     ],
 )
-def test_class_column(tmp_path: Path, values: list, names: list[str], labelled: list[bool]) -> None:
+def test_class_column(tmp_path: Path, values: list, names: list[str], labeled: list[bool]) -> None:
     collection = read(write(tmp_path / "t.parquet", {"f0": [0.0] * 5, "class": values}))
     assert collection.single_label
     assert collection.label_names == names
-    assert (collection.labels[:, 0] >= 0).tolist() == labelled
-    assert (collection.labels[labelled].sum(axis=1) == 1).all()
+    assert (collection.labels[:, 0] >= 0).tolist() == labeled
+    assert (collection.labels[labeled].sum(axis=1) == 1).all()
 
 
 def test_class_as_dictionary_and_from_another_column(tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def test_ids_are_taken_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
         read(path)
 
 
-def test_minus_one_rows_are_unlabelled(tmp_path: Path, suffix: str) -> None:
+def test_minus_one_rows_are_unlabeled(tmp_path: Path, suffix: str) -> None:
     columns = {"f0": [1, 2, 3], "label:a": [1, -1, 0], "label:b": [0, -1, 1]}
     assert read(write(tmp_path / f"t{suffix}", columns)).labels.tolist() == [[1, 0], [-1, -1], [0, 1]]
 
 
-def test_a_row_with_no_positive_label_is_labelled(tmp_path: Path) -> None:
+def test_a_row_with_no_positive_label_is_labeled(tmp_path: Path) -> None:
     columns = {"f0": [1, 2, 3], "label:a": [1, 0, 0], "label:b": [0, 0, 1]}
     assert read(write(tmp_path / "t.parquet", columns)).labels[1].tolist() == [0, 0]
 
@@ -169,7 +169,7 @@ def test_min_label_count_and_drop_labels(tmp_path: Path) -> None:
     assert read(path, drop_labels=("b",)).label_names == ["a", "c"]
 
 
-def test_dropping_a_class_leaves_its_items_unlabelled(tmp_path: Path) -> None:
+def test_dropping_a_class_leaves_its_items_unlabeled(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"f0": [1, 2, 3, 4], "class": ["x", "y", "z", "y"]})
     collection = read(path, drop_labels=("z",))
     assert collection.labels.tolist() == [[1, 0], [0, 1], [-1, -1], [0, 1]]

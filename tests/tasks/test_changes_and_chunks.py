@@ -134,7 +134,7 @@ class TestRuns:
         assert source_id(SourceSettings(path="a", strict=True)) in same
 
 
-class TestNeighbours:
+class TestNeighbors:
     @given(st.integers(1, 20), st.integers(1, 20))
     def test_as_many_as_there_are(self, asked: int, available: int) -> None:
         assert limit_neighbors("x", asked, available, Reporter()) == min(asked, available)

@@ -34,7 +34,7 @@ def pixels(data: bytes) -> NDArray[np.uint8]:
 
 
 def shows(data: bytes, color: str) -> bool:
-    """Whether a colour occurs, laid on white at some strength."""
+    """Whether a color occurs, laid on white at some strength."""
     rgb, image = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]), pixels(data).astype(int)
     return any((np.abs(image - (255 + a * (rgb - 255))).max(axis=-1) < 6).any() for a in (0.6, 0.75, 0.8))
 
@@ -89,7 +89,7 @@ def test_the_drawing_follows_the_data() -> None:
         draw_embedding(view(40, 2), labels(40, 3), names).caption,
     ]
     assert "one dimension" in captions[0]
-    assert "coloured by its class" in captions[1]
+    assert "colored by its class" in captions[1]
     assert "One panel a label" in captions[2]
 
 
@@ -119,8 +119,8 @@ def test_one_outlier_does_not_squeeze_the_others() -> None:
     shown.coordinates[299] = (1e6, 1e6)
     drawn = draw_embedding(shown, Y, ["a", "b"])
     assert "1 item far off" in drawn.caption
-    coloured = [int((np.ptp(pixels(d.png), axis=-1) > 60).sum()) for d in (drawn, without)]
-    assert coloured[0] > 0.8 * coloured[1]
+    colored = [int((np.ptp(pixels(d.png), axis=-1) > 60).sum()) for d in (drawn, without)]
+    assert colored[0] > 0.8 * colored[1]
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_next_to_nothing_is_drawn_too(n: int, r: int) -> None:
     assert is_png(draw_embedding(shown, np.zeros((n, 2), dtype=np.int8), ["a", "b"]).png)
 
 
-def test_all_unlabelled_is_drawn() -> None:
+def test_all_unlabeled_is_drawn() -> None:
     assert is_png(draw_embedding(view(20, 2), np.full((20, 3), -1, dtype=np.int8), list("abc")).png)
 
 

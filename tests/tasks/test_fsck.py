@@ -66,14 +66,14 @@ def test_verify_says_what_each_kind_of_damage_costs(store, tmp_path):
         f"pointers/{note.stem}",
         f"features/{recipe(3).key}",
     }
-    artefact, pinned, record, of_source = (
+    artifact, pinned, record, of_source = (
         found[f"features/{recipe(3).key}"],
         found[f"runs/{first.id}"],
         found[f"runs/{second.id}"],
         found[f"pointers/{note.stem}"],
     )
-    assert (artefact.runs, artefact.remade) == ((third.id,), True)
-    assert artefact.loss == f"runs that rest on it: {third.id}"
+    assert (artifact.runs, artifact.remade) == ((third.id,), True)
+    assert artifact.loss == f"runs that rest on it: {third.id}"
     assert (pinned.runs, pinned.remade) == ((first.id,), False)
     assert f"the record of run {first.id} of /photos that was, or may have been, pinned" in pinned.loss
     assert f"the record of run {second.id} of /photos; `labelscape run /photos`" in record.loss
@@ -125,7 +125,7 @@ class TestCommand:
         assert sorted(one["stage"] for one in listed if one["runs"] == 1) == ["affinity", "affinity"]
         assert "affinity" in command("store", "ls").out
         assert command("store", "du").out.splitlines()[-1].startswith("all")
-        assert command("store", "verify").out == f"{len(listed)} artefacts read, all whole.\n"
+        assert command("store", "verify").out == f"{len(listed)} artifacts read, all whole.\n"
 
         dry = json.loads(command("store", "gc", "--keep", "1", "--dry-run", "--json").out)
         assert len(dry["artifacts"]) == len(dry["runs"]) == 1
@@ -139,11 +139,11 @@ class TestCommand:
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed)
         assert command("store", "pin", dry["runs"][0]).code == 0
         assert (
-            "0 artefacts (0 B) and 0 runs were removed, and 1 files"
+            "0 artifacts (0 B) and 0 runs were removed, and 1 files"
             in command("store", "gc", "--keep", "1").out
         )
         assert command("store", "unpin", dry["runs"][0]).code == 0
-        assert "1 artefacts" in command("store", "gc", "--keep", "1").out
+        assert "1 artifacts" in command("store", "gc", "--keep", "1").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed) - 1
 
     def test_damage_is_reported_and_the_next_run_mends_it(
@@ -177,15 +177,15 @@ class TestCommand:
             assert contents(store) == before
         verified = command("store", "verify")
         assert verified.code == 1
-        assert "computes damaged artefacts anew" not in verified.out
+        assert "computes damaged artifacts anew" not in verified.out
         assert "no run needs it" not in verified.out
         assert "`labelscape store gc --forget-damaged` gives up what is lost" in verified.out
         for _ in range(2):
             done = command(*gc)
             assert f"lost      the record of run {run} of {picture_folder} that was" in done.out
             assert f"lost      what the last run of {picture_folder} had" in done.out
-            assert "kept      every run and artefact" in done.out
-            assert "0 artefacts (0 B) and 0 runs were removed.\n" in done.out
+            assert "kept      every run and artifact" in done.out
+            assert "0 artifacts (0 B) and 0 runs were removed.\n" in done.out
         assert json.loads(command(*gc, "--json").out)["lost"] == [f"runs/{run}", f"pointers/{note.stem}"]
 
         assert json.loads(command(*given, "--json").out)["run"] == run
@@ -200,7 +200,7 @@ class TestCommand:
         dry = json.loads(command(*gc, "--forget-damaged", "--dry-run", "--json").out)
         assert len(dry["artifacts"]) == 1
         assert len(list((store / "damaged").rglob("*.json"))) == 2
-        assert "1 artefacts" in command(*gc, "--forget-damaged").out
+        assert "1 artifacts" in command(*gc, "--forget-damaged").out
         assert json.loads(command("store", "ls", "--json").out) == []
         assert list((store / "damaged").rglob("*.json")) == []
 
@@ -216,8 +216,8 @@ class TestCommand:
         said = command(*gc).out
         assert f"kept      runs tracked at {gone}, which may have registered models: its file is gone" in said
         assert f"`labelscape store gc --forget-tracker {gone}`" in said
-        assert "kept      1 portions of features that no artefact links to: features that a kept run" in said
-        assert said.endswith("0 artefacts (0 B) and 0 runs were removed.\n")
+        assert "kept      1 portions of features that no artifact links to: features that a kept run" in said
+        assert said.endswith("0 artifacts (0 B) and 0 runs were removed.\n")
         given_up = json.loads(command(*gc, "--forget-tracker", gone, "--json").out)
         assert (given_up["runs"], given_up["silent"], given_up["loose_parts"]) == ([run.id], {}, [])
         assert names(store) == set()

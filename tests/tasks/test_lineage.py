@@ -57,7 +57,7 @@ def test_every_score_leads_back_to_the_bytes_of_the_source(command: Command, pic
 
 
 @pytest.mark.slow
-def test_the_tree_names_each_artefact_once(command: Command, picture_folder: Path) -> None:
+def test_the_tree_names_each_artifact_once(command: Command, picture_folder: Path) -> None:
     made = run(command, picture_folder, *QUICK)
     text = command("lineage", made["run"][:6]).out
     assert f"labelscape run --as {made['run']}" in text
@@ -83,7 +83,7 @@ def test_a_run_is_traced_without_reading_what_else_the_store_holds(
     assert "bytes of the source" in command("lineage", made["run"]).out
 
 
-def test_an_artefact_is_traced_by_its_key(command: Command, picture_folder: Path) -> None:
+def test_an_artifact_is_traced_by_its_key(command: Command, picture_folder: Path) -> None:
     made = run(command, picture_folder, *QUICK, "--until", "affinity")
     key = next(stage["key"] for stage in made["stages"] if stage["stage"] == "affinity")
     assert command("lineage", key[:10]).out.startswith(f"affinity  {digests(made)['affinity'][:12]}")
@@ -118,7 +118,7 @@ class TestEqualContent:
         return made
 
     @pytest.mark.parametrize("known", [True, False])
-    def test_each_artefact_leads_to_its_own(
+    def test_each_artifact_leads_to_its_own(
         self, tmp_path: Path, stages: dict[str, ArtifactRef], known: bool
     ) -> None:
         family = Genealogy(Store(tmp_path), stages.values() if known else ())

@@ -62,7 +62,7 @@ def make(n: int = 40, K: int = 3, **changes: object) -> ReportData:
         title="beach pictures",
         source="folder of images",
         n_items=n,
-        n_labelled=n - n // 4,
+        n_labeled=n - n // 4,
         label_names=[f"label {k}" for k in range(K)],
         Y=Y,
         correlation=np.full((K, K), 0.25) + 0.75 * np.eye(K),

@@ -35,7 +35,7 @@ TINY = Experiment(
     datasets=("iris", "wine"),
     arms=(Arm("LPP", "lpp"), Arm("DLE", "dle"), *BASELINES),
     protocol="embedding_core.protocols.semi_supervised",
-    full={"trials": 3, "labelled": 0.2, "readings": ["clean"], "seed": 0},
+    full={"trials": 3, "labeled": 0.2, "readings": ["clean"], "seed": 0},
     quick={"trials": 2},
 )
 

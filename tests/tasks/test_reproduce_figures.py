@@ -92,7 +92,7 @@ def check_pictures(figures, names):
 
 def test_neighborhoods(drawn):
     figures_drawn = drawn(neighborhood_figure)
-    small = {"labelled": 40, "dimensions": [2, 3], "neighbors": 3, "trials": 1}
+    small = {"labeled": 40, "dimensions": [2, 3], "neighbors": 3, "trials": 1}
     experiment = replace(
         USPS,
         arms=(
@@ -109,9 +109,9 @@ def test_neighborhoods(drawn):
     check_pictures(figures, ["hit-rates.png", "embeddings-3d.png", "embeddings-2d.png", "label-places.png"])
     _, split = draw_split(blobs(K=4), experiment.settings("usps", quick=True), 0)
     for figure, name in zip(figures_drawn[1:3], ("3d", "rectilinear"), strict=True):
-        assert [axes.name for axes in figure.axes] == [name] * 4  # two methods; labelled and test rows
+        assert [axes.name for axes in figure.axes] == [name] * 4  # two methods; labeled and test rows
         titles = [axes.get_title("left") or axes.get_title() for axes in figure.axes]
-        assert titles == ["DP, labelled", "DP, test", "LDA, labelled", "LDA, test"]
+        assert titles == ["DP, labeled", "DP, test", "LDA, labeled", "LDA, test"]
         shown = [len(axes.collections[0].get_offsets()) for axes in figure.axes]
         assert shown == [len(rows) for rows in split] * 2
         for above, below in (figure.axes[:2], figure.axes[2:]):
@@ -237,7 +237,7 @@ def test_labels_that_lie_together_are_named_together():
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* items have no link", "ignore:The graph of neighbours")
+@pytest.mark.filterwarnings("ignore:.* items have no link", "ignore:The graph of neighbors")
 def test_separability():
     data = blobs(80)
     arms = tuple(arm for arm in FIGS.arms if arm.role == "paper")
@@ -274,7 +274,7 @@ def test_suns(count):
     experiment = replace(
         TOY,
         arms=(*copies, *TOY.baselines),
-        quick={"trials": 2, "labelled": [0.2, 0.5], "neighbors": [10]},
+        quick={"trials": 2, "labeled": [0.2, 0.5], "neighbors": [10]},
     )
     check_pictures(suns_figure.draw(tell(experiment, {"three_suns": suns()})), ["decisions.png", "error.png"])
 
@@ -284,7 +284,7 @@ def test_few_labels():
         UCI,
         datasets=("sonar",),
         arms=(UCI.arms[0], *UCI.baselines),
-        quick={"trials": 2, "labelled": [5, 10], "neighbors": [10]},
+        quick={"trials": 2, "labeled": [5, 10], "neighbors": [10]},
     )
     story = tell(experiment, {"sonar": blobs(K=2)})
     check_pictures(few_labels_figure.draw(story), ["accuracy.png"])

@@ -37,7 +37,7 @@ def test_rows_of_the_papers_part_alone():
 
 
 def write_key_frames(folder: Path) -> None:
-    """Twenty small images of a few concepts as a user with a licence would have them."""
+    """Twenty small images of a few concepts as a user with a license would have them."""
     rng = np.random.default_rng(0)
     (folder / "images").mkdir(parents=True)
     lines = ["filename,labels"]
@@ -85,7 +85,7 @@ def opened(name: str, folder: Path, workspace: Workspace) -> DatasetRef:
     return open_dataset(name, folder, workspace, lambda stage: run_stage(stage, workspace).ref)
 
 
-def test_moments_in_every_colour_space_stand_side_by_side(tmp_path, workspace):
+def test_moments_in_every_color_space_stand_side_by_side(tmp_path, workspace):
     write_key_frames(tmp_path / "msrc_v2")
     data = load_trial_data(workspace.store, opened("msrc_spaces", tmp_path, workspace))
     images = [np.asarray(Image.open(path)) for path in sorted((tmp_path / "msrc_v2" / "images").iterdir())]
@@ -96,12 +96,12 @@ def test_moments_in_every_colour_space_stand_side_by_side(tmp_path, workspace):
     assert SPLITS.settings("msrc_spaces", quick=True)["blocks"] == list(BANDS) == list(offered)
 
 
-def test_features_of_every_colour_space_count_in_keys_and_on_the_page(tmp_path, workspace):
+def test_features_of_every_color_space_count_in_keys_and_on_the_page(tmp_path, workspace):
     write_key_frames(tmp_path / "msrc_v2")
     plain, several = (opened(name, tmp_path, workspace) for name in ("msrc_rows", "msrc_spaces"))
     inputs = several.inputs(workspace.store)
     assert set(plain.inputs(workspace.store).items()) < set(inputs.items())
-    assert len(set(inputs.values())) == 5  # of labels, and of four colour spaces
+    assert len(set(inputs.values())) == 5  # of labels, and of four color spaces
     experiment = replace(SPLITS, overrides={}, full={"trials": 1, "seed": 0, "sizes": [12, 8]})
     refs = {}
     for one in (plain, several):

@@ -71,7 +71,7 @@ def test_rows_have_means_spreads_and_baselines_beside():
     assert all(row.reason and row.mean is None for row in protein)
 
 
-def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbours_alone():
+def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbors_alone():
     arms = (
         Arm("DLE", "dle"),
         Arm("CF", "local_global_consistency"),
@@ -148,10 +148,10 @@ def test_verdicts_are_counted_under_the_papers_protocol_alone():
 
 
 def test_quick_settings_replace_full_ones_by_set():
-    experiment = replace(TINY, overrides={"wine": {"labelled": 0.5}}, quick_overrides={"wine": {"trials": 1}})
+    experiment = replace(TINY, overrides={"wine": {"labeled": 0.5}}, quick_overrides={"wine": {"trials": 1}})
     assert experiment.settings("iris", quick=False)["trials"] == 3
     assert experiment.settings("iris", quick=True)["trials"] == 2
-    assert experiment.settings("wine", quick=True) == {**TINY.full, "trials": 1, "labelled": 0.5}
+    assert experiment.settings("wine", quick=True) == {**TINY.full, "trials": 1, "labeled": 0.5}
 
 
 def test_a_set_may_have_a_graph_of_its_own():

@@ -41,7 +41,7 @@ def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_rows_and_neighbours_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
+def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
     assert code["affinity"] == {"tasks.stages.affinity", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
     assert code["evaluation"] == {"tasks.stages.evaluation", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
     assert (

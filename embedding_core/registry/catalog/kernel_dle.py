@@ -15,7 +15,7 @@ ENTRIES = (
         inductive=True,
         single_label=True,
         multi_label=True,
-        # unlabelled rows count where the graph does: with few labels, or where graph_weight is not 0
+        # unlabeled rows count where the graph does: with few labels, or where graph_weight is not 0
         uses_graph=True,
         cost="n^2 p + n^3 + n^2 K; n m p + n m^2 + m^3 with m landmarks",
         own_scaling=True,

@@ -1,4 +1,4 @@
-"""Manifold regularisation, and projections followed by a machine: what LPSSVM is compared with."""
+"""Manifold regularization, and projections followed by a machine: what LPSSVM is compared with."""
 
 from embedding_core.registry.method import Method
 
@@ -38,11 +38,11 @@ ENTRIES = (
         _BELKIN,
         "Eq. 4 of the LPSSVM paper, hinge loss",
         "lapsvm",
-        "n m^2 + edges m + l^2 K, m landmarks, l labelled",
+        "n m^2 + edges m + l^2 K, m landmarks, l labeled",
     ),
     _margin(
         "laprls",
-        "Laplacian regularised least squares",
+        "Laplacian regularized least squares",
         "LapRLS",
         _BELKIN,
         "Eq. 4 of the LPSSVM paper, squared loss",
@@ -56,6 +56,6 @@ ENTRIES = (
         "X. He, P. Niyogi: Locality Preserving Projections",
         "Eq. 3 and 1 of the LPSSVM paper",
         "lpp_svm",
-        "n m^2 + edges m + l^2 K, m landmarks, l labelled",
+        "n m^2 + edges m + l^2 K, m landmarks, l labeled",
     ),
 )

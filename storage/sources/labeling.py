@@ -14,8 +14,8 @@ from storage.sources.base import Note, SourceOptions
 
 
 @dataclass(frozen=True, eq=False)
-class Labelling:
-    """Y (n, K) int8 with whole rows of -1 for unlabelled items, and the names of its columns."""
+class Labeling:
+    """Y (n, K) int8 with whole rows of -1 for unlabeled items, and the names of its columns."""
 
     Y: np.ndarray
     names: list[str]
@@ -31,8 +31,8 @@ def sort_names(names: Iterable[str]) -> list[str]:
         return distinct
 
 
-def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labelling:
-    """Labelling of items that each have some labels, or None where they are unlabelled."""
+def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labeling:
+    """Labeling of items that each have some labels, or None where they are unlabeled."""
     names = sort_names(name for row in rows if row is not None for name in row)
     column = {name: k for k, name in enumerate(names)}
     Y = np.zeros((len(rows), len(names)), dtype=np.int8)
@@ -41,23 +41,23 @@ def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labe
             Y[i] = -1
         else:
             Y[i, [column[name] for name in row]] = 1
-    return Labelling(Y, names, single_label)
+    return Labeling(Y, names, single_label)
 
 
-def label_classes(values: Sequence[str | None]) -> Labelling:
-    """Labelling of items that each have one class, or None where they are unlabelled."""
+def label_classes(values: Sequence[str | None]) -> Labeling:
+    """Labeling of items that each have one class, or None where they are unlabeled."""
     return label_sets([None if value is None else (value,) for value in values], single_label=True)
 
 
-def settle_labels(labelling: Labelling, options: SourceOptions, where: str) -> tuple[Labelling, list[Note]]:
+def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tuple[Labeling, list[Note]]:
     """Leave out the labels the options ask to leave out and check that something can be learnt.
 
-    In multi-label data an item all of whose labels are left out stays labelled, with none of the rest.
-    In single-label data it becomes unlabelled, since its row would be no class at all.
+    In multi-label data an item all of whose labels are left out stays labeled, with none of the rest.
+    In single-label data it becomes unlabeled, since its row would be no class at all.
     """
-    Y, names = labelling.Y, labelling.names
+    Y, names = labeling.Y, labeling.names
     _check_drop_labels(names, options, where)
-    labelled = _labelled_rows(labelling, where)
+    labeled = _labeled_rows(labeling, where)
     counts = (Y == 1).sum(axis=0)
     dropped = np.array([name in options.drop_labels for name in names], dtype=bool)
     kept = ~dropped & (counts >= options.min_label_count)
@@ -65,13 +65,13 @@ def settle_labels(labelling: Labelling, options: SourceOptions, where: str) -> t
     notes = _count_notes(names, counts, dropped, options, where)
 
     Y = np.ascontiguousarray(Y[:, kept])
-    emptied = labelled & (labelling.Y == 1).any(axis=1) & ~(Y == 1).any(axis=1)
+    emptied = labeled & (labeling.Y == 1).any(axis=1) & ~(Y == 1).any(axis=1)
     if emptied.any():
-        fate = "they count as unlabelled" if labelling.single_label else "they stay, with no label"
+        fate = "they count as unlabeled" if labeling.single_label else "they stay, with no label"
         notes.append(Note(where, None, f"{emptied.sum()} items had left-out labels only; {fate}"))
-    if labelling.single_label:
+    if labeling.single_label:
         Y[emptied] = -1
-    return Labelling(Y, [n for n, k in zip(names, kept, strict=True) if k], labelling.single_label), notes
+    return Labeling(Y, [n for n, k in zip(names, kept, strict=True) if k], labeling.single_label), notes
 
 
 def _check_drop_labels(names: list[str], options: SourceOptions, where: str) -> None:
@@ -84,16 +84,16 @@ def _check_drop_labels(names: list[str], options: SourceOptions, where: str) -> 
             )
 
 
-def _labelled_rows(labelling: Labelling, where: str) -> np.ndarray:
-    n = len(labelling.Y)
+def _labeled_rows(labeling: Labeling, where: str) -> np.ndarray:
+    n = len(labeling.Y)
     if n == 0:
-        raise SourceError(f"{where} has no items. Give a source with items, some of them labelled.")
-    labelled = np.zeros(n, dtype=bool) if not labelling.names else labelling.Y[:, 0] >= 0
-    if not labelled.any():
+        raise SourceError(f"{where} has no items. Give a source with items, some of them labeled.")
+    labeled = np.zeros(n, dtype=bool) if not labeling.names else labeling.Y[:, 0] >= 0
+    if not labeled.any():
         raise SourceError(
             f"{where}: none of the {n} items carries a label. Label some of them; the rest may stay empty."
         )
-    return labelled
+    return labeled
 
 
 def _check_enough(names: list[str], kept: np.ndarray, options: SourceOptions, where: str) -> None:
