@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from embedding_core.classifiers.ldac1 import LDAC1
     from embedding_core.classifiers.ml_knn import MLkNN
     from embedding_core.classifiers.mlls import MLLS
+    from embedding_core.discriminant.discriminative_projections import DiscriminativeProjections
     from embedding_core.discriminant.dle import DLE, MultiLabelDLE
     from embedding_core.discriminant.mlda import MLDA
-    from embedding_core.discriminant.projections import DiscriminativeProjections
     from embedding_core.eigenmaps.ccdr import CCDR
     from embedding_core.eigenmaps.constraint_score import ConstraintScore
     from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
@@ -49,7 +49,7 @@ _EXPORTS = {
     "CCDR": "embedding_core.eigenmaps.ccdr",
     "ConstraintScore": "embedding_core.eigenmaps.constraint_score",
     "DLE": "embedding_core.discriminant.dle",
-    "DiscriminativeProjections": "embedding_core.discriminant.projections",
+    "DiscriminativeProjections": "embedding_core.discriminant.discriminative_projections",
     "Eigenfaces": "embedding_core.subspace.eigenfaces",
     "Fisherfaces": "embedding_core.subspace.fisherfaces",
     "HarmonicFunctions": "embedding_core.transduction.harmonic",

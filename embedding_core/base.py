@@ -1,18 +1,38 @@
-"""What every linear embedding shares: input checks, the number of components, `transform`, tags."""
+"""What every linear embedding shares: input checks, the number of components, `transform`, tags.
 
-from collections.abc import Mapping
+What the discriminant methods with a graph share: where it comes from, and how sigma is chosen.
+
+What all classifiers of partly labeled items share: the accuracy on labeled rows, scikit-learn's tags.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice, check_count, check_sample_weight, validate_items
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.labels import Indicator, as_indicator, check_one_row_each
+from embedding_core.graph.affinity import (
+    GraphFamily,
+    check_sigma_choice,
+    graph_family,
+    kernel_graph_family,
+    resolve_graph,
+)
+from embedding_core.graph.supplied import warn_of_unlinked
+from embedding_core.labels import (
+    Indicator,
+    as_indicator,
+    check_columns,
+    check_one_row_each,
+    given_as_columns,
+    in_given_form,
+)
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
@@ -150,4 +170,90 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
+        return tags
+
+
+class GraphEmbedding(LinearEmbedding):
+    """Base of the methods that take an affinity or build a graph by `graph`, `n_neighbors` and `sigma`."""
+
+    graph: str
+    n_neighbors: int
+    sigma: float | str
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count("n_neighbors", self.n_neighbors)
+        check_sigma_choice(self.sigma)
+
+    def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
+        """W, given or built from X; `score` rates a graph for sigma="cv"."""
+        if affinity is None and isinstance(X, RowBlocks):
+            raise InvalidInput(
+                f"X comes in blocks of rows and no affinity is given; finding neighbors of {X.shape[0]} "
+                "items needs them in memory. Pass affinity, or X as an array."
+            )
+        W, self.sigma_ = resolve_graph(affinity, X.shape[0], lambda: self._family(X), self.sigma, score)
+        warn_of_unlinked(W)
+        return W
+
+    def _family(self, X: Any) -> GraphFamily:
+        """Pairs to link where no affinity is given."""
+        if getattr(self, "kernel", "linear") == "precomputed":
+            return kernel_graph_family(np.asarray(X, dtype=np.float64), self.graph, self.n_neighbors)
+        return graph_family(X, self.graph, self.n_neighbors)
+
+
+class PartialLabelsMixin(ClassifierMixin):
+    """A classifier of classes (n,) or label columns (n, K) that knows -1 in `score` as it does in `fit`.
+
+    Subclasses set `classes_` and `multi_label_`.
+    """
+
+    classes_: NDArray[Any]
+    multi_label_: bool
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy on the labeled rows; with label columns a row is right where all its labels are.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+        y : array-like of shape (m,) or (m, K)
+            In the form that `fit` was given. Unlabeled rows (-1) do not count; one at least is labeled.
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+            In [0, 1].
+        """
+        predicted = self.predict(X)
+        target = as_indicator(y)
+        check_one_row_each(predicted, target)
+        self._check_form(target, given_as_columns(y))
+        weight = None if sample_weight is None else check_sample_weight(sample_weight, len(predicted))
+        times = target.counts(weight)
+        if not times.sum() > 0:
+            raise InvalidInput(
+                "sample_weight is zero for all labeled rows, so none is left to score; give one of them a "
+                "positive weight."
+            )
+        right = predicted == in_given_form(target.Y, target.classes, self.multi_label_)
+        return float(np.average(right.all(axis=1) if self.multi_label_ else right, weights=times))
+
+    def _check_form(self, target: Indicator, columns: bool) -> None:
+        """Raise unless labels to score came in the form of those of the fit."""
+        if columns != self.multi_label_:
+            form = {True: "columns (n, K)", False: "classes (n,)"}
+            raise InvalidInput(
+                f"y holds {form[columns]}, but {type(self).__name__} was fitted with "
+                f"{form[self.multi_label_]}; give y in that form."
+            )
+        if columns:
+            check_columns(target, self.classes_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
         return tags

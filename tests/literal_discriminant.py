@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import label_correlation
 from tests.synthetic import literal_laplacian, literal_scatter, positive_power
 

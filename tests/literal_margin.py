@@ -4,7 +4,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.svm import SVC
 
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.margin.dual import solve_dual
 from tests.synthetic import literal_laplacian, single_label
 

@@ -4,8 +4,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from embedding_core.discriminant.projections import DiscriminativeProjections
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.discriminant.discriminative_projections import DiscriminativeProjections
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import as_indicator
 from tests.synthetic import literal_laplacian, single_label
 

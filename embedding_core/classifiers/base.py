@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.base import PartialLabelsMixin
 from embedding_core.checks import check_count, validate_items
-from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import given_as_columns, in_given_form

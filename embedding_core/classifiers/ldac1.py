@@ -7,9 +7,9 @@ from embedding_core.checks import check_choice
 from embedding_core.classifiers.base import LabelClassifier, check_neighbors
 from embedding_core.errors import warn_caller
 from embedding_core.knn_classifier import nearest_rows, vote
-from embedding_core.linalg.centered import center_items
 from embedding_core.linalg.eigen import whitening
 from embedding_core.linalg.row_blocks import project_rows
+from embedding_core.linalg.scatter import center_items
 from embedding_core.scaling import Features
 
 SCATTERS = ("total", "within")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.linalg.centered import center_items
 from embedding_core.linalg.eigen import positive_part
+from embedding_core.linalg.scatter import center_items
 from embedding_core.scaling import Features
 
 _ROUNDING = 1e-9

@@ -1,25 +1,143 @@
-"""Discriminant Laplacian embedding, for one class or several labels an item."""
+"""The eigenproblems of discriminant Laplacian embedding, from S_b = H H^T, S_w and A = X^T L X.
 
-from collections.abc import Mapping
+For more features than items these matrices are n x n, in coordinates of the row space. Both are computed when
+asked for: only one of S_w and A exists at a time, and its decomposition overwrites it.
+
+First labels of unlabeled items: those of the nearest labeled one.
+
+Discriminant Laplacian embedding, for one class or several labels an item.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.base import Solution
+from embedding_core.base import GraphEmbedding, Solution
 from embedding_core.checks import check_not_negative
-from embedding_core.discriminant.graph_embedding import GraphEmbedding
-from embedding_core.discriminant.initial_labels import nearest_labels
-from embedding_core.discriminant.laplacian_quotient import solve_balanced_quotient, solve_paper_quotient
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graph.affinity import GRAPHS
 from embedding_core.graph.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
-from embedding_core.label_blocks import LabelWeights
-from embedding_core.labels import Indicator, check_one_class_an_item, label_correlation
-from embedding_core.linalg.eigen import RowSpace, row_space
-from embedding_core.linalg.row_blocks import project_rows
+from embedding_core.knn_classifier import nearest_rows
+from embedding_core.labels import Indicator, LabelWeights, check_one_class_an_item, label_correlation
+from embedding_core.linalg.eigen import (
+    RowSpace,
+    compress_factor,
+    positive_part,
+    row_space,
+    thin_svd,
+    whitening,
+)
+from embedding_core.linalg.row_blocks import RowBlocks, project_rows, row_blocks
 from embedding_core.linalg.scatter import Scatter, class_scatter
 from embedding_core.model_selection.inner_choice import fold_score
+
+ScatterTerm = Callable[[], Scatter]
+GraphTerm = Callable[[], QuadraticForm]
+
+
+def solve_paper_quotient(
+    scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str, scale_free: bool
+) -> Solution:
+    """Solve Eq. 2: U holds the left singular vectors of A_+^(-1/2) S_w+^(-1/2) H.
+
+    `projection` "u" gives U, "f" F = A_+^(-1/2) U, "g" G = S_w+^(-1/2) F. `scale_free` judges the ranks of
+    S_w and A whatever the scales of the features.
+    """
+    scatter = scatter_term()
+    H = compress_factor(scatter.factor, scatter.within)
+    length = np.sqrt(np.maximum(np.diag(scatter.within), 0.0)) if scale_free else None
+    within = positive_part(scatter.within, overwrite=True, unit=length)
+    del scatter
+    whitened = within.inverse_root(H)
+    if projection != "g":
+        del within
+    form = graph_term()
+    least, length = form.rounding, None
+    form = form.cleaned()
+    if scale_free:  # a feature left out, however large, says nothing of the rounding in the others
+        least, length = form.rounding, np.sqrt(form.moment)
+    graph = positive_part(form.matrix, overwrite=True, least=least, unit=length)
+    del form
+    U, eigenvalues = thin_svd(graph.inverse_root(whitened))
+    if projection == "u":
+        return Solution(U, eigenvalues)
+    F = graph.inverse_root(U)
+    return Solution(F if projection == "f" else within.inverse_root(F), eigenvalues)
+
+
+def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, scale_free: bool) -> Solution:
+    """Solve S_b v = lambda B v for B = S_w / tr(S_w) + A / tr(A), with v^T B v = 1.
+
+    `scale_free` judges the rank of B whatever the scales of the features.
+    """
+    scatter = scatter_term()
+    H, B = compress_factor(scatter.factor, scatter.within), scatter.within
+    del scatter
+    A = graph_term().cleaned().matrix
+    A /= np.trace(A)
+    if np.trace(B) > 0:
+        B /= np.trace(B)
+    B += A
+    del A
+    T = whitening(B, scale_free)
+    P, eigenvalues = thin_svd(T.whiten(H))
+    return Solution(T.unwhiten(P), eigenvalues)
+
+
+CHUNK_ROWS = 32_768
+"""Labeled items held at a time."""
+
+
+def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
+    """Labels (n, K) where each unlabeled item takes over those of its nearest labeled one.
+
+    X is an ndarray, CSR matrix or `RowBlocks`. All pairs are measured, so the time grows with the number of
+    labeled times that of unlabeled items; memory holds some of the labeled and a block of the others.
+    """
+    Y = target.Y.copy()
+    if target.labeled.all():
+        return Y
+    if sp.issparse(X):
+        _, nearest = nearest_rows(X[target.labeled], X[~target.labeled], 1)
+        Y[~target.labeled] = target.Y[target.labeled][nearest[:, 0]]
+        return Y
+    shortest = np.full(len(Y), np.inf)
+    for chosen, known in _labeled_chunks(X, target.labeled):
+        for rows, block in row_blocks(X):
+            missing = np.flatnonzero(~target.labeled[rows])
+            if len(missing) == 0:
+                continue
+            distance, nearest = nearest_rows(known, block[missing], 1)
+            items = missing + rows.start
+            nearer = distance[:, 0] < shortest[items]  # of equally near items the first one stays
+            items, nearest = items[nearer], nearest[nearer, 0]
+            shortest[items] = distance[nearer, 0]
+            Y[items] = target.Y[chosen[nearest]]
+    return Y
+
+
+def _labeled_chunks(
+    X: NDArray[Any] | RowBlocks, labeled: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
+    """Row numbers of labeled items and the items, `CHUNK_ROWS` at a time."""
+    numbers = np.flatnonzero(labeled)
+    chunk = np.empty((min(CHUNK_ROWS, len(numbers)), X.shape[1]), dtype=X.dtype)
+    held = done = 0
+    for rows, block in row_blocks(X):
+        waiting = block[labeled[rows]]
+        while len(waiting):
+            part = waiting[: len(chunk) - held]
+            chunk[held : held + len(part)] = part
+            held, waiting = held + len(part), waiting[len(part) :]
+            if held == len(chunk):
+                yield numbers[done : done + held], chunk
+                done, held = done + held, 0
+    if held:
+        yield numbers[done:], chunk[:held]
+
 
 Weight = NDArray[np.float64] | None
 

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.laplacian import GraphLaplacian
-from embedding_core.label_blocks import LabelWeights
-from embedding_core.labels import one_label_each
+from embedding_core.labels import LabelWeights, one_label_each
 from embedding_core.linalg.conditioning import move_full_columns, rounding_of_differences, rounding_of_sums
 from embedding_core.linalg.eigen import whitening
 from embedding_core.linalg.row_blocks import row_blocks

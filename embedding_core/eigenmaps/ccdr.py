@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from embedding_core.checks import check_share
 from embedding_core.eigenmaps.combined_graph import CombinedGraph
 from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
-from embedding_core.graph.graphs import Edges
+from embedding_core.graph.affinity import Edges
 from embedding_core.labels import Indicator
 
 

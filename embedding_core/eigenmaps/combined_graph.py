@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import check_memory
 from embedding_core.graph.components import Components, graph_components, join_components
-from embedding_core.graph.graphs import check_affinity
 from embedding_core.graph.knn import nearest_others
 from embedding_core.graph.spectral import Eigenmap, smallest_eigenpairs
+from embedding_core.graph.supplied import check_affinity
 
 BUDGET_BYTES = 2e9
 _DENSE_SETS = 2048

@@ -7,13 +7,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_not_negative
-from embedding_core.eigenmaps.base import EigenmapEmbedding
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     LabelSets,
     find_label_sets,
     solve_label_sets,
 )
+from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding
 from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import Indicator
 

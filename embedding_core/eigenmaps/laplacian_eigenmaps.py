@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_positive
-from embedding_core.eigenmaps.base import EigenmapEmbedding
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     check_link_budget,
     given_graph,
     with_short_indices,
 )
-from embedding_core.graph.graphs import Edges, find_knn_edges
+from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding
+from embedding_core.graph.affinity import Edges, find_knn_edges
 from embedding_core.labels import Indicator
 from embedding_core.subspace.principal import squared_spread
 

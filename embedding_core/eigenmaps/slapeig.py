@@ -9,13 +9,13 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.checks import check_positive
-from embedding_core.eigenmaps.base import EigenmapEmbedding, class_codes
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     check_link_budget,
     given_graph,
     with_short_indices,
 )
+from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding, class_codes
 from embedding_core.labels import UNLABELED, Indicator
 from embedding_core.linalg.conditioning import move_items
 

@@ -9,10 +9,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_positive, check_share
-from embedding_core.eigenmaps.base import EigenmapEmbedding, class_codes
 from embedding_core.eigenmaps.combined_graph import BUDGET_BYTES
+from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding, class_codes
 from embedding_core.errors import check_memory
-from embedding_core.graph.graphs import mean_squared_distance, squared_distances
+from embedding_core.graph.affinity import mean_squared_distance, squared_distances
 from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import UNLABELED, Indicator
 

@@ -5,7 +5,6 @@ from typing import Any
 import scipy.sparse as sp
 
 from embedding_core.checks import check_choice, check_share
-from embedding_core.eigenmaps.base import EigenmapEmbedding
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     build_half_knn_graph,
@@ -13,6 +12,7 @@ from embedding_core.eigenmaps.combined_graph import (
     given_graph,
     solve_label_sets,
 )
+from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding
 from embedding_core.graph.spectral import Eigenmap
 from embedding_core.labels import Indicator
 

@@ -1,36 +1,192 @@
-"""The graph a method builds where none is given: its kind, and the choice of sigma."""
+"""A"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
-from embedding_core.errors import InvalidInput, warn_caller
-from embedding_core.graph.components import graph_components
-from embedding_core.graph.graphs import (
-    DENSE_BUDGET_BYTES,
-    Edges,
-    check_affinity,
-    check_dense_size,
-    check_neighbors,
-    check_sigma,
-    find_knn_edges,
-    gaussian_of,
-    mean_squared_distance,
-    pairs_of,
-    squared_distances,
-    weights_in_range,
-)
-from embedding_core.graph.knn import nearest_by_distance
+from embedding_core.checks import check_choice, check_count, is_number
+from embedding_core.errors import InvalidInput, check_memory, warn_caller
+from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
+from embedding_core.graph.supplied import check_given_graph, symmetric_csr
+from embedding_core.linalg.conditioning import move_items
 
 GRAPHS = ("knn", "gaussian")
+
 SIGMA_WORDS = ("auto", "cv")
 
 SIGMA_FACTORS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 """Candidates of `sigma="cv"` as multiples of the mean squared distance."""
+
+DENSE_BUDGET_BYTES = 2e9
+"""What the dense graph of all pairs may take."""
+
+EDGE_WEIGHTS: Mapping[str, str] = {
+    "gaussian": "exp(-d² / (2 sigma)), Eq. 17 of DLE: sigma is not squared",
+    "heat": "exp(-d² / sigma), heat kernel with t = sigma",
+    "binary": "1",
+}
+"""Legal edge weights and their formulas; d is the Euclidean distance."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Undirected edges i < j of n nodes with their squared lengths."""
+
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+    squared: NDArray[np.float64]
+    n: int
+
+    @property
+    def scale(self) -> float:
+        """Mean squared length, what `sigma="auto"` takes; 1 where all items coincide."""
+        mean = float(self.squared.mean()) if len(self.squared) else 0.0
+        return mean if mean > 0 else 1.0
+
+    def graph(self, weights: str, sigma: float) -> Any:
+        """Weigh the edges."""
+        return symmetric_csr(self.i, self.j, _edge_weights(self.squared, weights, sigma), self.n)
+
+
+def build_knn_graph(
+    X: Any, n_neighbors: int = 10, weights: str = "gaussian", sigma: float | str = "auto"
+) -> Any:
+    """Connect every item with its nearest neighbors; an edge stands if either end chose the other.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+    n_neighbors : int
+        Neighbors of an item, itself not counted. With fewer other items all pairs are linked, and a warning
+        says so.
+    weights : {"gaussian", "heat", "binary"}
+        exp(-d² / (2 sigma)) (Eq. 17 of DLE, sigma is not squared), exp(-d² / sigma), or 1.
+    sigma : float or "auto"
+        "auto" is the mean squared length of the edges.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        An edge so long that its weight underflows to 0 is left out; its ends may then be isolated.
+    """
+    edges = find_knn_edges(X, n_neighbors)
+    return edges.graph(weights, edges.scale if sigma == "auto" else check_sigma(sigma))
+
+
+def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
+    """Find the edges of the k-nearest-neighbor graph with exact lengths (one search serves every sigma)."""
+    X = _check_items(X)
+    n = X.shape[0]
+    n_neighbors = check_neighbors(n_neighbors, n)
+    i, j = pairs_of(nearest_others(X, n_neighbors))
+    return Edges(i, j, squared_lengths(X, i, j), n)
+
+
+def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs i < j, each once, of which one at least names the other: `nearest` (n, k) are row numbers."""
+    n, k = nearest.shape
+    start, end = np.repeat(np.arange(n), k), nearest.ravel()
+    pairs = np.unique(np.minimum(start, end) * n + np.maximum(start, end))
+    return pairs // n, pairs % n
+
+
+def build_gaussian_graph(
+    X: Any, sigma: float | str = "auto", memory_budget_bytes: float = DENSE_BUDGET_BYTES
+) -> NDArray[np.float64]:
+    """Connect all pairs by exp(-d² / (2 sigma)), Eq. 17 of DLE, in a dense matrix.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+    sigma : float or "auto"
+        "auto" is the mean squared distance over all pairs.
+    memory_budget_bytes : float
+        The two n x n float64 matrices needed must fit.
+
+    Returns
+    -------
+    ndarray of shape (n, n) with zero diagonal
+    """
+    advice = "use build_knn_graph, or raise memory_budget_bytes"
+    check_dense_size(np.shape(X)[0], memory_budget_bytes, advice)
+    W = squared_distances(X)
+    sigma = mean_squared_distance(W) if sigma == "auto" else check_sigma(sigma)
+    return gaussian_of(W, sigma)
+
+
+def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: int = 2) -> None:
+    """Raise where so many n x n matrices are beyond the budget; `advice` is what the caller's user can do."""
+    check_memory(f"A dense graph of {n} items", matrices * 8 * float(n) ** 2, memory_budget_bytes, advice)
+
+
+def squared_distances(X: Any) -> NDArray[np.float64]:
+    """All squared distances as a dense matrix; the caller sees to its size."""
+    X = _check_items(X)
+    moved = move_items(X)
+    product = moved @ moved.T
+    squared = product.toarray() if sp.issparse(product) else np.asarray(product)
+    norms = squared.diagonal().copy()
+    squared *= -2
+    squared += norms[:, None] + norms
+    np.maximum(squared, 0.0, out=squared)
+    np.fill_diagonal(squared, 0.0)
+    return squared
+
+
+def mean_squared_distance(squared: NDArray[np.float64]) -> float:
+    """Mean over all pairs of distinct items; 1 where all items coincide."""
+    n = len(squared)
+    mean = float(squared.sum()) / max(n * (n - 1), 1)
+    return mean if mean > 0 else 1.0
+
+
+def gaussian_of(squared: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
+    """Eq. 17 of DLE on a matrix of squared distances, diagonal zero."""
+    W = squared / (-2 * sigma)
+    np.exp(W, out=W)
+    np.fill_diagonal(W, 0.0)
+    return W
+
+
+def check_sigma(sigma: Any) -> float:
+    """Return sigma as a float; it must be positive and finite."""
+    if not (is_number(sigma) and sigma > 0):
+        raise InvalidInput(
+            f"sigma={sigma!r} is not a positive number; it has the unit of a squared distance."
+        )
+    return float(sigma)
+
+
+def _edge_weights(squared: NDArray[np.float64], weights: str, sigma: float) -> NDArray[np.float64]:
+    check_choice("weights", weights, tuple(EDGE_WEIGHTS))
+    if weights == "binary":
+        return np.ones_like(squared)
+    return np.exp(squared / (-2 * sigma if weights == "gaussian" else -sigma))
+
+
+def _check_items(X: Any) -> Any:
+    try:
+        return check_array(X, accept_sparse="csr", dtype=np.float64)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from error
+
+
+def check_neighbors(n_neighbors: Any, n: int) -> int:
+    """Return how many neighbors each of n items can have; a warning says where that is fewer than asked."""
+    check_count("n_neighbors", n_neighbors)
+    if n < 2:
+        raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
+    if n_neighbors > n - 1:
+        warn_caller(
+            f"n_neighbors={n_neighbors} but each of the {n} items has {n - 1} others only: "
+            "all pairs are linked.",
+        )
+    return min(int(n_neighbors), n - 1)
 
 
 @dataclass(frozen=True)
@@ -82,53 +238,6 @@ def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
     n = len(squared)
     i, j = pairs_of(nearest_by_distance(squared, check_neighbors(n_neighbors, n)))
     return Edges(i, j, squared[i, j], n)
-
-
-def check_links(W: Any, components_matter: bool) -> None:
-    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
-    if not W.sum() > 0:
-        raise InvalidInput(
-            "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
-        )
-    components = graph_components(W)
-    if components_matter and (components.sizes > 1).sum() > 1:
-        warn_caller(
-            f"The graph has {components.describe()}; the subspace separates them first. "
-            "Raise n_neighbors or link them where that is not meant."
-        )
-
-
-def warn_of_unlinked(W: Any) -> None:
-    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
-    alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
-    if 0 < len(alone) < W.shape[0]:
-        warn_caller(
-            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
-            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
-        )
-
-
-def check_given_graph(W: Any, n: int) -> Any:
-    """`graphs.check_affinity`, but a sparse graph that is right as it stands is not copied.
-
-    A graph of a million items takes some 250 MB; the general check holds several such matrices at once, this
-    one a transposed copy.
-    """
-    if not (sp.issparse(W) and W.format == "csr" and W.dtype == np.float64 and W.shape == (n, n)):
-        return check_affinity(W, n)
-    W = sp.csr_array(W)
-    reverse = W.T.tocsr()
-    fine = (
-        W.has_canonical_format
-        and W.nnz > 0
-        and W.data.min() > 0  # false for NaN too
-        and weights_in_range(W.data.max())
-        and not W.diagonal().any()
-        and np.array_equal(W.indptr, reverse.indptr)
-        and np.array_equal(W.indices, reverse.indices)
-        and np.array_equal(W.data, reverse.data)
-    )
-    return W if fine else check_affinity(W, n)
 
 
 def check_sigma_choice(sigma: Any) -> None:

@@ -27,7 +27,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from threadpoolctl import threadpool_limits
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import Components
+from embedding_core.graph.components import Components
 
 DENSE_SIZE = 400
 TOLERANCE = 1e-7

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.base import PartialLabelsMixin
 from embedding_core.checks import check_choice
-from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes

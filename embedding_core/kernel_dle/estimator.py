@@ -20,7 +20,7 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.graph.affinity import check_given_graph
+from embedding_core.graph.supplied import check_given_graph
 from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
 from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
 from embedding_core.kernel_dle.kernels import (

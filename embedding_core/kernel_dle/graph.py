@@ -6,10 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.graph.affinity import kernel_distances
-from embedding_core.graph.graphs import graph_from_edges, pairs_of
+from embedding_core.graph.affinity import kernel_distances, pairs_of
 from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
 from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.graph.supplied import graph_from_edges
 
 NEIGHBORS = 10
 _LEAST_RADIUS = 1e-3

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from embedding_core.base import PartialLabelsMixin
 from embedding_core.checks import (
     check_choice,
     check_count,
@@ -20,9 +21,9 @@ from embedding_core.checks import (
     items_vary,
     validate_items,
 )
-from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
+from embedding_core.graph.affinity import check_sigma_choice, resolve_graph
+from embedding_core.graph.supplied import warn_of_unlinked
 from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.linalg.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel

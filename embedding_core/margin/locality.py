@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import (
     GRAPHS,
+    Edges,
     GraphFamily,
+    find_knn_edges,
     graph_family,
     kernel_distances,
     kernel_graph_family,
     nearest_edges,
 )
-from embedding_core.graph.graphs import (
-    Edges,
-    find_knn_edges,
-    graph_from_edges,
-)
 from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.graph.supplied import graph_from_edges
 from embedding_core.linalg.eigen import fix_signs, whitening
 from embedding_core.linalg.kernel_space import Kernel
 from embedding_core.linalg.row_blocks import row_blocks

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_count, check_not_negative, check_positive, check_share
 from embedding_core.errors import TooManyComponents
-from embedding_core.graph.affinity import check_links
+from embedding_core.graph.supplied import check_links
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.margin.alternation import (

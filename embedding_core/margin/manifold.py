@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_not_negative, check_positive
-from embedding_core.graph.affinity import check_links
 from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.graph.supplied import check_links
 from embedding_core.labels import Indicator
 from embedding_core.margin.assembly import span_items
 from embedding_core.margin.classifier import KernelClassifier

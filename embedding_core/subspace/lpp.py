@@ -8,17 +8,17 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.base import Solution
-from embedding_core.discriminant.graph_embedding import GraphEmbedding
+from embedding_core.base import GraphEmbedding, Solution
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import GRAPHS, check_links
+from embedding_core.graph.affinity import GRAPHS
 from embedding_core.graph.laplacian import GraphLaplacian
+from embedding_core.graph.supplied import check_links
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import RowSpace, Whitening, row_space, whitening
 from embedding_core.linalg.kernel_space import KERNELS
 from embedding_core.linalg.scatter import class_scatter
 from embedding_core.model_selection.inner_choice import check_cv_labels, fold_score
-from embedding_core.subspace.kernel_embedding import KernelEmbedding
+from embedding_core.subspace.embedding import KernelEmbedding
 
 
 def locality_quotient(

@@ -10,8 +10,7 @@ from embedding_core.base import Solution
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import thin_svd
 from embedding_core.linalg.kernel_space import KERNELS
-from embedding_core.subspace.embedding import labeled_part
-from embedding_core.subspace.kernel_embedding import KernelEmbedding
+from embedding_core.subspace.embedding import KernelEmbedding, labeled_part
 from embedding_core.subspace.principal import label_sums, squared_spread
 
 

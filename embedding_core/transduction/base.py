@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from embedding_core.checks import check_choice, check_count, validate_items
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graph.affinity import GRAPHS, check_sigma_choice, graph_family, resolve_graph
-from embedding_core.graph.graphs import graph_components
+from embedding_core.graph.components import graph_components
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.labels import (
     Indicator,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from embedding_core.eigenmaps.combined_graph import CombinedGraph
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import graph_components
+from embedding_core.graph.components import graph_components
 from embedding_core.graph.spectral import smallest_eigenpairs
 
 LAPLACIANS = ("normalized", "plain")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from embedding_core.classifier_mixin import PartialLabelsMixin
+from embedding_core.base import PartialLabelsMixin
 from embedding_core.knn_classifier import nearest_rows
 from embedding_core.labels import Indicator
 from embedding_core.transduction.base import Answer, Transducer

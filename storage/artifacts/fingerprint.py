@@ -252,7 +252,7 @@ def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
     Parameters
     ----------
     roots : sequence of str
-        Dotted names, for instance `["embedding_core.graph.graphs"]`.
+        Dotted names, for instance `["embedding_core.graph.affinity"]`.
 
     Returns
     -------

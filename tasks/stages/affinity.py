@@ -20,9 +20,9 @@ _GIGABYTE = 1e9
 _DENSE_MATRICES = 6
 _DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
 _CODE = {
-    "given": ("storage.sources.edges", "embedding_core.graph.graphs"),
-    "knn": ("embedding_core.graph.graphs", "embedding_core.scaling"),
-    "gaussian": ("embedding_core.graph.graphs", "embedding_core.scaling"),
+    "given": ("storage.sources.edges", "embedding_core.graph.supplied"),
+    "knn": ("embedding_core.graph.affinity", "embedding_core.scaling"),
+    "gaussian": ("embedding_core.graph.affinity", "embedding_core.scaling"),
 }
 
 
@@ -80,7 +80,7 @@ def _digest_edges(source: SourceSettings, workspace: Workspace) -> str:
 def _take_given(
     source: SourceSettings, digest: str, features: ArtifactRef | None, workspace: Workspace
 ) -> Artifact:
-    from embedding_core.graph.graphs import graph_from_edges
+    from embedding_core.graph.supplied import graph_from_edges
 
     assert features is not None
     found = load_features(workspace.store, features)
@@ -95,7 +95,7 @@ def _take_given(
 def _build(
     settings: AffinitySettings, kind: str, scale: str, features: ArtifactRef | None, workspace: Workspace
 ) -> Artifact:
-    from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph, check_dense_size
+    from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph, check_dense_size
     from embedding_core.scaling import Scaler
 
     assert features is not None

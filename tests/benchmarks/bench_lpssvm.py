@@ -41,7 +41,7 @@ def draw_items(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def fit_form(n: int, landmarks: int | None, decisions_file: str) -> None:
     """Fit one form, write its decisions, print seconds and peak memory."""
-    from embedding_core.graph.graphs import build_knn_graph
+    from embedding_core.graph.affinity import build_knn_graph
     from embedding_core.margin.lpssvm import LPSSVM
 
     X, y = draw_items(n, seed=1)

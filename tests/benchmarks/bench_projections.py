@@ -32,9 +32,9 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from embedding_core.discriminant.discriminative_projections import DiscriminativeProjections
 from embedding_core.discriminant.joint_quotient import JointQuotient, joint_quotient
-from embedding_core.discriminant.projections import DiscriminativeProjections
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import as_indicator
 from tests.benchmarks.table import Row, peak_bytes

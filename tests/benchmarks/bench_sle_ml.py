@@ -27,7 +27,7 @@ from sklearn.manifold import SpectralEmbedding
 
 from embedding_core.eigenmaps.combined_graph import CombinedGraph, build_half_knn_graph, find_label_sets
 from embedding_core.eigenmaps.sle_ml import SLEML
-from embedding_core.graph.graphs import graph_components
+from embedding_core.graph.components import graph_components
 from tests.benchmarks.table import Row, markdown, peak_bytes
 
 R, K = 20, 20

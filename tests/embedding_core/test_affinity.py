@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import check_given_graph
-from embedding_core.graph.graphs import build_knn_graph, check_affinity
+from embedding_core.graph.affinity import build_knn_graph
+from embedding_core.graph.supplied import check_affinity, check_given_graph
 from tests.synthetic import multi_label
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from embedding_core import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from tests.core_estimators import NAMES, WITH_GRAPH, fresh, partly_labeled
 
 pytestmark = pytest.mark.slow

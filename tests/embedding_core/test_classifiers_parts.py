@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.linalg import row_blocks
-from embedding_core.linalg.centered import center_items
+from embedding_core.linalg.scatter import center_items
 from embedding_core.model_selection.thresholds import TIE, f1_thresholds, shift_scores
 from tests.synthetic import multi_label, sparse_items
 

@@ -6,10 +6,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from embedding_core import DLE, MultiLabelDLE
-from embedding_core.discriminant.initial_labels import nearest_labels
+from embedding_core.discriminant.dle import nearest_labels
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import SIGMA_FACTORS, graph_family
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import SIGMA_FACTORS, build_gaussian_graph, build_knn_graph, graph_family
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import micro_f1_empty1

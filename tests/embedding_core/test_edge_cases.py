@@ -13,8 +13,8 @@ from sklearn.metrics.pairwise import linear_kernel
 from embedding_core import DLE, LPSSVM, MLDA, SLEML, DiscriminativeProjections, MultiLabelDLE
 from embedding_core.eigenmaps.combined_graph import CombinedGraph
 from embedding_core.errors import InvalidInput
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.graph.components import graph_components
-from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.graph.knn import nearest_by_distance, nearest_others
 from embedding_core.graph.spectral import smallest_eigenpairs
 from embedding_core.labels import as_indicator

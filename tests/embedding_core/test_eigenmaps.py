@@ -14,7 +14,7 @@ from embedding_core.eigenmaps.slapeig import SLapEig
 from embedding_core.eigenmaps.sle import SLE
 from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import as_indicator
 from tests.literal_eigenmaps import (
     check_laplacian_pairs,

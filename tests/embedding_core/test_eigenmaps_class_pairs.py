@@ -13,7 +13,7 @@ from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
 from embedding_core.eigenmaps.slapeig import SLapEig, mean_distance
 from embedding_core.eigenmaps.sle import SLE
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from tests.literal_eigenmaps import (
     check_laplacian_pairs,
     literal_eigenmap,

@@ -24,7 +24,7 @@ from embedding_core.eigenmaps.sle import SLE
 from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold, predict_fold
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry.catalog.eigenmaps import ENTRIES

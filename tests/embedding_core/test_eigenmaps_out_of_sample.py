@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
 
-from embedding_core.eigenmaps import out_of_sample
+from embedding_core.eigenmaps import eigenmap
 from embedding_core.eigenmaps.ccdr import CCDR
 from embedding_core.eigenmaps.constraint_score import ConstraintScore
 from embedding_core.eigenmaps.laplacian_eigenmaps import LaplacianEigenmaps
@@ -16,7 +16,7 @@ from embedding_core.eigenmaps.slapeig import SLapEig
 from embedding_core.eigenmaps.sle import SLE
 from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.linalg.kernel_space import Kernel, place_by_kernel
 from tests.literal_eigenmaps import MAPS, overlapping
 from tests.synthetic import sparse_items
@@ -31,7 +31,7 @@ def test_linear_map_is_ridge_regression(shape, form, alpha):
     X = sparse_items(*shape, density=0.4)
     Z = np.random.default_rng(0).normal(size=(shape[0], 3))
     dense = X.toarray()
-    P, b = out_of_sample.fit_linear_map(X if form == "sparse" else dense + 5.0, Z, alpha)
+    P, b = eigenmap.fit_linear_map(X if form == "sparse" else dense + 5.0, Z, alpha)
     scale = ((dense - dense.mean(axis=0)) ** 2).sum() / len(dense)
     literal = Ridge(max(alpha * scale, 1e-12), solver="svd").fit(dense, Z)
     items = dense if form == "sparse" else dense + 5.0
@@ -58,7 +58,7 @@ def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
         centered = X - X.mean(axis=0)
         centered[:, 2] = 0.0
         expected = np.linalg.pinv(centered, rcond=1e-10) @ (Z - Z.mean(axis=0))
-        P, b = out_of_sample.fit_linear_map(form(X), Z, 0.0)
+        P, b = eigenmap.fit_linear_map(form(X), Z, 0.0)
         np.testing.assert_allclose(P, expected, atol=1e-9 * np.abs(expected).max())
         np.testing.assert_allclose((form(X) @ P + b).mean(axis=0), Z.mean(axis=0), atol=1e-9)
 
@@ -67,8 +67,8 @@ def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
 @pytest.mark.parametrize("value", [0.1, 1e7 / 3])
 def test_a_constant_feature_has_no_part_in_the_linear_map(alpha, value):
     X, Z = np.random.default_rng(0).normal(size=(300, 5)), np.random.default_rng(1).normal(size=(300, 2))
-    expected, offset = out_of_sample.fit_linear_map(X, Z, alpha)
-    P, b = out_of_sample.fit_linear_map(np.insert(X, 2, value, axis=1), Z, alpha)
+    expected, offset = eigenmap.fit_linear_map(X, Z, alpha)
+    P, b = eigenmap.fit_linear_map(np.insert(X, 2, value, axis=1), Z, alpha)
     np.testing.assert_allclose(value * P[2], 0.0, atol=1e-9)
     np.testing.assert_allclose(np.delete(P, 2, axis=0), expected, rtol=1e-9)
     np.testing.assert_allclose(b, offset, rtol=1e-9)
@@ -87,9 +87,9 @@ def test_without_a_ridge_items_that_hardly_differ_are_placed_alike(method, shape
 def test_linear_map_of_many_sparse_features_far_from_0(monkeypatch):
     near, Z = sparse_items(60, 20, density=0.4).toarray(), np.random.default_rng(0).normal(size=(60, 2))
     far = near + 2.0**20 * (np.arange(20) > 4)
-    expected = out_of_sample.fit_linear_map(far, Z, 1e-3)[0]
-    monkeypatch.setattr(out_of_sample, "GRAM_SIZE", 10)
-    P, _ = out_of_sample.fit_linear_map(sp.csr_array(far), Z, 1e-3)
+    expected = eigenmap.fit_linear_map(far, Z, 1e-3)[0]
+    monkeypatch.setattr(eigenmap, "GRAM_SIZE", 10)
+    P, _ = eigenmap.fit_linear_map(sp.csr_array(far), Z, 1e-3)
     np.testing.assert_allclose(P, expected, atol=1e-6 * np.abs(expected).max())
 
 
@@ -103,16 +103,16 @@ def test_linear_map_of_many_sparse_features_is_the_same_without_a_square_matrix(
     X.data[X.indices == 3] *= 1000
     Z = np.random.default_rng(0).normal(size=(shape[0], 3))
     Z[:, 2] = 1.0
-    expected = out_of_sample.fit_linear_map(X, Z, alpha)
-    monkeypatch.setattr(out_of_sample, "GRAM_SIZE", 10)
+    expected = eigenmap.fit_linear_map(X, Z, alpha)
+    monkeypatch.setattr(eigenmap, "GRAM_SIZE", 10)
     for name in ("center_items", "whitening"):
-        monkeypatch.delattr(out_of_sample, name)
-    P, b = out_of_sample.fit_linear_map(X, Z, alpha)
+        monkeypatch.delattr(eigenmap, name)
+    P, b = eigenmap.fit_linear_map(X, Z, alpha)
     np.testing.assert_allclose(X @ P + b, X @ expected[0] + expected[1], atol=1e-6)
     np.testing.assert_allclose(P, expected[0], atol=1e-5 * np.abs(expected[0]).max())
-    monkeypatch.setattr(out_of_sample, "_MAX_STEPS", 2)
+    monkeypatch.setattr(eigenmap, "_MAX_STEPS", 2)
     with pytest.warns(UserWarning, match="not exact after 2 steps; give a larger alpha"):
-        out_of_sample.fit_linear_map(X, Z, alpha)
+        eigenmap.fit_linear_map(X, Z, alpha)
 
 
 NYSTROM = [
@@ -169,13 +169,13 @@ def test_kernel_map_is_kernel_ridge_regression(form, monkeypatch):
     X = X if form == "sparse" else X.toarray()
     Z = np.random.default_rng(0).normal(size=(60, 2))
     literal = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.2).fit(X, Z - Z.mean(axis=0))
-    a, b = out_of_sample.fit_kernel_map(X, Z, X, 0.2, 0.1)
+    a, b = eigenmap.fit_kernel_map(X, Z, X, 0.2, 0.1)
     placed = place_by_kernel(Kernel("rbf", 0.2), X[:20], X, a) + b
     np.testing.assert_allclose(placed, literal.predict(X[:20]) + Z.mean(axis=0), atol=1e-10)
-    monkeypatch.setattr(out_of_sample, "LANDMARKS", 15)
-    chosen = out_of_sample.spread_landmarks(X)
+    monkeypatch.setattr(eigenmap, "LANDMARKS", 15)
+    chosen = eigenmap.spread_landmarks(X)
     assert chosen.shape == (15, 9)
-    a, b = out_of_sample.fit_kernel_map(X, Z, chosen, 0.2, 0.1)
+    a, b = eigenmap.fit_kernel_map(X, Z, chosen, 0.2, 0.1)
     K_nm, K_mm = rbf_kernel(X, chosen, gamma=0.2), rbf_kernel(chosen, chosen, gamma=0.2)
     literal_a = np.linalg.solve(K_nm.T @ K_nm + 0.1 * K_mm, K_nm.T @ (Z - Z.mean(axis=0)))
     np.testing.assert_allclose(K_nm @ a, K_nm @ literal_a, atol=1e-6)
@@ -185,8 +185,8 @@ def test_default_gamma_is_one_over_the_mean_squared_distance():
     X = sparse_items(40, 6).toarray() + 3.0
     squared = ((X[:, None] - X) ** 2).sum(axis=2)
     for items in (X, sp.csr_array(X)):
-        np.testing.assert_allclose(out_of_sample.default_gamma(items), 1 / squared.mean())
-    assert out_of_sample.default_gamma(np.ones((4, 2))) == 1.0
+        np.testing.assert_allclose(eigenmap.default_gamma(items), 1 / squared.mean())
+    assert eigenmap.default_gamma(np.ones((4, 2))) == 1.0
 
 
 @pytest.mark.parametrize("method", EIGENMAPS)

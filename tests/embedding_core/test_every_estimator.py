@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import embedding_core
 from embedding_core import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.registry import METHODS
 from tests.core_estimators import (
     ALL_NAMES,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import euclidean_distances
 
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.protocols import few_labels
 from embedding_core.protocols.few_labels import choose_neighbors, condition_of, draw_labeled_rows, trial
 from embedding_core.protocols.trial import Arm, predict

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from embedding_core import MLDA
-from embedding_core.discriminant.gram_quotient import solve_by_gram
+from embedding_core.discriminant.mlda import solve_by_gram
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
 from embedding_core.linalg import row_blocks
 from tests.synthetic import literal_scatter, multi_label, positive_power, single_label, sparse_items

@@ -5,15 +5,15 @@ import pytest
 import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import SIGMA_FACTORS, choose_sigma, graph_family
-from embedding_core.graph.graphs import (
+from embedding_core.graph.affinity import (
+    SIGMA_FACTORS,
     build_gaussian_graph,
     build_knn_graph,
-    check_affinity,
-    graph_components,
-    graph_edges,
-    graph_from_edges,
+    choose_sigma,
+    graph_family,
 )
+from embedding_core.graph.components import graph_components
+from embedding_core.graph.supplied import check_affinity, graph_edges, graph_from_edges
 
 
 def items(n: int = 40, p: int = 5, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.semi_supervised import LabelSpreading
 
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.labels import as_indicator, label_correlation
 from embedding_core.transduction.consistency import LocalGlobalConsistency
 from embedding_core.transduction.harmonic import HarmonicFunctions

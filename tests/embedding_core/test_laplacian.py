@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from embedding_core.graph import laplacian as laplacian_module
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.graph.laplacian import GraphLaplacian, balance_beta, label_affinity
 from embedding_core.labels import label_correlation
 from embedding_core.linalg import row_blocks

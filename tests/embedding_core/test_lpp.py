@@ -10,8 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from embedding_core.discriminant.mlda import MLDA
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import SIGMA_FACTORS
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import SIGMA_FACTORS, build_gaussian_graph, build_knn_graph
 from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import as_indicator
 from embedding_core.margin.locality import solve_locality

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.linalg.kernel_space import Kernel, kernel_coordinates
 from embedding_core.margin.alternation import energy_dimension
 from embedding_core.margin.lpssvm import LPSSVM

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.linalg.kernel_space import AUTO_EXACT, AUTO_LANDMARKS, choose_landmarks
 from embedding_core.margin.lpssvm import LPSSVM
 from embedding_core.scaling import Scaler

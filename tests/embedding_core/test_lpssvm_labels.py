@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
 from embedding_core.margin.lpssvm import LPSSVM
 from embedding_core.margin.selection import decide, dimension_candidates

@@ -10,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.labels import as_indicator
 from embedding_core.margin.laprls import LapRLS
 from embedding_core.margin.lapsvm import LapSVM

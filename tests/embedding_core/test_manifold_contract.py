@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
 from embedding_core.margin.laprls import LapRLS
 from embedding_core.margin.lapsvm import LapSVM

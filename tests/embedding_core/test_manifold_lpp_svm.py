@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.margin.lpp_svm import LPPSVM
 from embedding_core.subspace.lpp import LPP
 from tests.literal_margin import two_classes

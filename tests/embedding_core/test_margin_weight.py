@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.svm import SVC
 
 from embedding_core import LPPSVM, LPSSVM, InvalidInput, LapRLS, LapSVM
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from tests.embedding_core.test_sample_weight import draw_weights, with_copies
 from tests.synthetic import multi_label, single_label
 

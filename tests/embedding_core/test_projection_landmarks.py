@@ -9,9 +9,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from embedding_core.discriminant import projection_kernel
+from embedding_core.discriminant import discriminative_projections
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.linalg import kernel_space
 from tests.literal_discriminant import connected_graph
 from tests.literal_projections import DP, FORMS, distances, partly_labeled, printed_matrices
@@ -167,7 +167,7 @@ def test_sigma_is_chosen_with_landmarks():
 
 def test_beyond_the_budget_landmarks_are_named_and_do(monkeypatch):
     X, y, W = problem()
-    monkeypatch.setattr(projection_kernel, "MEMORY_BUDGET_BYTES", 1e5)
+    monkeypatch.setattr(discriminative_projections, "MEMORY_BUDGET_BYTES", 1e5)
     with pytest.raises(InvalidInput, match=r"60 items needs .* GB; pass landmarks \(500, say\)"):
         DP(kernel="rbf").fit(X, y, W)
     assert DP(kernel="rbf", landmarks=20).fit(X, y, W).embedding_.shape == (60, 3)

@@ -7,8 +7,7 @@ import scipy.linalg
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import NearestNeighbors
 
-from embedding_core.graph.affinity import SIGMA_FACTORS, graph_family
-from embedding_core.graph.graphs import build_gaussian_graph, build_knn_graph
+from embedding_core.graph.affinity import SIGMA_FACTORS, build_gaussian_graph, build_knn_graph, graph_family
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
 from tests.literal_projections import (

@@ -12,9 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from embedding_core.discriminant import projection_kernel
+from embedding_core.discriminant import discriminative_projections
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from tests.literal_projections import (
     DP,
     FORMS,
@@ -196,7 +196,7 @@ def test_bad_data_are_named(monkeypatch):
         DP(kernel="precomputed").fit(X @ X.T + np.triu(np.ones((60, 60))), Y)
     with pytest.raises(InvalidInput, match="not positive semidefinite"):
         DP(kernel="precomputed").fit(-X @ X.T, Y)
-    monkeypatch.setattr(projection_kernel, "MEMORY_BUDGET_BYTES", 1e5)
+    monkeypatch.setattr(discriminative_projections, "MEMORY_BUDGET_BYTES", 1e5)
     with pytest.raises(InvalidInput, match=r"60 items needs 0.0 GB, the budget is 0.0 GB; pass landmarks"):
         DP(kernel="rbf").fit(X, Y)
 

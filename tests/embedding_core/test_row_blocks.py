@@ -6,14 +6,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from embedding_core import DLE, MLDA, DiscriminativeProjections, MultiLabelDLE
-from embedding_core.discriminant import initial_labels as initial_labels_module
-from embedding_core.discriminant.initial_labels import nearest_labels
+from embedding_core.discriminant import dle
+from embedding_core.discriminant.dle import nearest_labels
 from embedding_core.errors import InvalidInput
 from embedding_core.graph import laplacian as laplacian_module
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.graph.laplacian import GraphLaplacian, label_affinity
-from embedding_core.label_blocks import LabelWeights
-from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_correlation, label_weights
+from embedding_core.labels import LABEL_WEIGHTS, LabelWeights, as_indicator, label_correlation, label_weights
 from embedding_core.linalg import row_blocks as row_blocks_module
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows, row_blocks
 from embedding_core.linalg.scatter import class_scatter
@@ -42,7 +41,7 @@ def small_blocks(monkeypatch):
     """Blocks of 16 rows and panels of 3 columns, so that small problems have several."""
     monkeypatch.setattr(laplacian_module, "_BLOCK_COLUMNS", 3)
     monkeypatch.setattr(row_blocks_module, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(initial_labels_module, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(dle, "CHUNK_ROWS", 10)
 
 
 def problem(method, n=100, dtype=np.float64):
@@ -119,7 +118,7 @@ def test_correlation_is_summed_over_blocks(monkeypatch):
 @pytest.mark.parametrize("graph", ["sparse", "dense"])
 @pytest.mark.parametrize("piece", [1, 50, 10**6])
 def test_quadratic_form_of_blocks_is_the_literal_one(small_blocks, monkeypatch, dtype, step, graph, piece):
-    monkeypatch.setattr("embedding_core.graph.laplacian_product.PIECE_VALUES", piece)
+    monkeypatch.setattr("embedding_core.graph.laplacian.PIECE_VALUES", piece)
     X, Y, W = problem(MultiLabelDLE, dtype=dtype)
     Y = np.maximum(Y, 0)
     labels = label_affinity(Y, label_correlation(Y))
@@ -182,7 +181,7 @@ def test_wide_streams_are_brought_into_memory():
 
 @pytest.mark.parametrize("chunk", [1, 4, 1000])
 def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
-    monkeypatch.setattr(initial_labels_module, "CHUNK_ROWS", chunk)
+    monkeypatch.setattr(dle, "CHUNK_ROWS", chunk)
     X, Y = multi_label()
     X[7], X[8], Y[7], Y[8] = X[9], X[9], 0, 1  # of equally near items the first decides
     Y[9::3] = -1

@@ -8,16 +8,16 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from embedding_core.eigenmaps.base import auto_neighbors
 from embedding_core.eigenmaps.combined_graph import (
     CombinedGraph,
     build_half_knn_graph,
     find_label_sets,
     jaccard_similarity,
 )
+from embedding_core.eigenmaps.eigenmap import auto_neighbors
 from embedding_core.eigenmaps.sle_ml import SLEML
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import as_indicator
 from tests.literal_eigenmaps import (
     MAPS,

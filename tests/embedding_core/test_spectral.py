@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from embedding_core.eigenmaps.combined_graph import CombinedGraph, find_label_sets
 from embedding_core.errors import InvalidInput
 from embedding_core.graph import spectral
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.graph.spectral import smallest_eigenpairs
 
 

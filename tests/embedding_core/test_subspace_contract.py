@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from embedding_core import annotator, registry
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
-from embedding_core.graph.graphs import build_gaussian_graph
+from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry.catalog import projections

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry.catalog.transduction import ENTRIES
 from embedding_core.transduction.consistency import LocalGlobalConsistency

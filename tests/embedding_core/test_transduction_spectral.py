@@ -8,7 +8,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import label_correlation
 from embedding_core.transduction.graph_modes import graph_modes
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian, leading_pairs

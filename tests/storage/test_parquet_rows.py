@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedding_core import DLE, MLDA
-from embedding_core.graph.graphs import build_knn_graph
+from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows
 from storage.artifacts import row_blocks as parquet_module
 from storage.artifacts.columns import vectors

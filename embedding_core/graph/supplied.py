@@ -1,0 +1,184 @@
+"""S"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from embedding_core.errors import InvalidInput, warn_caller
+from embedding_core.graph.components import graph_components
+
+_SYMMETRY_TOLERANCE = 1e-10
+
+LEAST_WEIGHT = 1e-200
+"""The largest weight of a graph lies between this and its inverse."""
+
+
+def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) -> Any:
+    """Build the graph of given edges.
+
+    Parameters
+    ----------
+    i, j : array-like of int, shape (m,)
+        Ends of the edges, 0 to n - 1. The direction does not matter; self-loops are dropped.
+    w : array-like of float, shape (m,), or None
+        Weights >= 0, 1 where None. A pair given several times, in either direction, gets its largest weight.
+    n : int
+        Number of nodes.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+    """
+    a, b = np.asarray(i), np.asarray(j)
+    weight = np.ones(len(a)) if w is None else np.asarray(w, dtype=np.float64)
+    if not len(a) == len(b) == len(weight):
+        raise InvalidInput(
+            f"Edges have {len(a)} starts, {len(b)} ends and {len(weight)} weights; need as many."
+        )
+    for name, ends in (("i", a), ("j", b)):
+        _check_ends(name, ends, n)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if bad.size:
+        e = bad[0]
+        raise InvalidInput(
+            f"Edge {e} ({a[e]}, {b[e]}) has weight {weight[e]}; weights are finite and >= 0. Correct it."
+        )
+    low, high = np.minimum(a, b).astype(np.intp), np.maximum(a, b).astype(np.intp)
+    order = np.lexsort((weight, high, low))
+    low, high, weight = low[order], high[order], weight[order]
+    last = np.append((np.diff(low) != 0) | (np.diff(high) != 0), True)[: len(low)]
+    keep = last & (low != high)
+    return symmetric_csr(low[keep], high[keep], weight[keep], n)
+
+
+def graph_edges(W: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+    """Edges i < j and their weights, sorted: the inverse of `graph_from_edges`."""
+    upper = sp.triu(W, k=1).tocsr()
+    upper.sort_indices()
+    upper.eliminate_zeros()
+    edges = upper.tocoo()
+    return edges.row.astype(np.int32), edges.col.astype(np.int32), edges.data.astype(np.float64)
+
+
+def check_affinity(W: Any, n: int) -> Any:
+    """Validate a given graph: (n, n), finite, non-negative, symmetric; the diagonal is dropped.
+
+    Returns
+    -------
+    csr_array or ndarray of shape (n, n), float64
+    """
+    try:
+        W = check_array(W, accept_sparse="csr", dtype=np.float64, copy=True, input_name="affinity")
+    except ValueError as error:
+        raise InvalidInput(
+            f"The affinity is no graph: {str(error).splitlines()[0].rstrip('.')}; pass a dense or sparse "
+            f"({n}, {n}) matrix of finite numbers >= 0, without links of unknown weight."
+        ) from error
+    if W.shape != (n, n):
+        raise InvalidInput(f"affinity has shape {W.shape}; expected ({n}, {n}), one row and column an item.")
+    W = sp.csr_array(W) if sp.issparse(W) else W
+    if W.size and W.min() < 0:
+        row, column = np.argwhere(W < 0)[0] if not sp.issparse(W) else np.transpose((W < 0).nonzero())[0]
+        raise InvalidInput(
+            f"affinity[{row}, {column}] = {W[row, column]} is negative; similarities are >= 0. "
+            "Pass exp(-distance) or drop such edges."
+        )
+    _check_symmetric(W)
+    if sp.issparse(W):
+        W.setdiag(0.0)
+        W.eliminate_zeros()
+    else:
+        np.fill_diagonal(W, 0.0)
+    largest = float(W.max()) if W.size else 0.0
+    if largest > 0 and not weights_in_range(largest):
+        raise InvalidInput(
+            f"The largest weight of the affinity is {largest:.3g}; expected {LEAST_WEIGHT:g} to "
+            f"{1 / LEAST_WEIGHT:g}, beyond which sums or inverses leave the range of float64. Divide the "
+            "affinity by its largest weight."
+        )
+    return W
+
+
+def weights_in_range(largest: float) -> bool:
+    """Whether a graph with this largest weight can be summed, multiplied by items and inverted."""
+    return LEAST_WEIGHT <= largest <= 1 / LEAST_WEIGHT
+
+
+def symmetric_csr(i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float64], n: int) -> Any:
+    rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+    W = sp.csr_array((np.concatenate([w, w]), (rows, columns)), shape=(n, n))
+    W.sort_indices()
+    W.eliminate_zeros()
+    return W
+
+
+def _check_ends(name: str, ends: NDArray[Any], n: int) -> None:
+    if len(ends) and ends.dtype.kind not in "iu":
+        raise InvalidInput(f"Edge ends {name} are {ends.dtype}; expected integers 0 to {n - 1}.")
+    bad = np.flatnonzero((ends < 0) | (ends >= n)) if len(ends) else np.zeros(0, dtype=int)
+    if bad.size:
+        raise InvalidInput(
+            f"Edge {bad[0]}: {name} = {ends[bad[0]]} is outside 0..{n - 1}; there are {n} items. "
+            "Check that the edge list belongs to this collection."
+        )
+
+
+def _check_symmetric(W: Any) -> None:
+    gap = abs(W - W.T)
+    largest = W.max() if W.size else 0.0
+    if gap.size and gap.max() > _SYMMETRY_TOLERANCE * largest:
+        row, column = np.unravel_index(int(gap.argmax()), W.shape)
+        raise InvalidInput(
+            f"affinity is not symmetric: [{row}, {column}] = {W[row, column]} but [{column}, {row}] = "
+            f"{W[column, row]}; pass (W + W.T) / 2."
+        )
+
+
+def check_links(W: Any, components_matter: bool) -> None:
+    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
+    if not W.sum() > 0:
+        raise InvalidInput(
+            "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
+        )
+    components = graph_components(W)
+    if components_matter and (components.sizes > 1).sum() > 1:
+        warn_caller(
+            f"The graph has {components.describe()}; the subspace separates them first. "
+            "Raise n_neighbors or link them where that is not meant."
+        )
+
+
+def warn_of_unlinked(W: Any) -> None:
+    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
+    alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
+    if 0 < len(alone) < W.shape[0]:
+        warn_caller(
+            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
+            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
+        )
+
+
+def check_given_graph(W: Any, n: int) -> Any:
+    """`graphs.check_affinity`, but a sparse graph that is right as it stands is not copied.
+
+    A graph of a million items takes some 250 MB; the general check holds several such matrices at once, this
+    one a transposed copy.
+    """
+    if not (sp.issparse(W) and W.format == "csr" and W.dtype == np.float64 and W.shape == (n, n)):
+        return check_affinity(W, n)
+    W = sp.csr_array(W)
+    reverse = W.T.tocsr()
+    fine = (
+        W.has_canonical_format
+        and W.nnz > 0
+        and W.data.min() > 0  # false for NaN too
+        and weights_in_range(W.data.max())
+        and not W.diagonal().any()
+        and np.array_equal(W.indptr, reverse.indptr)
+        and np.array_equal(W.indices, reverse.indices)
+        and np.array_equal(W.data, reverse.data)
+    )
+    return W if fine else check_affinity(W, n)
