@@ -1,9 +1,4 @@
-"""What every linear embedding shares: input checks, the number of components, `transform`, tags.
-
-What the discriminant methods with a graph share: where it comes from, and how sigma is chosen.
-
-What all classifiers of partly labeled items share: the accuracy on labeled rows, scikit-learn's tags.
-"""
+"""Base classes: linear embeddings, embeddings that use a graph, classifiers of partly labeled items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,24 +34,24 @@ from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
 @dataclass(frozen=True)
 class Solution:
-    """Columns of a projection (p, r), best first, and their eigenvalues (r,)."""
+    """Solution of an eigenproblem: a projection (p, r), best column first, and its eigenvalues (r,)."""
 
     projection: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
 
 
 class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Base of the methods that end in one matrix: q = projection_^T x.
+    """Base class of the methods whose result is one matrix: q = projection_^T x.
 
-    Subclasses solve in `fit` and hand the result to `_store`. `_legal` declares the legal values of their
-    parameters of choice.
+    A subclass solves its problem in `fit` and passes the result to `_store`. `_legal` declares the legal
+    values of its categorical parameters.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     n_components: int | None
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items in the embedding.
+        """Project items into the embedding.
 
         Parameters
         ----------
@@ -75,18 +70,18 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return validate_items(self, X, reset)
 
     def _check_row_blocks(self, X: RowBlocks, reset: bool) -> Any:
-        """Check shape and type; every pass over the blocks checks their numbers."""
+        """Check shape and dtype only; each pass over the blocks checks the values."""
         if X.dtype not in (np.float32, np.float64):
             raise InvalidInput(f"The blocks of X hold {X.dtype}; give float32 or float64.")
         n, p = X.shape
-        if n <= p:  # wide data are solved in their row space, which is no larger than a p x p matrix
+        if n <= p:  # solved in the row space, which is no larger than a p x p matrix: load X
             return self._check_items(load_rows(X), reset)
         first = next((block for _, block in X.iter_blocks() if len(block)), np.empty((0, p), X.dtype))
         self._check_items(first, reset)
         return X
 
     def _check_inputs(self, X: Any, y: Any) -> tuple[Any, Indicator]:
-        """Validate parameters, items and labels, in this order."""
+        """Validate parameters, then items, then labels."""
         self._check_parameters()
         X = self._check_items(X, reset=True)
         target = as_indicator(y)
@@ -115,39 +110,43 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"1 class with labeled items ({target.classes[used[0]]})" if len(used) else "no labeled item"
             )
             raise InvalidInput(
-                f"y has {found}; {type(self).__name__} separates classes and needs two or more. Label items "
+                f"y has {found}; {type(self).__name__} separates classes and needs at least two. Label items "
                 "of another class."
             )
 
     def _weigh_labels(
         self, target: Indicator, sample_weight: Any
     ) -> tuple[Indicator, NDArray[np.float64] | None]:
-        """Labels and weights (n,); items of weight 0 become unlabeled, two or more classes must be left."""
+        """Return labels and weights (n,).
+
+        Items of weight 0 become unlabeled; at least two classes must remain.
+        """
         if sample_weight is None:
             return target, None
         weight = check_sample_weight(sample_weight, len(target.Y))
         left = np.flatnonzero((target.Y[weight > 0] == 1).any(axis=0))
         if len(left) < 2:
-            others = f" but those of class {target.classes[left[0]]}" if len(left) else ""
+            others = f" except those of class {target.classes[left[0]]}" if len(left) else ""
             raise InvalidInput(
                 f"sample_weight is zero for all labeled items{others}; {type(self).__name__} separates "
-                "classes: give items of two or more a positive weight."
+                "classes and needs items of two or more classes with a positive weight."
             )
         return target.hide(np.flatnonzero(weight == 0)), weight
 
     def _store(self, X: Any, target: Indicator, solution: Solution) -> Self:
-        """Cut to `n_components`, fix the signs, set the fitted attributes."""
+        """Keep the first `n_components` columns, fix their signs and set the fitted attributes."""
         rank = solution.projection.shape[1]
         if rank == 0:
             raise InvalidInput(
-                f"{type(self).__name__} finds no direction that separates the classes: their means coincide, "
-                "or differ only where the items of each class do not vary. Add items or features."
+                f"{type(self).__name__} finds no direction that separates the classes: the class means "
+                "coincide, or differ only in features that are constant within each class. Add items or "
+                "features."
             )
         r = self.n_components
         if r is not None and r > rank:
             raise TooManyComponents(
                 f"n_components={r} exceeds the {rank} directions in which the classes differ "
-                f"({X.shape[1]} features, {target.n_classes} classes); lower it or leave it at None.",
+                f"({X.shape[1]} features, {target.n_classes} classes); lower it or set it to None.",
                 rank,
             )
         if not np.isfinite(solution.projection[:, :r]).all():
@@ -174,7 +173,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class GraphEmbedding(LinearEmbedding):
-    """Base of the methods that take an affinity or build a graph by `graph`, `n_neighbors` and `sigma`."""
+    """Base class of methods that take an affinity or build a graph by `graph`, `n_neighbors` and `sigma`."""
 
     graph: str
     n_neighbors: int
@@ -186,40 +185,40 @@ class GraphEmbedding(LinearEmbedding):
         check_sigma_choice(self.sigma)
 
     def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
-        """W, given or built from X; `score` rates a graph for sigma="cv"."""
+        """Return W, supplied or built from X. `score` rates a graph for sigma="cv"."""
         if affinity is None and isinstance(X, RowBlocks):
             raise InvalidInput(
-                f"X comes in blocks of rows and no affinity is given; finding neighbors of {X.shape[0]} "
-                "items needs them in memory. Pass affinity, or X as an array."
+                f"X is read in blocks of rows and no affinity is given; finding the neighbors of "
+                f"{X.shape[0]} items needs X in memory. Pass affinity, or X as an array."
             )
         W, self.sigma_ = resolve_graph(affinity, X.shape[0], lambda: self._family(X), self.sigma, score)
         warn_of_unlinked(W)
         return W
 
     def _family(self, X: Any) -> GraphFamily:
-        """Pairs to link where no affinity is given."""
+        """Return the candidate graphs for the case that no affinity is supplied."""
         if getattr(self, "kernel", "linear") == "precomputed":
             return kernel_graph_family(np.asarray(X, dtype=np.float64), self.graph, self.n_neighbors)
         return graph_family(X, self.graph, self.n_neighbors)
 
 
 class PartialLabelsMixin(ClassifierMixin):
-    """A classifier of classes (n,) or label columns (n, K) that knows -1 in `score` as it does in `fit`.
+    """Classifier mixin that accepts -1 (unlabeled) in `score` as well as in `fit`.
 
-    Subclasses set `classes_` and `multi_label_`.
+    Labels are classes (n,) or label columns (n, K). A subclass sets `classes_` and `multi_label_`.
     """
 
     classes_: NDArray[Any]
     multi_label_: bool
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the labeled rows; with label columns a row is right where all its labels are.
+        """Return the accuracy on the labeled rows (subset accuracy for label columns).
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (m, p)
         y : array-like of shape (m,) or (m, K)
-            In the form that `fit` was given. Unlabeled rows (-1) do not count; one at least is labeled.
+            Same form as in `fit`. Unlabeled rows (-1) are ignored; at least one row must be labeled.
         sample_weight : array-like of shape (m,), optional
 
         Returns
@@ -235,19 +234,19 @@ class PartialLabelsMixin(ClassifierMixin):
         times = target.counts(weight)
         if not times.sum() > 0:
             raise InvalidInput(
-                "sample_weight is zero for all labeled rows, so none is left to score; give one of them a "
-                "positive weight."
+                "sample_weight is zero for all labeled rows, so there is nothing to score; give at least one "
+                "labeled row a positive weight."
             )
         right = predicted == in_given_form(target.Y, target.classes, self.multi_label_)
         return float(np.average(right.all(axis=1) if self.multi_label_ else right, weights=times))
 
     def _check_form(self, target: Indicator, columns: bool) -> None:
-        """Raise unless labels to score came in the form of those of the fit."""
+        """Raise InvalidInput if the labels to score are not in the form that `fit` received."""
         if columns != self.multi_label_:
             form = {True: "columns (n, K)", False: "classes (n,)"}
             raise InvalidInput(
                 f"y holds {form[columns]}, but {type(self).__name__} was fitted with "
-                f"{form[self.multi_label_]}; give y in that form."
+                f"{form[self.multi_label_]}; pass y in that form."
             )
         if columns:
             check_columns(target, self.classes_)

@@ -1,4 +1,4 @@
-"""Legal values of parameters: one sentence for each kind of mistake."""
+"""Validation of parameters, sample weights and items."""
 
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -12,26 +12,26 @@ from sklearn.utils.validation import validate_data
 
 from embedding_core.errors import InvalidInput
 
-SCALE_ITEMS = "Drop such items, or scale the features."
+SCALE_ITEMS = "Drop these items, or scale the features."
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is a finite real number; True and False are not."""
+    """Return whether a value is a finite real number. Booleans are not numbers."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         return False
     try:
         return bool(np.isfinite(float(value)))
-    except OverflowError:  # an integer beyond every float
+    except OverflowError:  # an integer too large for a float
         return False
 
 
 def is_count(value: Any, at_least: int = 1) -> TypeGuard[int]:
-    """Whether a value is an integer from `at_least` up; True and False are not."""
+    """Return whether a value is an integer >= `at_least`. Booleans are not integers."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least
 
 
 def check_choice(name: str, value: Any, legal: Sequence[str | None]) -> None:
-    """Raise InvalidInput unless the value is one of the legal ones."""
+    """Raise InvalidInput unless the value is one of the legal values."""
     if not any(value is one or (isinstance(value, str) and value == one) for one in legal):
         raise InvalidInput(f"{name}={value!r} is not legal; choose one of {', '.join(map(str, legal))}.")
 
@@ -49,7 +49,7 @@ def check_positive(name: str, value: Any, words: Sequence[str | None] = ()) -> N
 
 
 def check_not_negative(name: str, value: Any, words: Sequence[str | None] = ()) -> None:
-    """Raise InvalidInput unless the value is a number from 0 up or one of `words`."""
+    """Raise InvalidInput unless the value is a number >= 0 or one of `words`."""
     if not ((is_number(value) and value >= 0) or _is_word(value, words)):
         raise InvalidInput(f"{name}={value!r} is not legal; give a number >= 0{_or(words)}.")
 
@@ -61,15 +61,17 @@ def check_share(name: str, value: Any, low: float = 0.0, high: float = 1.0) -> N
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> NDArray[np.float64]:
-    """Return the weights of n items as float64; they must be finite and >= 0."""
+    """Return the weights of n items as float64. They must be finite and >= 0."""
     try:
         weight = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"sample_weight holds no numbers ({error}); give one weight an item.") from error
+        raise InvalidInput(f"sample_weight is not numeric ({error}); give one weight per item.") from error
     if weight.shape != (n,):
-        raise InvalidInput(f"sample_weight has shape {weight.shape}; expected ({n},), one weight an item.")
+        raise InvalidInput(f"sample_weight has shape {weight.shape}; expected ({n},), one weight per item.")
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
-        raise InvalidInput("sample_weight holds negative or non-finite values; weights are >= 0.")
+        raise InvalidInput(
+            "sample_weight contains negative or non-finite values; weights must be finite and >= 0."
+        )
     return weight
 
 
@@ -82,13 +84,16 @@ def _or(words: Sequence[str | None]) -> str:
 
 
 def refuse_numbers(error: ValueError, advice: str) -> InvalidInput:
-    """A library's complaint about an array, with what to do where it says nothing of that."""
+    """Turn a scikit-learn error about an array into InvalidInput.
+
+    `advice` is added if the error gives none.
+    """
     message = str(error)
     return InvalidInput(f"{message} {advice}" if "contains infinity" in message else message)
 
 
 def validate_items(model: BaseEstimator, X: Any, reset: bool) -> Any:
-    """X as floats, dense or CSR, checked against the fit unless `reset`; a complaint says what to do."""
+    """Return X as floats, dense or CSR, validated against the fitted model unless `reset`."""
     if isinstance(X, (dict, set, str, bytes)) and not sp.issparse(X):
         raise InvalidInput(f"X is a {type(X).__name__}; give an array, DataFrame or CSR matrix (n, p).")
     try:
@@ -99,22 +104,22 @@ def validate_items(model: BaseEstimator, X: Any, reset: bool) -> Any:
         largest, limit = largest_magnitude(X), magnitude_limit(*X.shape)
         if largest > limit:
             raise InvalidInput(
-                f"X holds {largest:.3g}; squares of numbers beyond {limit:.0e} overflow. {SCALE_ITEMS}"
+                f"X contains {largest:.3g}; squares of numbers beyond {limit:.0e} overflow. {SCALE_ITEMS}"
             )
     return X
 
 
 def largest_magnitude(X: Any) -> float:
-    """The largest |x| of a matrix with entries; NaN where it holds one."""
+    """Return the largest |x| of a non-empty matrix, NaN if it contains NaN."""
     with np.errstate(invalid="ignore"):
         return max(float(X.max()), -float(X.min()))
 
 
 def magnitude_limit(n: int, p: int) -> float:
-    """Up to here all squares of n x p numbers and their sums are finite, with room for differences."""
+    """Return the magnitude up to which sums of n x p squares, and of squared differences, stay finite."""
     return float(np.sqrt(np.finfo(np.float64).max / (8 * n * p)) / 4)
 
 
 def items_vary(X: Any) -> bool:
-    """Whether any feature of X, dense or sparse, differs between items."""
+    """Return whether at least one feature of X, dense or sparse, is not constant."""
     return bool(abs(X.max(axis=0) - X.min(axis=0)).sum() > 0)

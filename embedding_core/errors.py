@@ -1,4 +1,4 @@
-"""Errors and warnings of the mathematics."""
+"""Errors and warnings raised by embedding_core."""
 
 import sys
 import warnings
@@ -9,21 +9,22 @@ _INSIDE = {"embedding_core", "sklearn"}
 class InvalidInput(ValueError):
     """An array or a parameter that a method cannot work with.
 
-    The message names what was found, what is allowed, and what to do. It is a `ValueError`, as
-    scikit-learn's contract asks.
+    The message says what was found, what is allowed and what to do. It is a `ValueError`, as scikit-learn's
+    contract requires.
     """
 
 
 class TooManyComponents(InvalidInput):
-    """More dimensions are asked for than there are; `most` is how many there are."""
+    """More dimensions were requested than exist; `most` is the number that exist."""
 
-    def __init__(self, message: str, most: int = 0) -> None:  # a copy from another process sets `most` later
+    # The default is for unpickling, which passes only the message and restores `most` afterwards.
+    def __init__(self, message: str, most: int = 0) -> None:
         super().__init__(message)
         self.most = most
 
 
 def check_memory(what: str, needed: float, budget: float, advice: str) -> None:
-    """Raise where `what` takes more bytes than the budget; `advice` is what the caller's user can do."""
+    """Raise InvalidInput if `what` needs more bytes than the budget. `advice` says what the user can do."""
     if needed > budget:
         raise InvalidInput(
             f"{what} needs {needed / 1e9:.1f} GB, the budget is {budget / 1e9:.1f} GB; {advice}."
@@ -31,7 +32,7 @@ def check_memory(what: str, needed: float, budget: float, advice: str) -> None:
 
 
 def warn_caller(message: str) -> None:
-    """Warn with the line that called this package: neither ours nor scikit-learn's tells a user anything."""
+    """Issue a warning that points to the user's line, the first one outside this package and scikit-learn."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         level, frame = level + 1, frame.f_back

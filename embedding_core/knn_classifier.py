@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, as_indicator, check_one_row_each
-from embedding_core.linalg.conditioning import common_move, subtract_move
+from embedding_core.linalg.conditioning import common_shift, subtract_shift
 from embedding_core.scaling import Features, as_features
 
 WEIGHTS = ("uniform", "distance")
@@ -48,7 +48,7 @@ def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp
 def _move(rows: Features, shift: NDArray[np.float64], dtype: Any) -> Features:
     """The search loses digits on rows far from 0; distances don't change in a move. `dtype` of dense rows."""
     if sp.issparse(rows):
-        return subtract_move(rows, shift)
+        return subtract_shift(rows, shift)
     return np.subtract(rows, shift.astype(dtype), dtype=dtype, casting="same_kind")
 
 
@@ -68,7 +68,7 @@ def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.flo
         raise InvalidInput(f"n_neighbors={k} with {n} labeled rows; choose from 1 to {n}.")
     if sp.issparse(Z) != sp.issparse(queries):
         raise InvalidInput("the fitted rows and the queries must both be dense or both be sparse.")
-    shift = common_move(Z, queries)
+    shift = common_shift(Z, queries)
     n_candidates = min(k + SPARE_CANDIDATES, n)
     index = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(_move(Z, shift, Z.dtype))
     step = _block_rows(n_candidates, Z.nnz // n + 1 if sp.issparse(Z) else Z.shape[1])

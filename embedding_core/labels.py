@@ -1,11 +1,7 @@
-"""Labels as the papers use them: the 0/1 matrix Y, its correlation C, the weights Z.
+"""Labels: the 0/1 matrix Y, the label correlation C and the class weights Z of the papers.
 
-Y is (n, K) with entries 0 and 1; a row of -1 is an unlabeled item. A labeled item may carry no label at
-all (a row of zeros): it says "none of these" and adds nothing to any class.
-
-Labels of many items: class weights without a float64 matrix of all items.
-
-At a million items and fifty labels such a matrix takes 400 MB, the 0/1 labels themselves 50.
+Y is (n, K) with entries 0 and 1; a row of -1 is an unlabeled item. A labeled item may have no label at all (a
+row of zeros), which means "none of these" and contributes to no class.
 """
 
 from collections.abc import Mapping
@@ -28,7 +24,7 @@ LABEL_WEIGHTS: Mapping[str, str] = {
     "l1": "z_i = y_i C / |y_i|_1 (Eq. 15)",
     "l1_correlated": "z_i = y_i C / |y_i C|_1 (Eq. 16)",
 }
-"""Legal weightings and their formulas, equations of the MLDA paper."""
+"""Legal class weights and their formulas; the equations are those of the MLDA paper."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +37,11 @@ class Indicator:
 
     @property
     def n_classes(self) -> int:
-        """Number K of columns."""
+        """Number of columns K."""
         return self.Y.shape[1]
 
     def counts(self, sample_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """How often (n,) an item counts as a labeled one: its weight, 1 without weights; 0 if unlabeled."""
+        """Return the weight (n,) of each item: its sample weight (default 1), 0 if it is unlabeled."""
         return np.where(self.labeled, 1.0 if sample_weight is None else sample_weight, 0.0)
 
     def hide(self, rows: NDArray[np.integer[Any]]) -> "Indicator":
@@ -57,66 +53,72 @@ class Indicator:
 
 
 def rows_without_one_label(Y: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Labeled rows of Y (n, K) that carry no or several labels; rows of -1 do not count."""
+    """Return the labeled rows of Y (n, K) that have no label or several. Rows of -1 are ignored."""
     counts = Y.sum(axis=1)
     return np.flatnonzero((counts >= 0) & (counts != 1))
 
 
 def one_label_each(Y: NDArray[np.int8]) -> bool:
-    """Whether every labeled row of Y (n, K) carries exactly one label; rows of -1 do not count.
+    """Return whether every labeled row of Y (n, K) has exactly one label.
 
-    True where no row is labeled.
+    Rows of -1 are ignored; the result is True if no row is labeled.
     """
     return not rows_without_one_label(Y).size
 
 
 def check_one_row_each(X: Any, target: Indicator) -> None:
-    """Raise unless items and labels have the same number of rows."""
+    """Raise InvalidInput unless items and labels have the same number of rows."""
     if X.shape[0] != len(target.Y):
         raise InvalidInput(
             f"Found input variables with inconsistent numbers of samples: X has {X.shape[0]} rows and Y has "
-            f"{len(target.Y)}; give one row of labels (or of -1, unlabeled) an item."
+            f"{len(target.Y)}; give one row of labels per item (-1 for unlabeled items)."
         )
 
 
-def check_one_class_an_item(target: Indicator, name: str, otherwise: str) -> None:
-    """Raise where a labeled item has no or several labels; `otherwise` are the methods that take those."""
+def check_one_class_per_item(target: Indicator, name: str, otherwise: str) -> None:
+    """Raise InvalidInput if a labeled item has no label or several.
+
+    `otherwise` names the methods that accept such items.
+    """
     odd = rows_without_one_label(target.Y)
     if odd.size:
         count = target.Y[odd[0]].sum()
         raise InvalidInput(
-            f"Row {odd[0]} of y carries {count} labels ({odd.size} such rows); {name} takes exactly "
-            f"one class an item. Use {otherwise} for several labels, -1 for unlabeled items."
+            f"Row {odd[0]} of y has {count} labels ({odd.size} such rows); {name} takes exactly "
+            f"one class per item. Use {otherwise} for several labels, -1 for unlabeled items."
         )
 
 
 def check_labels_differ(target: Indicator, name: str, multi_label: bool) -> None:
-    """Raise where the labeled items agree on all labels; `multi_label`: these were given as columns."""
+    """Raise InvalidInput if all labeled items have the same labels.
+
+    `multi_label` tells whether the labels were given as columns; it only changes the message.
+    """
     Y = target.Y[target.labeled]
     if (Y.min(axis=0) == Y.max(axis=0)).all():
         agreed = "no label on which they differ" if multi_label else f"one class, {target.classes[0]}"
-        alone = "Only one item is labeled" + ("" if multi_label else f", of {agreed}")
+        alone = "Only one item is labeled" + ("" if multi_label else f", with {agreed}")
         found = f"The {len(Y)} labeled items have {agreed}" if len(Y) > 1 else alone
         raise InvalidInput(
-            f"{found}; {name} separates classes and needs items on both sides of at least one. Label items "
-            "of another class."
+            f"{found}; {name} separates classes and needs items inside and outside at least one class. Label "
+            "items of another class."
         )
 
 
 def as_indicator(y: Any) -> Indicator:
-    """Bring classes or label columns into one form.
+    """Convert classes or label columns to an `Indicator`.
 
     Parameters
     ----------
     y : array-like of shape (n,) or (n, K)
-        Classes (integers or strings) with -1 (in an object array also None) for unlabeled, or 0/1 columns
-        with whole rows of -1 for unlabeled. Sparse 0/1 columns are accepted.
+        Classes (integers or strings) with -1 for unlabeled items (in an object array also None), or 0/1
+        columns with rows of -1 for unlabeled items. Sparse 0/1 columns are accepted.
 
     Returns
     -------
     Indicator
-        For (n,) input the columns are the sorted classes; for (n, K) input `classes` is 0..K-1, or the
-        names of the columns of a DataFrame where they are texts.
+        For (n,) input the columns are the sorted classes. For (n, K) input `classes` is 0..K-1, or the column
+        names of a DataFrame if all of them are strings.
 
     Examples
     --------
@@ -130,7 +132,7 @@ def as_indicator(y: Any) -> Indicator:
     array = y.toarray() if sp.issparse(y) else _as_array(y)
     if np.iscomplexobj(array):
         raise InvalidInput(
-            "Complex data not supported: y holds complex numbers; give classes or 0/1 columns."
+            "Complex data not supported: y contains complex numbers; give classes or 0/1 columns."
         )
     if array.ndim == 1:
         return _from_classes(array)
@@ -140,12 +142,12 @@ def as_indicator(y: Any) -> Indicator:
 
 
 def given_as_columns(y: Any) -> bool:
-    """Whether labels are columns (n, K) rather than classes (n,)."""
+    """Return whether labels are columns (n, K) rather than classes (n,)."""
     return sp.issparse(y) or _as_array(y).ndim == 2
 
 
 def in_given_form(labels: NDArray[Any], classes: NDArray[Any], as_columns: bool) -> NDArray[Any]:
-    """Labels (m, K) in 0/1 as the user has them: columns of integers, or the class (m,) of each row."""
+    """Convert 0/1 labels (m, K) to the user's form: integer columns, or the class (m,) of each row."""
     return labels.astype(np.int64) if as_columns else classes[labels.argmax(axis=1)]
 
 
@@ -154,22 +156,25 @@ def _as_array(y: Any) -> NDArray[Any]:
         array = np.asarray(y)
     except ValueError as error:
         raise InvalidInput(
-            f"y is no array ({error}); give classes (n,), or 0/1 columns (n, K) with as many in each row."
+            f"y is not an array ({error}); give classes (n,), or 0/1 columns (n, K) of equal length."
         ) from error
     if array.dtype.kind not in "US":
         return array
-    if not isinstance(y, np.ndarray):  # numpy has made the text "-1" of the number
+    if not isinstance(y, np.ndarray):  # numpy converted the number -1 to the string "-1"
         array = np.asarray(y, dtype=object)
     if (array == "-1").any():
         raise InvalidInput(
-            'y holds the text "-1" among its classes; unlabeled items are None or the number -1, in a list '
-            "or an array of objects."
+            'y contains the string "-1" among its classes; mark unlabeled items by None or the number -1, in '
+            "a list or an object array."
         )
     return array
 
 
 def check_columns(given: Indicator, classes: NDArray[Any]) -> None:
-    """Raise unless label columns are those of the fit; names are compared where both sides have them."""
+    """Raise InvalidInput unless the label columns match those of `fit`.
+
+    Names are compared if both sides have names.
+    """
     if given.n_classes != len(classes):
         raise InvalidInput(f"y has {given.n_classes} columns; expected the {len(classes)} labels of fit.")
     named = given.classes.dtype.kind == classes.dtype.kind == "U"
@@ -182,23 +187,23 @@ def check_columns(given: Indicator, classes: NDArray[Any]) -> None:
 
 
 def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows (m, K) that average over the labels of a set: 1/c at each of its c labels.
+    """Return rows (m, K) that average over a label set: 1/c at each of its c labels.
 
     Parameters
     ----------
     y : array-like of shape (m,) or (m, K)
-        Classes among `classes`, or 0/1 columns, with at least one label a row.
+        Classes among `classes`, or 0/1 columns, with at least one label per row.
     classes : ndarray of shape (K,)
-        Each once.
+        Distinct classes.
     """
     if np.ndim(y) == 1 and not _labeled_classes(_as_array(y)).any():
-        raise InvalidInput("y names no class at all; only labels have a place. Leave unlabeled rows out.")
+        raise InvalidInput("y contains no class; only labels have a position. Leave out unlabeled rows.")
     given = as_indicator(y)
     bare = np.flatnonzero((given.Y <= 0).all(axis=1))
     if bare.size:
         raise InvalidInput(
-            f"Row {bare[0]} of y carries no label ({bare.size} such rows); only labels have a place. "
-            "Leave such rows out."
+            f"Row {bare[0]} of y has no label ({bare.size} such rows); only labels have a position. "
+            "Leave out these rows."
         )
     if given_as_columns(y):
         check_columns(given, classes)
@@ -206,10 +211,10 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
     unknown = given.classes[~np.isin(given.classes, classes)]
     if unknown.size:
         raise InvalidInput(
-            f"y holds {unknown.tolist()[0]!r}, which fit has not seen; choose among {classes.tolist()}."
+            f"y contains {unknown.tolist()[0]!r}, which was not seen in fit; choose among {classes.tolist()}."
         )
     shares = np.zeros((len(given.Y), len(classes)))
-    order = np.argsort(classes)  # names of columns come in any order
+    order = np.argsort(classes)  # column names are not sorted
     shares[:, order[np.searchsorted(classes, given.classes, sorter=order)]] = given.Y
     return shares
 
@@ -220,19 +225,20 @@ def label_correlation(Y: NDArray[Any], sample_weight: NDArray[Any] | None = None
     Parameters
     ----------
     Y : ndarray of shape (n, K)
-        0/1 labels; rows of -1 are left out.
+        0/1 labels; rows of -1 are ignored.
     sample_weight : ndarray of shape (n,), optional
-        A weight of s counts as s copies of the row.
+        A weight of s is equivalent to s copies of the row.
 
     Returns
     -------
     ndarray of shape (K, K)
-        Symmetric, positive semidefinite, with unit diagonal. The cosine with a label that nobody has is
-        undefined; such a label gets 1 on the diagonal and 0 elsewhere, so C stays all of this.
+        Symmetric, positive semidefinite, with unit diagonal. The cosine with a label that no item has is
+        undefined; such a label gets 1 on the diagonal and 0 elsewhere, which preserves these properties.
 
     Notes
     -----
-    Summed over blocks of rows: at a million items and fifty labels Y takes 50 MB, in float64 400.
+    The sum runs over blocks of rows. For a million items and fifty labels Y takes 50 MB; a float64 copy would
+    take 400 MB.
     """
     Y = np.asarray(Y)
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
@@ -251,16 +257,16 @@ def label_correlation(Y: NDArray[Any], sample_weight: NDArray[Any] | None = None
 def label_weights(
     Y: NDArray[Any], kind: str = "l1", correlation: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Weight of every item in every class, the matrix Z of the scatter matrices.
+    """Weight of every item in every class: the matrix Z of the scatter matrices.
 
     Parameters
     ----------
     Y : ndarray of shape (n, K)
         0/1 labels; rows of -1 and rows without a label get zero weights.
     kind : {"binary", "correlated", "l1", "l1_correlated"}
-        Y itself; YC (Eq. 14); YC over the number of labels (Eq. 15); YC over its row sum (Eq. 16).
+        Y; YC (Eq. 14); YC divided by the number of labels (Eq. 15); YC divided by its row sum (Eq. 16).
     correlation : ndarray of shape (K, K), optional
-        C; that of `Y` where none is given.
+        C. Computed from `Y` if not given.
     """
     check_choice("weights", kind, tuple(LABEL_WEIGHTS))
     Y_f = np.maximum(np.asarray(Y, dtype=np.float64), 0.0)
@@ -276,7 +282,7 @@ def label_weights(
 def _from_classes(y: NDArray[Any]) -> Indicator:
     labeled = _labeled_classes(y)
     if not labeled.any():
-        raise InvalidInput(f"All {len(y)} items are unlabeled (-1); at least two classes need an item each.")
+        raise InvalidInput(f"All {len(y)} items are unlabeled (-1); label at least one item of two classes.")
     values = y[labeled]
     if values.dtype == object:
         values = _plain(values)
@@ -304,14 +310,14 @@ def _labeled_classes(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Give the classes of an object array a plain type: all strings, or all integers."""
+    """Convert the classes of an object array to a plain dtype: all strings or all integers."""
     if all(isinstance(v, str) for v in values):
         return np.array([str(v) for v in values])
     if all(_is_number(v) and np.isfinite(v) and v == int(v) for v in values):
         return np.array([int(v) for v in values])
     kinds = sorted({type(v).__name__ for v in values})
     raise InvalidInput(
-        f"Unknown label type: y holds {', '.join(kinds)}; expected all strings or all integers, "
+        f"Unknown label type: y contains {', '.join(kinds)}; expected all strings or all integers, "
         "with -1 or None for unlabeled (no NaN)."
     )
 
@@ -321,13 +327,13 @@ def _is_number(value: object) -> bool:
 
 
 def _column_names(y: Any) -> NDArray[Any] | None:
-    """Names of the columns of a DataFrame; None where there are none, or not all are texts."""
+    """Return the column names of a DataFrame, or None if y has none or not all of them are strings."""
     names = list(getattr(y, "columns", ()))
     if not names or not all(isinstance(name, str) for name in names):
         return None
     twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
     if twice is not None:
-        raise InvalidInput(f"y has two columns named {twice!r}; give every label a name of its own.")
+        raise InvalidInput(f"y has two columns named {twice!r}; give every label a unique name.")
     return np.array(names)
 
 
@@ -336,7 +342,7 @@ def _from_columns(y: NDArray[Any], names: NDArray[Any] | None) -> Indicator:
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
-            raise InvalidInput(f"Label columns hold {y.dtype}; expected numbers 0, 1 and -1.") from None
+            raise InvalidInput(f"Label columns contain {y.dtype}; expected numbers 0, 1 and -1.") from None
     if y.dtype.kind == "f":
         _require_finite(y)
     _require_legal(y)
@@ -350,7 +356,7 @@ def _from_columns(y: NDArray[Any], names: NDArray[Any] | None) -> Indicator:
         )
     labeled = ~hidden.any(axis=1)
     if not labeled.any():
-        raise InvalidInput(f"All {len(Y)} items are unlabeled (-1); at least two labels need an item each.")
+        raise InvalidInput(f"All {len(Y)} items are unlabeled (-1); label at least one item of two labels.")
     return Indicator(Y, labeled, np.arange(Y.shape[1]) if names is None else names)
 
 
@@ -373,10 +379,11 @@ def _require_finite(y: NDArray[Any]) -> None:
 
 @dataclass(frozen=True)
 class LabelWeights:
-    """The weights Z (n, K) of `labels.label_weights`, computed for the rows asked for: `weights[rows]`.
+    """The class weights Z (n, K) of `label_weights`, computed on demand for some rows: `weights[rows]`.
 
-    `Y` (n, K) holds 0/1 with rows of -1, `correlation` C (K, K), `sample_weight` (n,) or None multiplies the
-    rows.
+    `Y` (n, K) contains 0/1 with rows of -1, `correlation` is C (K, K), `sample_weight` (n,) or None
+    multiplies the rows. For a million items and fifty labels a full float64 Z would take 400 MB, Y takes 50
+    MB.
     """
 
     Y: NDArray[np.int8]

@@ -1,24 +1,23 @@
-"""Multi-label metrics with their conventions in the open.
+"""Multi-label metrics with explicit conventions.
 
-Two kinds: metrics of 0/1 decisions and metrics of the ranking that scores give the labels of a row
-(or the rows of a label). None of them is ever NaN; what an empty class or a row without labels
-counts is written at each one.
+There are metrics of 0/1 decisions and metrics of rankings: of the labels of a row, or of the rows of a label,
+by their scores. No metric is ever NaN; the table says how empty classes and rows without labels count.
 
 | name | convention |
 |---|---|
-| macro_precision, macro_recall, macro_f1 | mean over all K classes; a class with 0/0 counts 0 |
-| micro_precision, micro_recall, micro_f1 | from the contingency tables summed over the classes; 0/0 is 0 |
-| precision_class_mean | as macro_precision, over the classes that have a positive row alone |
-| hamming_loss | share of wrong cells |
-| accuracy | share of rows with every cell right (subset accuracy) |
-| lrap | label ranking average precision; a row with no label, or with all, counts 1 |
-| map_macro | mean over the classes with a positive row of the average precision of the rows' ranking |
-| one_error | share of labeled rows whose best-scored label is wrong; labels tied at the top share the row |
-| coverage0 | how far down the ranking the last true label lies, counted from 0; no label counts 0 |
-| ranking_loss | share of wrongly ordered (true, false) pairs of labels of a row, ties are wrong; none is 0 |
+| macro_precision, macro_recall, macro_f1 | mean over all K classes; 0/0 counts as 0 |
+| micro_precision, micro_recall, micro_f1 | from the contingency tables summed over classes; 0/0 is 0 |
+| precision_class_mean | macro_precision over the classes that have a positive row |
+| hamming_loss | fraction of wrong cells |
+| accuracy | fraction of rows with every cell correct (subset accuracy) |
+| lrap | label ranking average precision; a row with no label, or with all labels, counts as 1 |
+| map_macro | mean, over classes with a positive row, of the average precision of the ranking of the rows |
+| one_error | fraction of labeled rows whose top-scored label is wrong; ties at the top share the row |
+| coverage0 | rank of the last true label, counted from 0; a row without labels counts as 0 |
+| ranking_loss | fraction of misordered (true, false) label pairs of a row; ties are wrong, no pair is 0 |
 
-`lrap` and `ranking_loss` equal scikit-learn's, `coverage0` is its coverage error minus one where every row
-has a label, and the macro and micro figures are its own with `zero_division=0`.
+`lrap` and `ranking_loss` equal scikit-learn's. `coverage0` is scikit-learn's coverage error minus one if
+every row has a label. The macro and micro metrics equal scikit-learn's with `zero_division=0`.
 """
 
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from embedding_core.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Metric:
-    """Name, direction and heading of one metric."""
+    """Name, direction and display title of one metric."""
 
     name: str
     higher_is_better: bool
@@ -57,7 +56,7 @@ METRICS: tuple[Metric, ...] = (
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elementwise part / whole, 0 where whole is 0."""
+    """Elementwise part / whole; 0 where whole is 0."""
     return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0)
 
 
@@ -66,7 +65,7 @@ def _mean(values: NDArray[np.float64], empty: float = 0.0) -> float:
 
 
 def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str, float]:
-    """Metrics of 0/1 decisions, from one contingency table a class."""
+    """Compute the metrics of 0/1 decisions from one contingency table per class."""
     true = Y.sum(axis=0, dtype=float)
     predicted = Y_pred.sum(axis=0, dtype=float)
     hit = (Y & Y_pred).sum(axis=0, dtype=float)
@@ -87,11 +86,11 @@ def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str
 
 
 def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
-    """For each cell of a row: how many cells score at least as high, and how many relevant ones do.
+    """For each cell of a row, count all cells, and the relevant cells, that score at least as high.
 
-    The second count holds at the relevant cells alone.
+    The second count is valid at relevant cells only.
     """
-    from scipy.stats import rankdata  # half a second to import; the names of metrics are wanted without it
+    from scipy.stats import rankdata  # imported late: it takes 0.5 s, and METRICS is needed without it
 
     rank = rankdata(-scores, method="max", axis=1)
     rank_among_relevant = rankdata(np.where(relevant, -scores, np.inf), method="max", axis=1)
@@ -99,28 +98,28 @@ def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[ND
 
 
 def _average_precision(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Average precision of each row's ranking; tied cells are ranked together. 0 without a relevant cell."""
+    """Average precision of each row's ranking, with ties ranked together; 0 without a relevant cell."""
     rank, rank_among_relevant = _ranks(scores, relevant)
     precision = np.where(relevant, rank_among_relevant / rank, 0.0)
     return _ratio(precision.sum(axis=1), relevant.sum(axis=1, dtype=float))
 
 
 def _one_error(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> float:
-    """Expected one-error when ties at the top are broken at random, over the rows that have a label."""
+    """Expected one-error if ties at the top are broken at random, over the rows that have a label."""
     top = scores == scores.max(axis=1, keepdims=True)
     wrong = (top & ~relevant).sum(axis=1) / top.sum(axis=1)
     return _mean(wrong[relevant.any(axis=1)])
 
 
 def row_precisions(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Average precision (n,) of the ranking of each row's labels, whose mean is `lrap`."""
+    """Average precision (n,) of each row's ranking of labels; its mean is `lrap`."""
     relevant = Y.astype(bool)
     trivial = relevant.all(axis=1) | ~relevant.any(axis=1)
     return np.where(trivial, 1.0, _average_precision(scores, relevant))
 
 
 def _ranking_metrics(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> dict[str, float]:
-    """Metrics of the ranking of the labels of a row, and (map_macro) of the rows of a label."""
+    """Compute the metrics of each row's ranking of labels and (map_macro) of each label's ranking of rows."""
     relevant = Y.astype(bool)
     rank, rank_among_relevant = _ranks(scores, relevant)
     n_relevant = relevant.sum(axis=1, dtype=float)
@@ -138,7 +137,7 @@ def _ranking_metrics(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> dict[s
 
 
 def _as_decisions(Y: ArrayLike, name: str) -> NDArray[np.int8]:
-    """0/1 array (m, K) from whatever was given, or InvalidInput."""
+    """Return a 0/1 array (m, K), or raise InvalidInput."""
     array = np.asarray(Y)
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInput(
@@ -146,26 +145,24 @@ def _as_decisions(Y: ArrayLike, name: str) -> NDArray[np.int8]:
         )
     if not np.isin(array, (0, 1)).all():
         found = sorted(set(np.unique(array).tolist()) - {0, 1})[:5]
-        raise InvalidInput(
-            f"{name} holds {found}; expected 0 and 1 alone. Leave unlabeled rows (-1) out of the evaluation."
-        )
+        raise InvalidInput(f"{name} contains {found}; expected only 0 and 1. Leave out unlabeled rows (-1).")
     return array.astype(np.int8)
 
 
 def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) -> dict[str, float]:
-    """Every metric of `METRICS` for one set of predictions.
+    """Compute every metric of `METRICS` for one set of predictions.
 
     Parameters
     ----------
     Y_true, Y_pred : (m, K) array of 0/1
         True and predicted labels.
     scores : (m, K) array of float
-        The higher, the more likely the label; finite, compared within a row and within a column.
+        Finite; higher means more likely. Compared within a row and within a column.
 
     Returns
     -------
     dict of str to float
-        One finite value a metric, in the order of `METRICS`.
+        One finite value per metric, in the order of `METRICS`.
 
     Examples
     --------
@@ -178,11 +175,11 @@ def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) 
     if not Y.shape == decided.shape == ranked.shape:
         raise InvalidInput(
             f"Y_true {Y.shape}, Y_pred {decided.shape} and scores {ranked.shape} differ in shape; "
-            "expected one row an item and one column a label in all three."
+            "expected one row per item and one column per label in all three."
         )
     if not np.isfinite(ranked).all():
         raise InvalidInput(
-            f"scores hold {(~np.isfinite(ranked)).sum()} NaN or infinite values; expected finite ones."
+            f"scores contain {(~np.isfinite(ranked)).sum()} NaN or infinite values; expected finite values."
         )
     values = _decision_metrics(Y, decided) | _ranking_metrics(Y, ranked)
     return {metric.name: values[metric.name] for metric in METRICS}

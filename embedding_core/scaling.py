@@ -1,4 +1,4 @@
-"""Scaling of features, dense or sparse, fitted on one set of rows and applied to others."""
+"""Feature scaling for dense or sparse data, fitted on one set of rows and applied to others."""
 
 from typing import Any, Self
 
@@ -18,19 +18,20 @@ SCALINGS = ("none", "zscore", "unit")
 
 
 def as_features(X: Any, n_features: int | None = None) -> Features:
-    """Features as a float array or CSR matrix; floating types are kept, all else becomes float64.
+    """Return features as a float array or CSR matrix.
 
+    float32 and float64 are kept; other dtypes are converted to float64.
     Parameters
     ----------
     X : (n, p) array, DataFrame or sparse matrix
         Finite numbers.
     n_features : int, optional
-        How many columns a fitted model expects.
+        Number of columns that a fitted model expects.
 
     Raises
     ------
     InvalidInput
-        For other shapes, anything but numbers, NaN or infinite values, and another number of columns.
+        If X has another shape, is not numeric, contains NaN or infinity, or has another number of columns.
     """
     if sp.issparse(X):
         features = X.tocsr()
@@ -45,11 +46,11 @@ def as_features(X: Any, n_features: int | None = None) -> Features:
         )
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
-        raise InvalidInput(f"X holds {count} NaN or infinite values; fill them or drop their rows first.")
+        raise InvalidInput(f"X contains {count} NaN or infinite values; fill them or drop their rows first.")
     if n_features is not None and features.shape[1] != n_features:
         raise InvalidInput(
             f"X has {features.shape[1]} features, the model was fitted with {n_features}; "
-            "prepare the items as they were prepared for the fit."
+            "prepare the items as for the fit."
         )
     return features
 
@@ -63,20 +64,20 @@ def _as_float_array(X: Any) -> NDArray[Any]:
 
 
 def _column_moments(X: Features) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and standard deviation of each column, in float64; the deviation of a constant column is 1."""
+    """Mean and standard deviation of each column in float64; the deviation of a constant column is 1."""
     if sp.issparse(X):
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0)
     else:
         mean = X.mean(axis=0, dtype=np.float64)
         variance = X.var(axis=0, dtype=np.float64)
-    # Rounding leaves a constant column a variance up to (n eps mean)^2; dividing would blow up that noise.
+    # Rounding gives a constant column a variance of up to (n eps mean)^2; dividing would amplify that noise.
     n = X.shape[0]
     constant = variance <= n * EPS * variance + (n * mean * EPS) ** 2
     return mean, np.where(constant, 1.0, np.sqrt(variance))
 
 
 def _row_lengths(X: Features) -> NDArray[np.float64]:
-    """Euclidean length of each row; 1 for a row of zeros."""
+    """Euclidean norm of each row; 1 for a row of zeros."""
     if sp.issparse(X):
         lengths = np.sqrt(np.asarray(X.astype(np.float64).power(2).sum(axis=1)).ravel())
     else:
@@ -90,16 +91,16 @@ class Scaler(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     kind : {"none", "zscore", "unit"}
-        "none" leaves X as it is. "zscore" subtracts each column's mean and divides by its standard deviation
-        (over n, not n-1); constant columns become 0. A sparse X is only divided, since subtracting would fill
-        it. "unit" divides each row by its Euclidean length; rows of zeros stay.
+        "none" leaves X unchanged. "zscore" subtracts the mean of each column and divides by its standard
+        deviation (over n, not n-1); constant columns become 0. Sparse X is only divided, because subtracting
+        would make it dense. "unit" divides each row by its Euclidean norm; rows of zeros are unchanged.
 
     Attributes
     ----------
     mean_ : (p,) array
-        What is subtracted (zeros for sparse X and for the other kinds).
+        Subtracted from each column; zeros for sparse X and for the other kinds.
     scale_ : (p,) array
-        What columns are divided by (ones for the other kinds).
+        Divisor of each column; ones for the other kinds.
     n_features_in_ : int
 
     Examples
@@ -113,9 +114,9 @@ class Scaler(TransformerMixin, BaseEstimator):
         self.kind = kind
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the columns' means and deviations; y is ignored."""
+        """Learn the mean and standard deviation of each column; y is ignored."""
         if self.kind not in SCALINGS:
-            raise InvalidInput(f"scale {self.kind!r} is not known; choose one of {', '.join(SCALINGS)}.")
+            raise InvalidInput(f"Unknown scaling {self.kind!r}; choose one of {', '.join(SCALINGS)}.")
         X = as_features(X)
         p = X.shape[1]
         self.mean_, self.scale_ = np.zeros(p), np.ones(p)
@@ -126,7 +127,7 @@ class Scaler(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Features:
-        """Scaled copy of X (X itself for "none"), in X's floating type."""
+        """Return a scaled copy of X (X itself for "none") in the dtype of X."""
         X = as_features(X, self.n_features_in_)
         if self.kind == "none":
             return X
@@ -134,7 +135,7 @@ class Scaler(TransformerMixin, BaseEstimator):
             return self._divide_rows(X)
         if sp.issparse(X):
             if self.mean_.any():
-                raise InvalidInput("X is sparse, the scaling was fitted on dense rows; give X.toarray().")
+                raise InvalidInput("X is sparse, but the scaler was fitted on dense rows; pass X.toarray().")
             return (X @ sp.diags_array(1 / self.scale_)).tocsr().astype(X.dtype)
         return ((X - self.mean_) / self.scale_).astype(X.dtype)
 

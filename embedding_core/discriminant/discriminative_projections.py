@@ -1,10 +1,8 @@
-"""Kernels of discriminative projections: coordinates of items in the space a kernel, or landmarks, span.
+"""Discriminative projections: items and labels mapped to one space, linearly or by a kernel.
 
-For a centered K = T T^T the rows of T are the items, around their mean, in an orthonormal basis of the span
-of their differences in feature space. A linear method that a shift of the items does not change is its own
-kernel form on T, and the kernel x^T z gives the linear method on X.
-
-Discriminative projections: items and labels placed in one space, linear or by a kernel.
+For a centered kernel matrix K = T T^T the rows of T are the items, around their mean, in an orthonormal basis
+of the span of their differences in feature space. A linear method that is invariant to shifts of the items
+has the same form on T, and the kernel x^T z gives the linear method on X.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,17 +47,17 @@ _DENSE_MATRICES = 8
 
 
 def check_size(n: int) -> None:
-    """Raise where the kernel form of n items would not fit into the memory budget."""
+    """Raise InvalidInput if the kernel form of n items exceeds the memory budget."""
     needed = _DENSE_MATRICES * 8 * float(n) ** 2
-    advice = "pass landmarks (500, say), or use the linear form"
+    advice = "pass landmarks (for example 500), or use the linear form"
     check_memory(f"The kernel form of {n} items", needed, MEMORY_BUDGET_BYTES, advice)
 
 
 @dataclass(frozen=True)
 class KernelSpan:
-    """`space` of the directions f that a kernel offers; `rows` (h,): the items whose phi they are made of.
+    """The `space` of directions f that a kernel offers, and the items `rows` (h,) whose phi span it.
 
-    `space.lift` gives coefficients of these items.
+    `space.lift` returns coefficients of these items.
     """
 
     space: RowSpace
@@ -67,17 +65,17 @@ class KernelSpan:
 
 
 def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelSpan:
-    """The span of all items, exact, or of landmarks (Nyström), see `embedding_core.linalg.kernel_space`.
+    """Return the span of all items (exact) or of landmarks (Nyström), see `linalg.kernel_space`.
 
     Parameters
     ----------
     kernel : Kernel
         "rbf" or "precomputed".
-    X : ndarray or CSR matrix of shape (n, p), or the kernel of all pairs (n, n), checked
+    X : ndarray or CSR matrix of shape (n, p), or the validated kernel of all pairs (n, n)
     landmarks : int, sequence of int, "auto" or None
-        How many, or which rows; None, and all rows, give the exact form.
+        Number of landmarks or their rows; None, or all rows, gives the exact form.
     random_state : int, RandomState or None
-        Draws the landmarks.
+        Seed for drawing the landmarks.
     """
     n = X.shape[0]
     chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), random_state)
@@ -90,10 +88,10 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
 
 
 def centered_space(K: NDArray[Any]) -> RowSpace:
-    """Coordinates T = E s^(1/2) of the items around their mean, for the centered K = E diag(s) E^T.
+    """Return coordinates T = E s^(1/2) of the items around their mean, for the centered K = E diag(s) E^T.
 
-    Eigenvalues s that are zero up to rounding are left out. `lift` turns a direction a in these coordinates
-    into coefficients on the items, of sum zero: f = sum_i lift(a)_i phi(x_i) with |f| = |a|, and f^T phi(x)
+    Eigenvalues s that are zero up to rounding are omitted. `lift` turns a direction a in these coordinates
+    into coefficients of the items, with sum zero: f = sum_i lift(a)_i phi(x_i) with |f| = |a|, and f^T phi(x)
     is k(x, items) @ lift(a).
     """
     means = K.mean(axis=0, dtype=np.float64)
@@ -102,9 +100,9 @@ def centered_space(K: NDArray[Any]) -> RowSpace:
     negative = total - float(np.trace(K, dtype=np.float64) - means.sum())
     if negative > kernel_rounding(K) * total:
         raise InvalidInput(
-            f"The kernel is not positive semidefinite: once centered, its negative eigenvalues sum to "
+            f"The kernel is not positive semidefinite: after centering, its negative eigenvalues sum to "
             f"{-negative:.3g}, its positive ones to {total:.3g}. Pass a kernel of inner products, for "
-            "instance with its negative eigenvalues set to zero."
+            "example with its negative eigenvalues set to zero."
         )
     keep = part.values > len(K) * np.finfo(K.dtype).eps * np.max(part.values, initial=0.0)
     E, root = part.vectors[:, keep], np.sqrt(part.values[keep])
@@ -117,62 +115,64 @@ _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma
 class DiscriminativeProjections(GraphEmbedding):
     """Discriminative projections [1]_: a map f for items and a map g for labels into one space.
 
-    Items come to lie near the images of their labels and far from those of the others, and linked items,
-    labeled or not, stay together. Similar classes get near places. Unlike LDA it has up to p dimensions.
+    Items are close to the images of their labels and far from those of other labels. Linked items, labeled or
+    not, stay close together, and similar classes get nearby positions. Unlike LDA it has up to p dimensions.
 
     Parameters
     ----------
     mu : float or "auto", default="auto"
-        Weight of the graph, >= 0. "auto" is l/s, the number of labeled items over the sum of all
-        similarities (section 4 of [1]_): labels and graph count alike.
+        Weight of the graph, >= 0. "auto" is l/s, the number of labeled items divided by the sum of all
+        similarities (section 4 of [1]_): labels and graph have equal weight.
     kernel : {"linear", "rbf", "precomputed"}, default="linear"
         f is linear in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
-        The paper names the kernel form at the end of section 3 without stating it.
+        The paper mentions the kernel form at the end of section 3 without giving it.
     gamma : float or "scale", default="scale"
-        Of the "rbf" kernel; "scale" is 1 / (p Var(X)).
+        Parameter of the "rbf" kernel; "scale" is 1 / (p Var(X)).
     ridge : float, default=0.0
-        Beyond the paper: adds ridge t |f|² to C, t the trace of the block of B + C that belongs to f. Of use
-        where the graph does not steady f: a kernel of full rank with mu near 0, p > n.
+        Not in the paper: adds ridge t |f|² to C, with t the trace of the block of B + C that belongs to f.
+        Useful if the graph does not regularize f: a kernel of full rank with mu near 0, or p > n.
     landmarks : int, sequence of int, "auto" or None, default=None
-        For a kernel, beyond the paper (Nyström): f is sought in the span of so many random items, or of these
-        rows, in place of all. "auto" takes 500 beyond 2,000 items. Not used by "linear", which is cheap as it
-        is.
+        Not in the paper (Nyström): with a kernel, f lies in the span of this many random items, or of these
+        rows, instead of all items. "auto" uses 500 landmarks for more than 2,000 items. Ignored by the linear
+        form, which does not need it.
     scaling : {"unit", "natural"}, default="unit"
-        Length of the columns: |f| = 1 (in feature space, for a kernel), or gamma^T (B + C) gamma = 1, with
-        which Theorem 1 holds for the columns together. g is scaled along with f.
+        Length of the columns: |f| = 1 (in feature space, for a kernel), or gamma^T (B + C) gamma = 1, for
+        which Theorem 1 holds for all columns jointly. g is scaled by the same factors as f.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
-        weigh pairs by exp(-d² / (2 sigma)). A precomputed kernel gives the distances itself.
+        Graph used if no affinity is given: nearest neighbors (sparse), or all pairs (dense, at most 2 GB).
+        Both have weights exp(-d² / (2 sigma)). With a precomputed kernel the distances are those of its
+        feature space.
     n_neighbors : int, default=10
-        Neighbors of an item in the "knn" graph.
+        Number of neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
-        Scale of the weights, in squared distances. "auto" is the mean squared distance of the linked pairs;
-        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labeled items.
+        Scale of the weights, in units of a squared distance. "auto" is the mean squared distance of the
+        linked pairs; "cv" selects 1/64, 1/16, 1/4, 1 or 4 times that value by 5-fold cross-validation of 1NN
+        on the labeled items.
     n_components : int or None, default=None
-        Dimensions d of the embedding, up to the p features (or to the rank of the data where that is less).
-        None takes K-1, as LDA would have.
+        Number of dimensions d, at most the number of features p (or the rank of the data if that is less).
+        None means K-1, as for LDA.
     random_state : int, RandomState or None, default=0
-        Draws the landmarks.
+        Seed for drawing the landmarks.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, d)
-        f; for kernel="linear" alone.
+        f; only for kernel="linear".
     label_projection_ : ndarray of shape (K, d)
-        g; row k is where label k lies. A label that nobody has lies at the mean of the labeled items.
+        g; row k is the position of label k. A label without items is at the mean of the labeled items.
     eigenvalues_ : ndarray of shape (d,)
         lambda, ascending, in [0, 1]: the cost along each column.
     embedding_ : ndarray of shape (n, d)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     mu_ : float
         Weight used.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     dual_coef_ : ndarray of shape (h, d)
-        For a kernel: a column holds the a_i of f = sum_i a_i phi(x_i), over h items.
+        For a kernel: each column contains the a_i of f = sum_i a_i phi(x_i), over h items.
     landmarks_ : ndarray of shape (h,)
-        Row numbers of these items: all, or the landmarks without those that add nothing to the others.
+        Row numbers of these items: all items, or the landmarks that are linearly independent.
     X_fit_ : array or CSR matrix of shape (h, p)
         The x_i, for the "rbf" kernel.
     gamma_ : float
@@ -186,32 +186,33 @@ class DiscriminativeProjections(GraphEmbedding):
         M = sum_i |f^T x_i - g^T y_i|²,  N = sum_i sum_k |f^T x_i - g^T s_k|²,  L = mu f^T X (D - W) X^T f,
 
     i over the labeled items, s_k the k-th unit vector, D - W over all items. M, N, L are gamma^T A gamma,
-    gamma^T B gamma, gamma^T C gamma of gamma = (f, g), and the columns are the eigenvectors of
-    (A + C) gamma = lambda (B + C) gamma with the smallest lambda (section 3.4). A, B and C come in closed
-    form from p x p and p x K sums and a sparse Laplacian; for p > n all is done in the row space of X.
+    gamma^T B gamma, gamma^T C gamma of gamma = (f, g), and the columns are the eigenvectors of (A + C) gamma
+    = lambda (B + C) gamma with the smallest lambda (section 3.4). A, B and C have a closed form of p x p and
+    p x K sums and a sparse Laplacian; for p > n the problem is solved in the row space of X.
 
-    Readings. (1) C is mu X L X^T, as printed in step 1; the double sum in the cost is twice that, a factor 2
-    in mu. (2) Where gamma^T (B + C) gamma = 0 the numerator vanishes too: the problem is restricted to the
-    range of B + C. (3) Eigenvectors with f = 0 put all items on one point and are left out; for classes of
-    equal size (0, 1), lambda = 1/K, is one. Columns of equal lambda may turn among themselves: the f are made
-    orthogonal, longest first. (4) Several labels an item: every pair of an item and one of its labels adds
-    |f^T x - g^T s_k|² to the numerator, every pair of an item and another label to the denominator. For one
-    label an item that is the paper's cost; with g^T y for a 0/1 vector y lambda could pass 1 and a move of
-    the data would change the result. A set of labels lies at the mean of its labels. (5) Labels that nobody
-    has are left out of the sums: far away they would make the cost 0. (6) The length of the columns: the
-    paper is silent, and nearest neighbors depend on it. That 100 dimensions do as well as LPP's on USPS
-    holds with unit columns only.
+    Readings. (1) C is mu X L X^T, as printed in step 1; the double sum in the cost is twice that, a factor of
+    2 in mu. (2) Where gamma^T (B + C) gamma = 0 the numerator vanishes too: the problem is restricted to the
+    range of B + C. (3) Eigenvectors with f = 0 map all items to one point and are omitted; for classes of
+    equal size (0, 1), with lambda = 1/K, is one of them. Columns with equal lambda are determined only up to
+    rotation: the f are made orthogonal, longest first. (4) With several labels per item, every pair of an
+    item and one of its labels adds |f^T x - g^T s_k|² to the numerator, and every pair of an item and any
+    label adds it to the denominator. For one label per item this is the paper's cost. With g^T y for a 0/1
+    vector y, lambda could exceed 1 and the result would not be invariant to a shift of the data. A set of
+    labels is at the mean of its labels. (5) Labels without items are left out of the sums: far away they
+    would make the cost 0. (6) The paper does not specify the length of the columns, on which nearest
+    neighbors depend. Its claim that 100 dimensions do as well as those of LPP on USPS holds only with unit
+    columns.
 
-    A move of all items by t moves every row of g by f^T t and changes nothing else. mu = 0 spans the space of
-    LDA; further columns are then arbitrary, all with lambda = 1/K.
+    A shift of all items by t shifts every row of g by f^T t and changes nothing else. With mu = 0 the first
+    columns span the space of LDA; further columns are arbitrary, all with lambda = 1/K.
 
-    In the kernel form f lies in the span of phi(x_i). A kernel of full rank can give the items of `fit` any
-    places, so without `ridge` their embedding depends on the graph and the labels alone (the paper's direct
-    form: u_i in place of f^T x_i) and the kernel decides only where other items go. The graph alone steadies
-    it well (`mu` must be positive); a large ridge gives its lead over the linear form away. Where a component
-    of the graph has no labeled item, the kernel alone says where it lies, and a warning says so. Time grows
-    with n³, memory with n²: beyond some 7,900 items (4 GB) it is refused; with m `landmarks` they grow with
-    n m² and n m.
+    In the kernel form f lies in the span of phi(x_i). A kernel of full rank can map the items of `fit` to any
+    positions. Without `ridge` their embedding then depends only on the graph and the labels (the paper's
+    direct form: u_i in place of f^T x_i), and the kernel decides only where other items are mapped. The graph
+    regularizes it well (`mu` must be positive); a large ridge loses the advantage over the linear form. If a
+    component of the graph has no labeled item, only the kernel determines its position, and a warning is
+    issued. Time is O(n³), memory O(n²): more than about 7,900 items (4 GB) raise an error. With m `landmarks`
+    they are O(n m²) and O(n m).
 
     References
     ----------
@@ -263,22 +264,22 @@ class DiscriminativeProjections(GraphEmbedding):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find f and g.
+        """Fit f and g.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             For kernel="precomputed" the kernel of all pairs, (n, n). RowBlocks are read in several passes and
-            never held whole; they need `affinity` and the linear form.
+            never loaded as a whole; they need `affinity` and the linear form.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled. A labeled item
-            without any label is far from all of them.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items. A labeled
+            item without any label is kept far from all labels.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in A and B (so in the sums over labeled items, in l
-            and in the mean), 0 as an unlabeled item. The graph links items, not copies: in C every item
+            A weight of s is equivalent to s copies of the item in A and B (in the sums over labeled items, in
+            l and in the mean), 0 to an unlabeled item. The graph links items, not copies: in C every item
             counts once.
 
         Returns
@@ -289,7 +290,7 @@ class DiscriminativeProjections(GraphEmbedding):
         if self.kernel == "precomputed":
             X = check_precomputed(X)
         target, weight = self._weigh_labels(target, sample_weight)
-        # where all agree H = 0: labels and items are unrelated, and any direction would do
+        # if all labels agree, H = 0: labels and items are unrelated, and every direction is a solution
         check_labels_differ(target, type(self).__name__, multi_label=True)
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)
@@ -306,12 +307,12 @@ class DiscriminativeProjections(GraphEmbedding):
         return self._place(X, space, target, weight, solution)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items in the embedding, f^T x.
+        """Map items to the embedding, f^T x.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or RowBlocks of shape (m, p)
-            For kernel="precomputed" the kernel of these items with those of `fit`, (m, n).
+            For kernel="precomputed" the kernel between these items and those of `fit`, (m, n).
 
         Returns
         -------
@@ -323,12 +324,12 @@ class DiscriminativeProjections(GraphEmbedding):
         return self._by_kernel(self._check_items(X, reset=False))
 
     def transform_labels(self, y: Any) -> NDArray[np.float64]:
-        """Place labels in the embedding, g^T y; a set of labels at the mean of its labels.
+        """Map labels to the embedding, g^T y; a set of labels is mapped to the mean of its labels.
 
         Parameters
         ----------
         y : array-like of shape (m,) or (m, K)
-            Classes among `classes_`, or 0/1 columns with at least one label a row.
+            Classes among `classes_`, or 0/1 columns with at least one label per row.
 
         Returns
         -------
@@ -341,8 +342,8 @@ class DiscriminativeProjections(GraphEmbedding):
         X = super()._check_items(X, reset)
         if reset and self.kernel != "linear" and isinstance(X, RowBlocks):
             raise InvalidInput(
-                f"X is a {type(X).__name__}; fitted by a kernel, {type(self).__name__} needs the items in "
-                'memory. Pass an array or a CSR matrix, or take kernel="linear".'
+                f"X is a {type(X).__name__}; with a kernel, {type(self).__name__} needs the items in memory. "
+                'Pass an array or a CSR matrix, or use kernel="linear".'
             )
         return X
 
@@ -359,8 +360,8 @@ class DiscriminativeProjections(GraphEmbedding):
     def _check_rank(self, X: Any, solution: JointSolution) -> None:
         if solution.rank == 0:
             raise InvalidInput(
-                f"{type(self).__name__} finds no direction: the labeled items coincide and linked items do "
-                "too. Add items or features that vary."
+                f"{type(self).__name__} finds no direction: the labeled items coincide, and so do linked "
+                "items. Add items or features that vary."
             )
         r = self.n_components
         if r is not None and r > solution.rank:
@@ -372,7 +373,7 @@ class DiscriminativeProjections(GraphEmbedding):
             )
 
     def _coordinates(self, X: Any) -> RowSpace:
-        """Items in at most n coordinates; the linear form of all else is done there."""
+        """Return the items in at most n coordinates, in which the linear form is solved."""
         if self.kernel == "linear":
             return row_space(X)
         if self.kernel == "rbf":
@@ -386,7 +387,7 @@ class DiscriminativeProjections(GraphEmbedding):
         return Kernel(self.kernel, self.gamma_ if self.kernel == "rbf" else 1.0)
 
     def _warn_of_components(self, target: Indicator, W: Any) -> None:
-        """Warn where a kernel, which can place every component at will, has no label to go by."""
+        """Warn if a component has no label: a kernel can map it to any position."""
         if self.kernel == "linear" or self.mu_ == 0:
             return
         components = graph_components(W)
@@ -394,12 +395,12 @@ class DiscriminativeProjections(GraphEmbedding):
         if len(bare):
             warn_caller(
                 f"The graph has {components.describe()}; {len(bare)} of them ({components.sizes[bare].sum()} "
-                "items) hold no labeled item, and with a kernel nothing in the graph says where these lie. "
-                "Raise n_neighbors, link them or label an item of each.",
+                "items) contain no labeled item, and with a kernel the graph does not determine their "
+                "position. Raise n_neighbors, link them or label an item of each.",
             )
 
     def _solve(self, space: RowSpace, target: Indicator, weight: Any, W: Any) -> JointSolution:
-        """Solve in the coordinates; rows of g for all K labels, around the mean of the labeled items."""
+        """Solve in the coordinates; g has a row per label, relative to the mean of the labeled items."""
         used = (target.Y == 1).any(axis=0)
         times = target.counts(weight)
         mu = resolve_mu(self.mu, times.sum(), W)

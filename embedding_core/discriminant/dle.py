@@ -1,11 +1,8 @@
-"""The eigenproblems of discriminant Laplacian embedding, from S_b = H H^T, S_w and A = X^T L X.
+"""Discriminant Laplacian embedding, for one class or several labels per item.
 
-For more features than items these matrices are n x n, in coordinates of the row space. Both are computed when
-asked for: only one of S_w and A exists at a time, and its decomposition overwrites it.
-
-First labels of unlabeled items: those of the nearest labeled one.
-
-Discriminant Laplacian embedding, for one class or several labels an item.
+The eigenproblems combine S_b = H H^T, S_w and A = X^T L X. For more features than items these matrices are
+n x n, in coordinates of the row space. S_w and A are computed on demand, so that only one of them exists at a
+time, and its decomposition overwrites it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +18,7 @@ from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graph.affinity import GRAPHS
 from embedding_core.graph.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
 from embedding_core.knn_classifier import nearest_rows
-from embedding_core.labels import Indicator, LabelWeights, check_one_class_an_item, label_correlation
+from embedding_core.labels import Indicator, LabelWeights, check_one_class_per_item, label_correlation
 from embedding_core.linalg.eigen import (
     RowSpace,
     compress_factor,
@@ -41,10 +38,10 @@ GraphTerm = Callable[[], QuadraticForm]
 def solve_paper_quotient(
     scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str, scale_free: bool
 ) -> Solution:
-    """Solve Eq. 2: U holds the left singular vectors of A_+^(-1/2) S_w+^(-1/2) H.
+    """Solve Eq. 2: U contains the left singular vectors of A_+^(-1/2) S_w+^(-1/2) H.
 
-    `projection` "u" gives U, "f" F = A_+^(-1/2) U, "g" G = S_w+^(-1/2) F. `scale_free` judges the ranks of
-    S_w and A whatever the scales of the features.
+    `projection` "u" returns U, "f" returns F = A_+^(-1/2) U, "g" returns G = S_w+^(-1/2) F. With `scale_free`
+    the ranks of S_w and A do not depend on the scales of the features.
     """
     scatter = scatter_term()
     H = compress_factor(scatter.factor, scatter.within)
@@ -57,7 +54,7 @@ def solve_paper_quotient(
     form = graph_term()
     least, length = form.rounding, None
     form = form.cleaned()
-    if scale_free:  # a feature left out, however large, says nothing of the rounding in the others
+    if scale_free:  # a removed feature, however large, does not affect the rounding errors of the others
         least, length = form.rounding, np.sqrt(form.moment)
     graph = positive_part(form.matrix, overwrite=True, least=least, unit=length)
     del form
@@ -71,7 +68,7 @@ def solve_paper_quotient(
 def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, scale_free: bool) -> Solution:
     """Solve S_b v = lambda B v for B = S_w / tr(S_w) + A / tr(A), with v^T B v = 1.
 
-    `scale_free` judges the rank of B whatever the scales of the features.
+    With `scale_free` the rank of B does not depend on the scales of the features.
     """
     scatter = scatter_term()
     H, B = compress_factor(scatter.factor, scatter.within), scatter.within
@@ -88,14 +85,15 @@ def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, sc
 
 
 CHUNK_ROWS = 32_768
-"""Labeled items held at a time."""
+"""Number of labeled items in memory at a time."""
 
 
 def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
-    """Labels (n, K) where each unlabeled item takes over those of its nearest labeled one.
+    """Return labels (n, K) in which each unlabeled item has the labels of its nearest labeled item.
 
-    X is an ndarray, CSR matrix or `RowBlocks`. All pairs are measured, so the time grows with the number of
-    labeled times that of unlabeled items; memory holds some of the labeled and a block of the others.
+    X is an ndarray, CSR matrix or `RowBlocks`. All pairs of a labeled and an unlabeled item are compared, so
+    the time grows with the product of their numbers. A chunk of the labeled items and a block of the others
+    are in memory at a time.
     """
     Y = target.Y.copy()
     if target.labeled.all():
@@ -112,7 +110,7 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
                 continue
             distance, nearest = nearest_rows(known, block[missing], 1)
             items = missing + rows.start
-            nearer = distance[:, 0] < shortest[items]  # of equally near items the first one stays
+            nearer = distance[:, 0] < shortest[items]  # ties keep the first item
             items, nearest = items[nearer], nearest[nearer, 0]
             shortest[items] = distance[nearer, 0]
             Y[items] = target.Y[chosen[nearest]]
@@ -122,7 +120,7 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
 def _labeled_chunks(
     X: NDArray[Any] | RowBlocks, labeled: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[Any]]]:
-    """Row numbers of labeled items and the items, `CHUNK_ROWS` at a time."""
+    """Yield row numbers of labeled items and the items, `CHUNK_ROWS` at a time."""
     numbers = np.flatnonzero(labeled)
     chunk = np.empty((min(CHUNK_ROWS, len(numbers)), X.shape[1]), dtype=X.dtype)
     held = done = 0
@@ -143,11 +141,11 @@ Weight = NDArray[np.float64] | None
 
 
 class NoLinks(InvalidInput):
-    """A graph along which no two items differ."""
+    """A graph that links no two different items."""
 
 
 class _LaplacianDiscriminant(GraphEmbedding):
-    """What DLE and MultiLabelDLE share; they differ in the labels they take and the graph they use."""
+    """Common part of DLE and MultiLabelDLE, which differ in the labels they accept and the graph they use."""
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "projection": ("u", "f", "g"),
@@ -158,20 +156,20 @@ class _LaplacianDiscriminant(GraphEmbedding):
     objective: str
 
     def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
-            RowBlocks are read in several passes and never held whole; they need `affinity`.
+            RowBlocks are read in several passes and never loaded as a whole; they need `affinity`.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in S_b, S_w and C, 0 as an unlabeled item. The graph
-            links items, not copies: in A = X (D - W) X^T and in beta every item counts once.
+            A weight of s is equivalent to s copies of the item in S_b, S_w and C, 0 to an unlabeled item. The
+            graph links items, not copies: in A = X (D - W) X^T and in beta every item counts once.
 
         Returns
         -------
@@ -184,7 +182,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
         def place(seen: Indicator, W: Any) -> NDArray[np.float64]:
             try:
                 solution = self._solve(space, seen, weight, self._laplacian(X, seen, weight, W))
-            except NoLinks:  # a sigma so small that no weight is left is a bad choice, not bad input
+            except NoLinks:  # a sigma so small that all weights vanish is a bad candidate, not an error
                 return np.zeros((X.shape[0], 0))
             return project_rows(X, solution.projection[:, : self.n_components])
 
@@ -201,7 +199,7 @@ class _LaplacianDiscriminant(GraphEmbedding):
         """Set the fitted attributes of the graph."""
 
     def _warn_of_components(self, X: Any, L: GraphLaplacian) -> None:
-        """Warn where Eq. 11 leaves out what tells the components of the graph apart."""
+        """Warn if Eq. 11 drops the directions that separate the components of the graph."""
         n, p = X.shape
         if self.objective != "quotient" or 2 * p <= n:  # A has full rank unless most items are isolated
             return
@@ -209,8 +207,8 @@ class _LaplacianDiscriminant(GraphEmbedding):
         if p > n - len(components.sizes) and len(components.sizes) > 1:
             warn_caller(
                 f"The graph has {components.describe()} and X {p} features for {n} items: A = X (D - W) X^T "
-                "is zero along what only tells components apart, and Eq. 11 leaves that out. Raise "
-                'n_neighbors or link them, reduce X first (PCA), or take objective="balanced".',
+                "is zero along directions that only separate components, and Eq. 11 drops them. Raise "
+                'n_neighbors, add links, reduce X first (PCA), or use objective="balanced".',
             )
 
     def _solve(self, space: RowSpace, target: Indicator, weight: Weight, L: GraphLaplacian) -> Solution:
@@ -239,29 +237,28 @@ class _LaplacianDiscriminant(GraphEmbedding):
 class DLE(_LaplacianDiscriminant):
     """Discriminant Laplacian embedding (DLE) [1]_.
 
-    A linear embedding that separates the classes of the labeled items and keeps linked items, labeled or
-    not, together.
+    A linear embedding that separates the classes of the labeled items and keeps linked items, labeled or not,
+    close together.
 
     Parameters
     ----------
     projection : {"u", "f", "g"}, default="u"
-        Which reading places the items: U (Eq. 3), F = A_+^(-1/2) U (Eq. 7), or G = S_w^(-1/2) F.
+        Reading of the projection: U (Eq. 3), F = A_+^(-1/2) U (Eq. 7), or G = S_w^(-1/2) F.
     objective : {"quotient", "balanced"}, default="quotient"
-        The paper's Eq. 1, or S_b against B = S_w / tr(S_w) + A / tr(A), where both terms count alike (not in
-        the paper). "balanced" has one reading, the generalized eigenvectors of (S_b, B); `projection` plays
-        no part.
+        The paper's Eq. 1, or S_b against B = S_w / tr(S_w) + A / tr(A), in which both terms have equal weight
+        (not in the paper). "balanced" uses the generalized eigenvectors of (S_b, B) and ignores `projection`.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB; the
-        paper's Eq. 17). Both weigh pairs by exp(-d² / (2 sigma)).
+        Graph used if no affinity is given: nearest neighbors (sparse), or all pairs (dense, at most 2 GB; Eq.
+        17 of the paper). Both have weights exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbors of an item in the "knn" graph.
+        Number of neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
-        Scale of Eq. 17, in squared distances (the paper does not square it). "auto" is the mean squared
-        distance of the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation
-        of 1NN on the labeled items.
+        Scale of Eq. 17, in units of a squared distance (the paper does not square it). "auto" is the mean
+        squared distance of the linked pairs; "cv" selects 1/64, 1/16, 1/4, 1 or 4 times that value by 5-fold
+        cross-validation of 1NN on the labeled items.
     n_components : int or None, default=None
-        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
-        differ where there are fewer.
+        Number of dimensions r, at most K-1. None means K-1, or all directions in which the classes differ if
+        there are fewer.
 
     Attributes
     ----------
@@ -269,10 +266,10 @@ class DLE(_LaplacianDiscriminant):
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 2, or of S_b v = lambda B v for "balanced", descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
@@ -281,21 +278,24 @@ class DLE(_LaplacianDiscriminant):
 
         A_+^(-1/2) S_w+^(-1/2) S_b S_w+^(-1/2) A_+^(-1/2) u = lambda u,
 
-    with A = X (D - W) X^T over all items, S_b and S_w over the labeled ones; A_+ and S_w+ are the parts with
-    positive eigenvalues (Eq. 10, 11). Eq. 5 needs F = S_w^(1/2) G, not S_w^(-1/2) G as printed. Eq. 3 places
-    items by U, Eq. 7 by F: `projection`, with Eq. 3 as the default, which does best. Done consistently (G in
-    both terms of Eq. 9) S_w would cancel; "balanced" is a variant without that flaw. A rescaled graph, cW,
-    leaves U as it is; rescaled features do not, and those of small scale count most. Which directions A and
-    S_w have is judged whatever the scales. For faces and other wide data PCA belongs in front. Without it a
-    graph that falls apart takes directions away: A is zero along what only tells its components apart (a
-    warning says so).
+    with A = X (D - W) X^T over all items, S_b and S_w over the labeled ones. A_+ and S_w+ are the parts with
+    positive eigenvalues (Eq. 10, 11).
 
-    S_b = H H^T with H of K columns, so U comes from a thin SVD. For p <= n no n x n matrix is made unless
-    `graph="gaussian"`, and no float64 copy of X: sums run over blocks of rows. X as `RowBlocks` is read
-    ceil(p / 96) + 4 times with n x 96 of its numbers in memory. For p > n all is done in the row space of X:
-    S_w and A are n x n and decomposed one after the other, in time n³ and three to five n x n matrices of
-    memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB). Beyond some 15,800
-    items and features (8 GB) it is refused.
+    Readings. (1) Eq. 5 needs F = S_w^(1/2) G, not S_w^(-1/2) G as printed. (2) Eq. 3 maps items by U, Eq. 7
+    by F. `projection` selects one; the default is Eq. 3, which performs best. (3) If G is used consistently
+    in both terms of Eq. 9, S_w cancels; "balanced" is a variant without this flaw.
+
+    U does not change if the graph is rescaled to cW. It does change if features are rescaled: features of
+    small scale have the most weight. The ranks of A and S_w do not depend on the scales. For faces and other
+    wide data, apply PCA first. Otherwise a graph with several components removes directions: A is zero along
+    directions that only separate components, and a warning is issued.
+
+    S_b = H H^T with H of K columns, so U comes from a thin SVD. For p <= n neither an n x n matrix (unless
+    `graph="gaussian"`) nor a float64 copy of X is formed: sums run over blocks of rows. X as `RowBlocks` is
+    read ceil(p / 96) + 4 times, with n x 96 of its numbers in memory. For p > n the problem is solved in the
+    row space of X: S_w and A are n x n and decomposed one after the other, in O(n³) time and with three to
+    five n x n matrices in memory, never a p x p one (6,345 texts of 37,187 words: 160 s on one core, 1.3 GB).
+    If both the items and the features number more than about 15,800 (8 GB), the fit raises an error.
 
     References
     ----------
@@ -329,7 +329,7 @@ class DLE(_LaplacianDiscriminant):
         self.n_components = n_components
 
     def _check_classes(self, target: Indicator) -> None:
-        check_one_class_an_item(target, "DLE", "MultiLabelDLE")
+        check_one_class_per_item(target, "DLE", "MultiLabelDLE")
         super()._check_classes(target)
 
     def _laplacian(self, X: Any, target: Indicator, weight: Weight, W: Any) -> GraphLaplacian:
@@ -339,16 +339,16 @@ class DLE(_LaplacianDiscriminant):
 class MultiLabelDLE(_LaplacianDiscriminant):
     """Multi-label discriminant Laplacian embedding [1]_.
 
-    DLE with class-wise scatter matrices and a graph that also links items with similar labels:
-    W = W_X + beta W_L.
+    DLE with class-wise scatter matrices and a graph that also links items with similar labels: W = W_X + beta
+    W_L.
 
     Parameters
     ----------
     beta : float or "auto", default="auto"
         Weight of the label graph; "auto" gives W_X and beta W_L the same off-diagonal sum (below Eq. 16).
     correlation : {"train", "all"}, default="train"
-        Labels that C (Eq. 19) is computed from: those given, or also the initial ones of the unlabeled
-        items.
+        Labels from which C (Eq. 19) is computed: only the given ones, or also the initial labels of the
+        unlabeled items.
     projection, objective, graph, n_neighbors, sigma, n_components
         As for `DLE`.
 
@@ -358,27 +358,27 @@ class MultiLabelDLE(_LaplacianDiscriminant):
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 2, or of S_b v = lambda B v for "balanced", descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     correlation_ : ndarray of shape (K, K)
-        C of Eq. 19; a label that nobody has correlates with itself alone.
+        C of Eq. 19; a label without items correlates only with itself.
     initial_labels_ : ndarray of shape (n, K)
-        Y with the unlabeled items initialized.
+        Y with initial labels for the unlabeled items.
     beta_ : float
         Weight used.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
-    -----
-    S_b and S_w follow Eq. 12-15 on the labeled items with the plain 0/1 labels, and Eq. 2 is solved with
-    W = W_X + beta W_L (Eq. 16), where W_L(i, j) = y_i^T C y_j / (|y_i| |y_j|) (Eq. 18) and C is the cosine of
-    the label columns (Eq. 19). W_L needs labels for all items: an unlabeled one takes over those of its
-    nearest labeled neighbor in the input space; an item without any label is linked by W_X alone. W_L is
-    Y_n C Y_n^T and is never formed. What is said of the readings and the cost of `DLE` holds here, but for
-    the first labels of the unlabeled items: finding them measures every pair of a labeled and an unlabeled
-    item, in time that grows with the product of their numbers. With complete labels it costs nothing.
+    ----- S_b and S_w follow Eq. 12-15 on the labeled items with the 0/1 labels. Eq. 2 is solved with W = W_X
+    + beta W_L (Eq. 16), where W_L(i, j) = y_i^T C y_j / (|y_i| |y_j|) (Eq. 18) and C is the cosine of the
+    label columns (Eq. 19). W_L needs labels for all items: an unlabeled item gets the labels of its nearest
+    labeled neighbor in the input space. An item without any label is linked only by W_X. W_L is Y_n C Y_n^T
+    and is never formed.
+
+    The notes on readings and cost of `DLE` apply. In addition, finding the initial labels compares every pair
+    of a labeled and an unlabeled item; with complete labels this step is skipped.
 
     References
     ----------
@@ -428,7 +428,7 @@ class MultiLabelDLE(_LaplacianDiscriminant):
         Y = nearest_labels(X, target)
         if self.correlation == "train":
             C = label_correlation(target.Y, weight)
-        else:  # the label that an unlabeled item is given counts once
+        else:  # the initial label of an unlabeled item has weight 1
             C = label_correlation(Y, None if weight is None else np.where(target.labeled, weight, 1.0))
         labels = label_affinity(Y, C)
         beta = balance_beta(W, labels) if self.beta == "auto" else float(self.beta)

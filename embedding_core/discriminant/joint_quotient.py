@@ -1,20 +1,21 @@
 """The eigenproblem of discriminative projections, (A + C) gamma = lambda (B + C) gamma, in closed form.
 
-With rows as items: l labeled items of c labels, m their mean, x~ = x - m, y a row of Y (l, c), s_k the k-th
-unit vector, n_k the number of items with label k. The three terms of the cost are
+Rows are items: l labeled items of c labels, m their mean, x~ = x - m, y a row of Y (l, c), s_k the k-th unit
+vector, n_k the number of items with label k. The three terms of the cost are
 
     M = sum_i sum_k Y_ik |f^T x_i - g^T s_k|^2                      gamma^T A gamma
     N = sum_i sum_k      |f^T x_i - g^T s_k|^2                      gamma^T B gamma
     L = mu f^T X^T (D - W) X f                                      gamma^T C gamma
 
-None of them changes when all items move by t and all rows of g by f^T t. Around m, with g~ = g - 1 m^T f,
+None of them changes if all items are shifted by t and all rows of g by f^T t. Around m, with g~ = g - 1 m^T
+f,
 
     A + C = | S_Y + C_X   -H |     B + C = | c S + C_X    0  |     S   = sum_i       x~_i x~_i^T
             |    -H^T      N |             |     0       l I |     S_Y = sum_i |y_i| x~_i x~_i^T
 
-where H = X~^T Y, N = diag(n_k) and C_X = mu X^T (D - W) X: p x p and p x c matrices, no n x n one. B + C
-falls into blocks, so its range is that of its first block. Weights of items multiply what they add to the
-sums over i; m is then the weighted mean, n_k and l are sums of weights.
+where H = X~^T Y, N = diag(n_k) and C_X = mu X^T (D - W) X: p x p and p x c matrices, and no n x n matrix. B +
+C is block diagonal, so its range is determined by its first block. Sample weights multiply the terms of the
+sums over i; m is then the weighted mean, and n_k and l are sums of weights.
 """
 
 from dataclasses import dataclass
@@ -28,24 +29,24 @@ from numpy.typing import NDArray
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import LabelWeights, one_label_each
-from embedding_core.linalg.conditioning import move_full_columns, rounding_of_differences, rounding_of_sums
+from embedding_core.linalg.conditioning import rounding_of_differences, rounding_of_sums, shift_full_columns
 from embedding_core.linalg.eigen import whitening
 from embedding_core.linalg.row_blocks import row_blocks
 from embedding_core.linalg.scatter import class_scatter
 
 _TIED = 1e-9
-"""Eigenvalues in [0, 1] nearer than this count as equal."""
+"""Eigenvalues in [0, 1] that differ by at most this count as equal."""
 
 _UNLINKED = 1e-10
-"""A label direction counts as unrelated to the items when R, with entries of order 1, is below this on it."""
+"""A label direction is unrelated to the items if R, with entries of order 1, is below this value on it."""
 
 
 @dataclass(frozen=True)
 class JointQuotient:
     """Blocks of A + C and B + C around the mean of the labeled items.
 
-    `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k (c,); `n_labeled`
-    is l, with weights their sum.
+    `near` S_Y + C_X and `spread` c S + C_X are (p, p), `cross` H is (p, c), `counts` n_k is (c,). `n_labeled`
+    is l, or the sum of the sample weights.
     """
 
     near: NDArray[np.float64]
@@ -57,7 +58,7 @@ class JointQuotient:
 
 @dataclass(frozen=True)
 class JointSolution:
-    """Columns gamma = (f, g~), smallest eigenvalue first, (B + C)-orthonormal; `rank` is that of `spread`."""
+    """Columns gamma = (f, g~), smallest eigenvalue first, (B + C)-orthonormal. `rank` is that of `spread`."""
 
     f: NDArray[np.float64]
     g: NDArray[np.float64]
@@ -66,14 +67,14 @@ class JointSolution:
 
 
 def resolve_mu(mu: float | str, n_labeled: float, W: Any) -> float:
-    """Return the weight of the graph; "auto" is l/s (section 4), s the sum of all entries of W."""
+    """Return the weight of the graph; "auto" is l/s (section 4), with s the sum of all entries of W."""
     if not isinstance(mu, str):
         return float(mu)
     s = float(W.sum())
     if not s > 0:
         raise InvalidInput(
             'The graph has no edge, so mu="auto" (labeled items over the sum of W) is undefined; give an '
-            "affinity with edges, a larger sigma or n_neighbors, or mu=0 to go without the graph."
+            "affinity with edges, a larger sigma or n_neighbors, or mu=0 to ignore the graph."
         )
     return n_labeled / s
 
@@ -93,9 +94,9 @@ def joint_quotient(
     T : ndarray, CSR matrix or RowBlocks of shape (n, p)
         All items.
     Y : ndarray of shape (n, c)
-        0/1 labels, every label with an item of positive weight.
+        0/1 labels; every label has an item of positive weight.
     weight : ndarray of shape (n,)
-        How often an item counts as a labeled one, 0 where it is none.
+        Weight of each item, 0 for unlabeled items.
     L : GraphLaplacian
         Of all items.
     mu : float
@@ -119,12 +120,12 @@ def joint_quotient(
 
 
 def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> JointSolution:
-    """Find the `n_columns` smallest eigenpairs (fewer where the rank is less) in the range of B + C.
+    """Find the `n_columns` smallest eigenpairs (fewer if the rank is less) in the range of B + C.
 
-    Outside the range numerator and denominator are both zero. Left out too are the eigenvectors with f = 0,
-    which put all items on one point (with classes of equal size (0, 1) is one). Of equal eigenvalues the
-    columns are turned until the f are orthogonal, longest first. `scale_free` judges the rank whatever the
-    scales of the features.
+    Outside the range, numerator and denominator are both zero. Eigenvectors with f = 0 map all items to one
+    point and are also omitted (for classes of equal size (0, 1) is one of them). Columns with equal
+    eigenvalues are rotated so that the f are orthogonal, longest first. With `scale_free` the rank does not
+    depend on the scales of the features.
     """
     T = whitening(problem.spread, scale_free)
     root_l = np.sqrt(problem.n_labeled)
@@ -140,32 +141,32 @@ def solve_joint(problem: JointQuotient, n_columns: int, scale_free: bool) -> Joi
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, last), check_finite=False)
     f, g = T.unwhiten(vectors[: T.rank]), V @ vectors[T.rank :] / root_l
     f, g = _settle_ties(values, f, g)
-    # 0 <= M <= N: what lies outside is rounding
+    # 0 <= M <= N: values outside [0, 1] are rounding errors
     return JointSolution(f, g, np.clip(values, 0.0, 1.0), T.rank)
 
 
 def _scatter_blocks(
     T: Any, Y: NDArray[np.int8], weight: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """S, S_Y and H around the mean of the labeled items."""
+    """Return S, S_Y and H around the mean of the labeled items."""
     scatter = class_scatter(T, LabelWeights(Y, "binary", np.eye(len(counts)), weight))
     H = scatter.factor * np.sqrt(counts)
     total = scatter.total
     if one_label_each(Y[weight > 0]):
         return total, total, H
     plain = class_scatter(T, weight[:, None])
-    shift = scatter.mean - plain.mean  # the factor is taken around the mean weighted by numbers of labels
+    shift = scatter.mean - plain.mean  # the factor is centered at the mean weighted by label counts
     S_Y = total + counts.sum() * np.outer(shift, shift)
     return plain.within, S_Y, H + np.outer(shift, counts)
 
 
 def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What rounding alone may leave on the diagonal of c S + C_X of a feature that does not vary.
+    """Bound on the rounding error on the diagonal of c S + C_X for a constant feature.
 
-    `times` (n,) says how often an item is in these sums.
+    `times` (n,) is the weight of each item in these sums.
     """
     if sp.issparse(T):
-        moved, move = move_full_columns(T)
+        moved, move = shift_full_columns(T)
         sums = rounding_of_sums(T.shape[0], times @ moved.power(2))
         return np.maximum(sums, rounding_of_differences(times.sum(), move))
     largest = np.zeros(T.shape[1])
@@ -177,13 +178,14 @@ def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
 def _linked_labels(
     R: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Orthonormal label directions V (c, v) and their n_k (v,), without those that solve with f = 0.
+    """Return orthonormal label directions V (c, v) and their n_k (v,), without those that solve with f = 0.
 
-    (0, v) is an eigenvector where N v = n v and R v = 0: v mixes labels of one count and R annuls it.
+    (0, v) is an eigenvector if N v = n v and R v = 0: v combines labels with equal counts and R maps it to
+    zero.
     """
     columns, shares = [np.zeros((len(counts), 0))], [np.zeros(0)]
     order = np.argsort(counts, kind="stable")
-    # sums of weights that are equal on paper may differ in the last digit
+    # sums of weights that are mathematically equal may differ in the last digit
     apart = np.diff(counts[order]) > _TIED * counts.sum()
     for group in np.split(order, np.flatnonzero(apart) + 1):
         count = counts[group].mean()
@@ -198,7 +200,7 @@ def _linked_labels(
 def _settle_ties(
     values: NDArray[np.float64], f: NDArray[np.float64], g: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fix the columns of equal eigenvalues, which the eigenproblem leaves free to turn among themselves."""
+    """Fix the columns of equal eigenvalues, which the eigenproblem determines only up to rotation."""
     f, g = f.copy(), g.copy()
     for tied in np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > _TIED) + 1):
         if len(tied) > 1:

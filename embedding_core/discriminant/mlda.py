@@ -1,14 +1,13 @@
-"""MLDA of wide sparse items through their Gram matrix: no p x p matrix, one n x n.
+"""Multi-label linear discriminant analysis.
 
-With E = F X, F = (I - B M B^T) L^(1/2) (see `scatter`), S_w = E^T E, and F 1 = 0 centers X by itself. Pivoted
+Wide sparse data are solved through their Gram matrix, with one n x n and no p x p matrix. With E = F X and F
+= (I - B M B^T) L^(1/2) (see `linalg.scatter`), S_w = E^T E, and F 1 = 0 centers X implicitly. Pivoted
 Cholesky of E E^T = F (X X^T) F^T gives r independent rows of E, `head`, and with C = [C_1; C_2], C_1 square
 and triangular, the orthonormal basis V = E[head]^T C_1^(-T) of the range of S_w = V C^T C V^T. There
 
     (C^T C)^(-1) = C_1^(-1) (I + J J^T)^(-1) C_1^(-T),   J = C_1^(-T) C_2^T, n - r columns,
 
-so that all but the Cholesky itself are triangular solves with a few right-hand sides.
-
-Multi-label linear discriminant analysis.
+so that everything after the Cholesky factorization is a triangular solve with a few right-hand sides.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from embedding_core.base import LinearEmbedding, Solution
 from embedding_core.labels import LABEL_WEIGHTS, LabelWeights, label_correlation
-from embedding_core.linalg.conditioning import EPS, move_full_columns
+from embedding_core.linalg.conditioning import EPS, shift_full_columns
 from embedding_core.linalg.eigen import (
     compress_by_spread,
     compress_factor,
@@ -38,7 +37,7 @@ _SAME_LABELS = 1e-11
 
 
 def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
-    """Solve S_w^+ S_b v = lambda v, largest first, with v^T S_w v = 1.
+    """Solve S_w^+ S_b v = lambda v through the Gram matrix, largest lambda first, with v^T S_w v = 1.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     Z : ndarray of shape (n, K)
         Class weights; every row has a positive one.
     """
-    X, n = move_full_columns(X)[0], len(Z)
+    X, n = shift_full_columns(X)[0], len(Z)
     root_l = np.sqrt(Z.sum(axis=1))
     B = normalized_weights(Z)
     B_M = B @ residual_map(B.T @ B)
@@ -58,7 +57,7 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     E_H = K_E @ sides
     E_H -= B_M @ (B.T @ E_H)
     _residual_in_place(K_E, B, B_M)
-    # what the residual leaves of a matrix of this spread may be rounding alone
+    # pivots up to this value may be rounding errors of a matrix with this spread
     C, order = pivoted_cholesky(K_E, least=8 * n * EPS * spread)
     del K_E
     r = C.shape[1]
@@ -81,14 +80,14 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
 
 
 def _class_directions(B: NDArray[np.float64], root_l: NDArray[np.float64]) -> NDArray[np.float64]:
-    """D (n, k) of full rank with S_b = X^T L^(1/2) D D^T L^(1/2) X: B centered, equal labels merged."""
+    """Return D (n, k) of full rank with S_b = X^T L^(1/2) D D^T L^(1/2) X: B centered, duplicates merged."""
     unit = root_l / np.linalg.norm(root_l)
     U, values = thin_svd(B - np.outer(unit, unit @ B), floor=_SAME_LABELS)
     return U * np.sqrt(values)
 
 
 def _residual_in_place(G: NDArray[np.float64], B: NDArray[np.float64], B_M: NDArray[np.float64]) -> None:
-    """G becomes (I - B M B^T) G (I - B M B^T) by an update of rank 2 K."""
+    """Replace G by (I - B M B^T) G (I - B M B^T) with an update of rank 2 K."""
     U = G @ B
     U -= B_M @ (B.T @ U) / 2
     for rows, block in row_blocks(G):
@@ -107,10 +106,10 @@ class _InverseRoot:
 
 
 def solve_quotient(scatter: Scatter, scale_free: bool = True) -> Solution:
-    """Solve S_w^+ S_b v = lambda v, largest first, with v^T S_w v = 1.
+    """Solve S_w^+ S_b v = lambda v, largest lambda first, with v^T S_w v = 1.
 
-    T T^T = S_w^+ turns it into the thin SVD of T^T H for S_b = H H^T: no p x p eigenproblem. `scale_free`
-    judges the rank of S_w whatever the scales of the features.
+    T T^T = S_w^+ reduces it to the thin SVD of T^T H for S_b = H H^T, without a p x p eigenproblem. With
+    `scale_free` the rank of S_w does not depend on the scales of the features.
     """
     H = compress_factor(scatter.factor, scatter.within)
     T = whitening(scatter.within, scale_free)
@@ -119,13 +118,13 @@ def solve_quotient(scatter: Scatter, scale_free: bool = True) -> Solution:
 
 
 def solve_wide(X: Any, Z: NDArray[np.float64]) -> tuple[Solution, NDArray[np.float64]]:
-    """Solve for more features than items, in the row space of X; also gives the mean of Eq. 9."""
+    """Solve for more features than items, in the row space of X; also return the mean of Eq. 9."""
     l = Z.sum(axis=1)  # noqa: E741
     mean = np.asarray(X.T @ l, dtype=np.float64).ravel() / l.sum()
     if sp.issparse(X):
         return solve_by_gram(X, Z), mean
     space = row_space(X)
-    # coordinates have no scales of their own
+    # coordinates, unlike features, do not have scales of their own
     solution = solve_quotient(class_scatter(space.coordinates, Z, coordinates=True), scale_free=False)
     return Solution(space.lift(solution.projection), solution.eigenvalues), mean
 
@@ -133,8 +132,8 @@ def solve_wide(X: Any, Z: NDArray[np.float64]) -> tuple[Solution, NDArray[np.flo
 class MLDA(LinearEmbedding):
     """Multi-label linear discriminant analysis (MLDA) [1]_.
 
-    Finds the directions in which weighted class means differ most relative to the spread within classes. With
-    one label an item it is classical LDA. Fitted on the labeled items alone.
+    Finds the directions in which the weighted class means differ most relative to the spread within classes.
+    With one label per item it is classical LDA. Unlabeled items are not used in the fit.
 
     Parameters
     ----------
@@ -144,40 +143,41 @@ class MLDA(LinearEmbedding):
     scaling : {"unit", "within"}, default="unit"
         Length of the columns of the projection: 1, or v^T S_w v = 1.
     n_components : int or None, default=None
-        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
-        differ where there are fewer (few features, labels that nobody has, labels that always occur
-        together).
+        Number of dimensions r, at most K-1. None means K-1, or all directions in which the classes differ if
+        there are fewer (few features, labels without items, labels that always occur together).
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        G; an item is placed at G^T x.
+        G; an item is mapped to G^T x.
     eigenvalues_ : ndarray of shape (r,)
         Ratio of between-class to within-class scatter along each column, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
         Classes in the order of the columns of Y.
     correlation_ : ndarray of shape (K, K)
-        C of Eq. 13; a label that nobody has correlates with itself alone.
+        C of Eq. 13; a label without items correlates only with itself.
     mean_ : ndarray of shape (p,)
         Multi-label global mean m, Eq. 9.
     n_features_in_ : int
-        Number p of features.
+        Number of features p.
 
     Notes
-    -----
-    S_b and S_w follow Eq. 6-9 with Y replaced by Z, S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18); l_i in Eq. 19 is read
-    as sum_k Z_ik. The eigenproblem is S_w^+ S_b v = lambda v (below Eq. 20). The paper leaves the length of v
-    open, and a nearest-neighbor rule depends on it: `scaling`. A labeled item without any label has Z = 0
-    and adds nothing. Which directions S_w has is judged whatever the scales of the features; where S_w is
-    regular lambda and, for scaling="within", the embedding do not depend on the scales either. That is most
-    of MLDA's lead over plain nearest neighbors on raw features. Where features determine each other S_w^+
-    depends on the scales of these.
+    ----- S_b and S_w follow Eq. 6-9 with Y replaced by Z: S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18). l_i in Eq. 19 is
+    read as sum_k Z_ik. The eigenproblem is S_w^+ S_b v = lambda v (below Eq. 20). The paper does not specify
+    the length of v, on which nearest neighbors depend; `scaling` sets it. A labeled item without any label
+    has Z = 0 and contributes nothing.
 
-    S_b = H H^T with H of K columns, so after whitening by S_w a thin SVD suffices; for p > n the problem is
+    The rank of S_w does not depend on the scales of the features. If S_w is regular, neither does lambda nor,
+    with scaling="within", the embedding. This scale invariance explains most of the advantage of MLDA over
+    plain nearest neighbors on raw features. If features are linearly dependent, S_w^+ depends on their
+    scales.
+
+    S_b = H H^T with H of K columns, so a thin SVD suffices after whitening by S_w. For p > n the problem is
     solved in the row space of X, for sparse X through its n x n Gram matrix. Sums over dense items run over
-    blocks of rows: no float64 copy of X is made. Beyond some 15,800 items and features (8 GB) it is refused.
+    blocks of rows, without a float64 copy of X. If both the items and the features number more than about
+    15,800 (8 GB), the fit raises an error.
 
     References
     ----------
@@ -207,18 +207,19 @@ class MLDA(LinearEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
-            RowBlocks are read in three passes and never held whole.
+            RowBlocks are read in three passes and never loaded as a whole.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : object, optional
-            Not used: MLDA has no graph. Accepted so that all methods are called alike.
+            Ignored: MLDA has no graph. Present so that all methods have the same signature.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item, in C too; 0 as an unlabeled one.
+            A weight of s is equivalent to s copies of the item, also in C; 0 is equivalent to an unlabeled
+            item.
 
         Returns
         -------

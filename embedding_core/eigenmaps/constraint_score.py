@@ -70,7 +70,7 @@ class ConstraintScore(EigenmapEmbedding):
     (3, 2)
     """
 
-    _one_class_an_item: ClassVar[bool] = True
+    _one_class_per_item: ClassVar[bool] = True
     _links_unlabeled: ClassVar[bool] = False
 
     def __init__(

@@ -22,8 +22,8 @@ from embedding_core.graph.affinity import check_neighbors
 from embedding_core.graph.components import Components
 from embedding_core.graph.spectral import Eigenmap, smallest_eigenpairs
 from embedding_core.knn_classifier import nearest_rows
-from embedding_core.labels import UNLABELED, Indicator, check_one_class_an_item
-from embedding_core.linalg.conditioning import move_full_columns
+from embedding_core.labels import UNLABELED, Indicator, check_one_class_per_item
+from embedding_core.linalg.conditioning import shift_full_columns
 from embedding_core.linalg.eigen import fix_signs, whitening
 from embedding_core.linalg.kernel_space import Kernel, place_by_kernel, rbf_values
 from embedding_core.linalg.row_blocks import RowBlocks, load_rows, row_blocks
@@ -77,7 +77,7 @@ def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) 
     Features of very different lengths make many steps, so these are scaled by the diagonal of the matrix;
     without a ridge they are not, and the solution is the shortest one.
     """
-    X, _ = move_full_columns(X)  # changes no difference of items, which is all that counts
+    X, _ = shift_full_columns(X)  # changes no difference of items, which is all that counts
     n, center = X.shape[0], mean_item(X)
     spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * center**2, 0.0)
     ridge = alpha * spread.sum() / n
@@ -201,7 +201,7 @@ class EigenmapEmbedding(LinearEmbedding):
         "out_of_sample": ("linear", "nystrom", "kernel_ridge"),
     }
     _supervised: ClassVar[bool] = True
-    _one_class_an_item: ClassVar[bool] = False
+    _one_class_per_item: ClassVar[bool] = False
     _links_unlabeled: ClassVar[bool] = True
     _linked: ClassVar[str] = "neighbors and labels"
 
@@ -321,8 +321,8 @@ class EigenmapEmbedding(LinearEmbedding):
         r, n, name = self.n_components, len(target.Y), type(self).__name__
         if n < 2:
             raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
-        if self._one_class_an_item:
-            check_one_class_an_item(target, name, "CCDR or SLEML")
+        if self._one_class_per_item:
+            check_one_class_per_item(target, name, "CCDR or SLEML")
         if self._supervised:
             self._check_two_classes(target)
         if r is not None and r > n - 1:

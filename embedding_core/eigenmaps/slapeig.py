@@ -17,7 +17,7 @@ from embedding_core.eigenmaps.combined_graph import (
 )
 from embedding_core.eigenmaps.eigenmap import EigenmapEmbedding, class_codes
 from embedding_core.labels import UNLABELED, Indicator
-from embedding_core.linalg.conditioning import move_items
+from embedding_core.linalg.conditioning import shift_items
 
 _BLOCK_ROWS = 1024
 _POOLS = 3  # neighbors are sought in the own class, in all others, and among the unlabeled
@@ -38,7 +38,7 @@ def supervised_distances(
 
 def mean_distance(X: Any) -> float:
     """Mean Euclidean distance over all pairs of distinct items, block by block; 1 where all coincide."""
-    n, X = X.shape[0], move_items(X)
+    n, X = X.shape[0], shift_items(X)
     total = sum(
         float(euclidean_distances(X[start : start + _BLOCK_ROWS], X).sum())
         for start in range(0, n, _BLOCK_ROWS)
@@ -54,7 +54,7 @@ def find_supervised_neighbors(
     d² grows with the Euclidean distance within each of the own class, the other classes and the unlabeled,
     so the k nearest of all are among the k nearest of each.
     """
-    n, X = X.shape[0], move_items(X)
+    n, X = X.shape[0], shift_items(X)
     nearest, squared = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
     for code in np.unique(codes):
         own, unlabeled = codes == code, codes == UNLABELED
@@ -133,7 +133,7 @@ class SLapEig(EigenmapEmbedding):
     (150, 2)
     """
 
-    _one_class_an_item: ClassVar[bool] = True
+    _one_class_per_item: ClassVar[bool] = True
     tau_: float | None
 
     def __init__(

@@ -118,7 +118,7 @@ class SLE(EigenmapEmbedding):
     (150, 2)
     """
 
-    _one_class_an_item: ClassVar[bool] = True
+    _one_class_per_item: ClassVar[bool] = True
     _links_unlabeled: ClassVar[bool] = False
 
     def __init__(

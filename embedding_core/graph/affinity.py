@@ -1,4 +1,8 @@
-"""A"""
+"""Affinity graphs built from items: k nearest neighbors, dense Gaussian, and the choice of sigma.
+
+A graph is a symmetric non-negative (n, n) matrix W with zero diagonal: self-loops cancel in the Laplacian
+D - W.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +17,7 @@ from embedding_core.checks import check_choice, check_count, is_number
 from embedding_core.errors import InvalidInput, check_memory, warn_caller
 from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
 from embedding_core.graph.supplied import check_given_graph, symmetric_csr
-from embedding_core.linalg.conditioning import move_items
+from embedding_core.linalg.conditioning import shift_items
 
 GRAPHS = ("knn", "gaussian")
 
@@ -23,7 +27,7 @@ SIGMA_FACTORS = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 """Candidates of `sigma="cv"` as multiples of the mean squared distance."""
 
 DENSE_BUDGET_BYTES = 2e9
-"""What the dense graph of all pairs may take."""
+"""Memory limit of the dense graph of all pairs."""
 
 EDGE_WEIGHTS: Mapping[str, str] = {
     "gaussian": "exp(-d² / (2 sigma)), Eq. 17 of DLE: sigma is not squared",
@@ -44,42 +48,44 @@ class Edges:
 
     @property
     def scale(self) -> float:
-        """Mean squared length, what `sigma="auto"` takes; 1 where all items coincide."""
+        """Mean squared length, the value of `sigma="auto"`; 1 if all items coincide."""
         mean = float(self.squared.mean()) if len(self.squared) else 0.0
         return mean if mean > 0 else 1.0
 
     def graph(self, weights: str, sigma: float) -> Any:
-        """Weigh the edges."""
+        """Return the weighted graph, a csr_array of shape (n, n)."""
         return symmetric_csr(self.i, self.j, _edge_weights(self.squared, weights, sigma), self.n)
 
 
 def build_knn_graph(
     X: Any, n_neighbors: int = 10, weights: str = "gaussian", sigma: float | str = "auto"
 ) -> Any:
-    """Connect every item with its nearest neighbors; an edge stands if either end chose the other.
+    """Connect every item with its nearest neighbors.
+
+    Two items are linked if either is among the nearest neighbors of the other.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, p)
     n_neighbors : int
-        Neighbors of an item, itself not counted. With fewer other items all pairs are linked, and a warning
-        says so.
+        Number of neighbors of an item, not counting itself. If there are fewer other items, all pairs are
+        linked and a warning is issued.
     weights : {"gaussian", "heat", "binary"}
-        exp(-d² / (2 sigma)) (Eq. 17 of DLE, sigma is not squared), exp(-d² / sigma), or 1.
+        exp(-d² / (2 sigma)) (Eq. 17 of DLE; sigma is not squared), exp(-d² / sigma), or 1.
     sigma : float or "auto"
         "auto" is the mean squared length of the edges.
 
     Returns
     -------
     csr_array of shape (n, n)
-        An edge so long that its weight underflows to 0 is left out; its ends may then be isolated.
+        Edges whose weight underflows to 0 are dropped, so their ends may become isolated.
     """
     edges = find_knn_edges(X, n_neighbors)
     return edges.graph(weights, edges.scale if sigma == "auto" else check_sigma(sigma))
 
 
 def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
-    """Find the edges of the k-nearest-neighbor graph with exact lengths (one search serves every sigma)."""
+    """Find the edges of the k-nearest-neighbor graph with exact lengths; one search serves every sigma."""
     X = _check_items(X)
     n = X.shape[0]
     n_neighbors = check_neighbors(n_neighbors, n)
@@ -88,7 +94,7 @@ def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
 
 
 def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs i < j, each once, of which one at least names the other: `nearest` (n, k) are row numbers."""
+    """Return each pair i < j once for which i or j lists the other; `nearest` (n, k) contains row numbers."""
     n, k = nearest.shape
     start, end = np.repeat(np.arange(n), k), nearest.ravel()
     pairs = np.unique(np.minimum(start, end) * n + np.maximum(start, end))
@@ -98,7 +104,7 @@ def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.in
 def build_gaussian_graph(
     X: Any, sigma: float | str = "auto", memory_budget_bytes: float = DENSE_BUDGET_BYTES
 ) -> NDArray[np.float64]:
-    """Connect all pairs by exp(-d² / (2 sigma)), Eq. 17 of DLE, in a dense matrix.
+    """Connect all pairs with weight exp(-d² / (2 sigma)), Eq. 17 of DLE, in a dense matrix.
 
     Parameters
     ----------
@@ -106,7 +112,7 @@ def build_gaussian_graph(
     sigma : float or "auto"
         "auto" is the mean squared distance over all pairs.
     memory_budget_bytes : float
-        The two n x n float64 matrices needed must fit.
+        Limit for the two n x n float64 matrices that are needed.
 
     Returns
     -------
@@ -120,14 +126,17 @@ def build_gaussian_graph(
 
 
 def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: int = 2) -> None:
-    """Raise where so many n x n matrices are beyond the budget; `advice` is what the caller's user can do."""
+    """Raise InvalidInput if this many n x n matrices exceed the budget.
+
+    `advice` says what the user can do.
+    """
     check_memory(f"A dense graph of {n} items", matrices * 8 * float(n) ** 2, memory_budget_bytes, advice)
 
 
 def squared_distances(X: Any) -> NDArray[np.float64]:
-    """All squared distances as a dense matrix; the caller sees to its size."""
+    """Return all squared distances as a dense matrix; the caller checks the size."""
     X = _check_items(X)
-    moved = move_items(X)
+    moved = shift_items(X)
     product = moved @ moved.T
     squared = product.toarray() if sp.issparse(product) else np.asarray(product)
     norms = squared.diagonal().copy()
@@ -139,14 +148,14 @@ def squared_distances(X: Any) -> NDArray[np.float64]:
 
 
 def mean_squared_distance(squared: NDArray[np.float64]) -> float:
-    """Mean over all pairs of distinct items; 1 where all items coincide."""
+    """Mean over all pairs of distinct items; 1 if all items coincide."""
     n = len(squared)
     mean = float(squared.sum()) / max(n * (n - 1), 1)
     return mean if mean > 0 else 1.0
 
 
 def gaussian_of(squared: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    """Eq. 17 of DLE on a matrix of squared distances, diagonal zero."""
+    """Apply Eq. 17 of DLE to a matrix of squared distances and set the diagonal to zero."""
     W = squared / (-2 * sigma)
     np.exp(W, out=W)
     np.fill_diagonal(W, 0.0)
@@ -177,13 +186,13 @@ def _check_items(X: Any) -> Any:
 
 
 def check_neighbors(n_neighbors: Any, n: int) -> int:
-    """Return how many neighbors each of n items can have; a warning says where that is fewer than asked."""
+    """Return the number of neighbors that each of n items can have; warn if it is less than requested."""
     check_count("n_neighbors", n_neighbors)
     if n < 2:
         raise InvalidInput(f"A graph needs two or more items, found n_samples={n}; add items.")
     if n_neighbors > n - 1:
         warn_caller(
-            f"n_neighbors={n_neighbors} but each of the {n} items has {n - 1} others only: "
+            f"n_neighbors={n_neighbors}, but there are only {n - 1} other items for each of the {n} items: "
             "all pairs are linked.",
         )
     return min(int(n_neighbors), n - 1)
@@ -191,20 +200,20 @@ def check_neighbors(n_neighbors: Any, n: int) -> int:
 
 @dataclass(frozen=True)
 class GraphFamily:
-    """Gaussian graphs (Eq. 17 of DLE) on fixed pairs: `weigh(sigma)` gives one, `scale` is sigma "auto"."""
+    """Gaussian graphs (Eq. 17 of DLE) on fixed pairs: `weigh(sigma)` returns one, `scale` is sigma="auto"."""
 
     scale: float
     weigh: Callable[[float], Any]
 
 
 def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
-    """Find the pairs and their distances once.
+    """Find the pairs and their distances once, for all values of sigma.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, p)
     graph : {"knn", "gaussian"}
-        Sparse graph of nearest neighbors; all pairs (dense, refused beyond 2 GB).
+        Sparse graph of nearest neighbors, or all pairs (dense, at most 2 GB).
     n_neighbors : int
         For "knn".
     """
@@ -217,7 +226,7 @@ def graph_family(X: Any, graph: str, n_neighbors: int) -> GraphFamily:
 
 
 def kernel_graph_family(K: NDArray[np.float64], graph: str, n_neighbors: int) -> GraphFamily:
-    """`graph_family` in the feature space of a kernel matrix K (n, n), whose distances it gives itself."""
+    """Like `graph_family`, with the distances in the feature space of a kernel matrix K (n, n)."""
     squared = kernel_distances(K)
     if graph == "gaussian":
         return GraphFamily(mean_squared_distance(squared), lambda sigma: gaussian_of(squared, sigma))
@@ -226,7 +235,7 @@ def kernel_graph_family(K: NDArray[np.float64], graph: str, n_neighbors: int) ->
 
 
 def kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Squared distances in the feature space of a kernel matrix."""
+    """Return the squared distances in the feature space of a kernel matrix."""
     squared = K.diagonal()[:, None] + K.diagonal() - K - K.T
     np.maximum(squared, 0.0, out=squared)
     np.fill_diagonal(squared, 0.0)
@@ -234,14 +243,14 @@ def kernel_distances(K: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def nearest_edges(squared: NDArray[np.float64], n_neighbors: int) -> Edges:
-    """Edges of the k-nearest-neighbor graph from all squared distances (n, n)."""
+    """Find the edges of the k-nearest-neighbor graph from all squared distances (n, n)."""
     n = len(squared)
     i, j = pairs_of(nearest_by_distance(squared, check_neighbors(n_neighbors, n)))
     return Edges(i, j, squared[i, j], n)
 
 
 def check_sigma_choice(sigma: Any) -> None:
-    """Raise unless sigma is a positive number, "auto" or "cv"."""
+    """Raise InvalidInput unless sigma is a positive number, "auto" or "cv"."""
     if isinstance(sigma, str):
         if sigma not in SIGMA_WORDS:
             raise InvalidInput(f'sigma={sigma!r} is not legal; give a positive number, "auto" or "cv".')
@@ -250,9 +259,10 @@ def check_sigma_choice(sigma: Any) -> None:
 
 
 def choose_sigma(family: GraphFamily, sigma: float | str, score: Callable[[Any], float]) -> float:
-    """Resolve sigma: a number stands, "auto" is the scale, "cv" the candidate whose graph scores best.
+    """Resolve sigma.
 
-    Of equal scores the one nearest to the scale wins.
+    A number is used as it is, "auto" is the scale of the family, "cv" is the candidate whose graph has the
+    highest score; of equal scores the candidate nearest to the scale is chosen.
     """
     if sigma == "auto":
         return family.scale
@@ -270,14 +280,14 @@ def resolve_graph(
     sigma: float | str | None,
     score: Callable[[Any], float],
 ) -> tuple[Any, float | None]:
-    """The graph of n items as it was given, else of the family, and the sigma of its weights.
+    """Return the supplied graph of n items, or one of the family, with the sigma of its weights.
 
     Parameters
     ----------
     affinity : array, sparse matrix or None
     n : int
     family : callable
-        Finds the pairs to link; asked where no affinity is given.
+        Finds the pairs to link; called only if no affinity is supplied.
     sigma : float, "auto", "cv" or None
         None for weights without a sigma.
     score : callable
@@ -287,7 +297,7 @@ def resolve_graph(
     -------
     W : csr_array or ndarray of shape (n, n)
     sigma : float or None
-        None for a given graph, too.
+        None also for a supplied graph.
     """
     if affinity is not None:
         return check_given_graph(affinity, n), None

@@ -1,4 +1,4 @@
-"""The nearest neighbors of every item, the same whatever the number of threads and the order of chunks."""
+"""Exact nearest neighbors; the result does not depend on the number of threads or the order of chunks."""
 
 from typing import Any
 
@@ -7,27 +7,27 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
-from embedding_core.linalg.conditioning import EPS, move_items
+from embedding_core.linalg.conditioning import EPS, shift_items
 
 _CHUNK_VALUES = 4_000_000
 _MOST_WORK = 2e10
 
 
 def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
-    """Indices (n, k) of the k items nearest to each item, itself not counted, nearest first.
+    """Return the indices (n, k) of the k items nearest to each item, excluding itself, nearest first.
 
-    Of items at the same distance those that come first are taken. Where so many tie that to sort them out
-    would cost more than the search (some 2e10 multiplications), those that the search found are kept.
+    Ties are broken by the lower index. If resolving the ties would cost more than the search (some 2e10
+    multiplications), the neighbors found by the search are kept.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, p)
         Finite numbers.
     k : int
-        1 to n - 1.
+        From 1 to n - 1.
     """
     n = X.shape[0]
-    moved = move_items(X)
+    moved = shift_items(X)
     found = NearestNeighbors(n_neighbors=min(k + 1, n - 1)).fit(moved).kneighbors(return_distance=False)
     found.sort(axis=1)
     starts = np.repeat(np.arange(n), found.shape[1])
@@ -36,7 +36,7 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
     found, squared = (np.take_along_axis(values, order, axis=1) for values in (found, squared))
     if found.shape[1] > k:
         norms = squared_norms(moved)
-        # what the search makes of a distance may be off by some eps of both lengths
+        # distances of the search have an error of some eps of both squared norms
         doubt = 64 * EPS * (norms + norms[found[:, k]])
         unclear = np.flatnonzero(squared[:, k] - squared[:, k - 1] <= doubt)
         if float(len(unclear)) * X.shape[1] * n <= _MOST_WORK:
@@ -46,7 +46,10 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
 
 
 def nearest_by_distance(squared: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """`nearest_others` where all squared distances (n, n) are given; in no order within a row."""
+    """Like `nearest_others`, from all squared distances (n, n).
+
+    Neighbors of a row are not sorted by distance.
+    """
     n = len(squared)
     nearest = np.empty((n, k), dtype=np.intp)
     step = max(1, _CHUNK_VALUES // n)
@@ -63,7 +66,7 @@ def nearest_by_distance(squared: NDArray[np.float64], k: int) -> NDArray[np.intp
 
 
 def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
-    """|x_i - x_j|² of many pairs, from their differences and so exact to the last digits."""
+    """Return |x_i - x_j|² of many pairs, computed from differences and therefore accurate."""
     squared = np.empty(len(i))
     step = max(1, _CHUNK_VALUES // max(X.shape[1], 1))
     for start in range(0, len(i), step):
@@ -77,7 +80,7 @@ def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray
 
 
 def squared_norms(X: Any) -> NDArray[np.float64]:
-    """|x|² of every row, dense or sparse."""
+    """Return |x|² of every row, dense or sparse."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X)
@@ -86,7 +89,10 @@ def squared_norms(X: Any) -> NDArray[np.float64]:
 def _first_of_equals(
     X: Any, moved: Any, rows: NDArray[np.intp], reach: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
-    """The k nearest of some rows by (distance, index), all items within `reach` of each weighed anew."""
+    """Return the k nearest of some rows ordered by (distance, index).
+
+    The exact distances of all items within `reach` of a row are computed again.
+    """
     nearest, norms = np.empty((len(rows), k), dtype=np.intp), squared_norms(moved)
     step = max(1, _CHUNK_VALUES // len(norms))
     for start in range(0, len(rows), step):

@@ -1,14 +1,12 @@
-"""Weighted sums over neighbors, each edge visited once.
-
-X^T L X = N + N^T for N = X^T (D / 2 - U) X, with U the part of W above its diagonal: half the edges of L X.
-Row i of U X asks for later rows alone, so whoever walks from the first row to the last may overwrite the rows
-behind.
-
-Graph Laplacians as operators, with a low-rank label term.
+"""Graph Laplacians as operators, with a low-rank label term.
 
 W = W_X + beta W_L with W_L = Y_n C Y_n^T (Eq. 16 and 18 of DLE), where the rows of Y_n are y_i / |y_i|. W_L
-links almost all pairs; it is only ever applied as a product of thin matrices, and Y_n itself exists in blocks
-of rows alone.
+links almost all pairs; it is only applied, as a product of thin matrices, and Y_n is computed in blocks of
+rows.
+
+X^T L X = N + N^T for N = X^T (D / 2 - U) X, where U is the part of W above its diagonal, so that each edge is
+visited once. Row i of U X reads only later rows, so a pass from the first row to the last may overwrite the
+rows behind it.
 """
 
 from collections.abc import Iterator
@@ -22,23 +20,23 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from embedding_core.graph.components import Components, graph_components, join_components
-from embedding_core.linalg.conditioning import move_full_columns, rounding_of_forms
+from embedding_core.linalg.conditioning import rounding_of_forms, shift_full_columns
 from embedding_core.linalg.eigen import check_square_budget
 from embedding_core.linalg.row_blocks import RowBlocks, row_blocks
 
 PIECE_VALUES = 400_000
-"""Numbers fetched at a time: two float64 pieces stay within a processor's cache."""
+"""Numbers read at a time: two float64 pieces fit in a processor's cache."""
 
 
 class NeighborSums:
-    """The operator D / 2 - U of a symmetric graph W, on dense matrices and by blocks of rows.
+    """The operator D / 2 - U of a symmetric graph W, applied to blocks of rows of dense matrices.
 
     Parameters
     ----------
     W : csr_array or ndarray of shape (n, n)
-        Symmetric. A dense W is taken as (D - W) / 2 instead, which has the same N + N^T, unless `ordered`.
+        Symmetric. Unless `ordered`, a dense W uses (D - W) / 2 instead, which gives the same N + N^T.
     ordered : bool
-        Promise that rows before those asked for are not read.
+        Guarantee that rows before the requested ones are not read.
     """
 
     def __init__(self, W: Any, ordered: bool = False) -> None:
@@ -65,7 +63,7 @@ class NeighborSums:
         neighbors, weights, indptr = self._later_neighbors(rows)
         for edges in _pieces(len(neighbors), panel.shape[1]):
             fetched = np.subtract(panel[neighbors[edges]], shift, dtype=np.float64)
-            # rows that this piece touches; a row of many edges may go through several pieces
+            # rows that this piece covers; a row with many edges may span several pieces
             first = int(np.searchsorted(indptr, edges.start, side="right")) - 1
             last = int(np.searchsorted(indptr, edges.stop, side="left"))
             bounds = np.clip(indptr[first : last + 1], edges.start, edges.stop) - edges.start
@@ -76,7 +74,7 @@ class NeighborSums:
             out[first:last] -= local @ fetched
 
     def _later_neighbors(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32]]:
-        """Neighbors j > i of the rows i, the weights, and where each row's neighbors begin."""
+        """Return the neighbors j > i of the rows i, their weights, and the start of each row's neighbors."""
         bounds = self.W.indptr[rows.start : rows.stop + 1]
         edges = slice(int(bounds[0]), int(bounds[-1]))
         row = np.repeat(np.arange(rows.start, rows.stop), np.diff(bounds))
@@ -109,13 +107,13 @@ class LabelAffinity:
         return self.block(slice(None))
 
     def block(self, rows: slice) -> NDArray[np.float64]:
-        """Rows of Y_n; an item without a label has zeros."""
+        """Return some rows of Y_n; the row of an item without labels is zero."""
         Y_f = self.Y[rows].astype(np.float64)
         return Y_f / np.sqrt(np.maximum(Y_f.sum(axis=1, keepdims=True), 1.0))
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
-        """Row sums, the diagonal included."""
+        """Row sums of W_L, including the diagonal."""
         total = self.correlation @ self._reduce(np.ones((len(self.Y), 1)))
         return self._spread(total)[:, 0]
 
@@ -126,7 +124,7 @@ class LabelAffinity:
         return max(float(self.degree.sum() - diagonal), 0.0)
 
     def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
-        """W_L V in O(n K) a column."""
+        """Return W_L V in O(n K) per column."""
         return self._spread(self.correlation @ self._reduce(V))
 
     def _blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
@@ -149,14 +147,14 @@ class LabelAffinity:
 
 
 def label_affinity(Y: NDArray[Any], correlation: NDArray[np.float64]) -> LabelAffinity:
-    """Build W_L of 0/1 labels; an item without a label (a row of 0 or -1) is linked to nobody."""
+    """Build W_L from 0/1 labels; an item without labels (a row of 0 or -1) has no links."""
     return LabelAffinity(np.maximum(np.asarray(Y, dtype=np.int8), 0), correlation)
 
 
 def balance_beta(W: Any, labels: LabelAffinity) -> float:
-    """Return the beta of DLE below Eq. 16: both graphs then have the same off-diagonal sum.
+    """Return the beta defined below Eq. 16 of DLE, which gives both graphs the same off-diagonal sum.
 
-    0 where no two items are linked by a label.
+    The result is 0 if no two items are linked by labels.
     """
     label_sum = labels.off_diagonal_sum
     return (float(W.sum()) - float(W.diagonal().sum())) / label_sum if label_sum > 0 else 0.0
@@ -166,7 +164,7 @@ def balance_beta(W: Any, labels: LabelAffinity) -> float:
 class QuadraticForm:
     """A = X^T L X, `matrix` (p, p), and the diagonal of X^T D X, `moment` (p,).
 
-    A is a difference of X^T D X and X^T W X: where they cancel, rounding leaves some eps of `moment` in it.
+    A is the difference of X^T D X and X^T W X. Where they cancel, rounding leaves some eps of `moment` in A.
     """
 
     matrix: NDArray[np.float64]
@@ -174,19 +172,20 @@ class QuadraticForm:
 
     @property
     def rounding(self) -> float:
-        """An eigenvalue of A at or below this may be rounding alone."""
+        """Eigenvalues of A up to this value may be rounding errors."""
         return float(rounding_of_forms(self.moment.max(initial=0.0), len(self.moment)))
 
     def empty(self, coordinates: bool = False) -> NDArray[np.bool_]:
-        """Features (p,) along which A holds rounding alone: constant within components, above all.
+        """Return the features (p,) that have only rounding errors in A, as if constant within components.
 
-        Of `coordinates` in one space, what is rounding in the largest counts as rounding in all.
+        With `coordinates` the columns are coordinates of one space: the rounding error of the largest applies
+        to all.
         """
         moment = self.moment.max(initial=0.0) if coordinates else self.moment
         return np.asarray(np.diag(self.matrix) <= rounding_of_forms(moment, 1))
 
     def cleaned(self) -> "QuadraticForm":
-        """The same with zeros for `empty` features, in the memory of `matrix`."""
+        """Return the form with zeros for `empty` features; overwrites `matrix`."""
         empty = self.empty()
         self.matrix[empty] = 0.0
         self.matrix[:, empty] = 0.0
@@ -194,12 +193,12 @@ class QuadraticForm:
 
 
 class GraphLaplacian(LinearOperator):
-    """L = D - W for W = W_X + beta W_L; an operator on vectors and blocks of vectors.
+    """L = D - W for W = W_X + beta W_L, an operator on vectors and blocks of vectors.
 
     Parameters
     ----------
     W : csr_array or ndarray of shape (n, n)
-        W_X, symmetric and non-negative. Its diagonal does not matter.
+        W_X, symmetric and non-negative. Its diagonal has no effect.
     labels : LabelAffinity, optional
         W_L.
     beta : float
@@ -228,30 +227,30 @@ class GraphLaplacian(LinearOperator):
         return self
 
     def components(self) -> Components:
-        """Connected components, links by labels included."""
+        """Return the connected components, including links by labels."""
         by_graph = graph_components(self.W)
         if self.labels is None or self.beta == 0 or len(by_graph.sizes) == 1:
             return by_graph
         return join_components(by_graph, self.labels.Y, self.labels.correlation)
 
     def quadratic(self, X: Any) -> NDArray[np.float64]:
-        """X^T L X, a p x p matrix, for X (n, p) dense, CSR or `RowBlocks`."""
+        """Return X^T L X (p, p) for X (n, p) dense, CSR or `RowBlocks`."""
         return self.quadratic_form(X).matrix
 
     def quadratic_form(self, X: Any) -> QuadraticForm:
-        """X^T L X with what it is the difference of, for X (n, p) dense, CSR or `RowBlocks`.
+        """Return X^T L X with the terms it is the difference of, for X (n, p) dense, CSR or `RowBlocks`.
 
-        Cost O(nnz(W) p + n p² + n p K). Beside the result dense X needs blocks of rows in float64 alone;
-        RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
+        The cost is O(nnz(W) p + n p² + n p K). Besides the result, dense X needs only blocks of rows in
+        float64. RowBlocks are read ceil(p / 96) + 1 times, with n x 96 of their numbers in memory.
         """
         check_square_budget(X.shape[1])
         return self._quadratic_sparse(X) if sp.issparse(X) else self._quadratic_dense(X)
 
     def _quadratic_dense(self, X: NDArray[Any] | RowBlocks) -> QuadraticForm:
-        """N + N^T for N = X^T (D / 2 - U) X, then the label term.
+        """Compute N + N^T for N = X^T (D / 2 - U) X, then subtract the label term.
 
-        `panel` holds the columns at hand for all rows, to look neighbors up in. When a block is done, its
-        rows of the panel are not needed any more and take up the columns that come next.
+        `panel` contains the current columns of all rows, so that neighbors can be read from it. When a block
+        is done, its rows of the panel are no longer needed and are overwritten with the next columns.
         """
         p = X.shape[1]
         if p == 0:
@@ -284,7 +283,7 @@ class GraphLaplacian(LinearOperator):
         return QuadraticForm(N + N.T, 2 * half_moment)
 
     def _quadratic_sparse(self, X: Any) -> QuadraticForm:
-        X64, _ = move_full_columns(X)  # L 1 = 0: the move changes nothing
+        X64, _ = shift_full_columns(X)  # L 1 = 0: the shift does not change the result
         D_X = sp.csr_array(X64.multiply(self.degree[:, None]))
         W_X = self.W @ X64
         A = (X64.T @ D_X).toarray()
@@ -297,9 +296,9 @@ class GraphLaplacian(LinearOperator):
 
 
 def _central_point(X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
-    """Where to put the origin: L 1 = 0, so it changes nothing but that D X and W X cancel less.
+    """Choose the origin: L 1 = 0, so it does not change X^T L X, but D X and W X cancel less.
 
-    The mean of the first rows, in a constant feature its value to the last digit.
+    The result is the mean of the first rows; for a constant feature it is exactly its value.
     """
     first = np.asarray(next(row_blocks(X))[1], dtype=np.float64)
     return first[0] + (first - first[0]).mean(axis=0)

@@ -1,18 +1,18 @@
-"""Smallest eigenpairs of a graph Laplacian that exists as an operator only: L Z = D Z Λ, Z^T D Z = I.
+"""Smallest eigenpairs of a graph Laplacian given as an operator: L Z = D Z Λ, Z^T D Z = I.
 
 With U = D^(1/2) Z they are the largest eigenpairs of M = D^(-1/2) W D^(-1/2) = I - L_norm, whose spectrum
-lies in [-1, 1]. Single-vector Lanczos finds one vector of a repeated eigenvalue and says nothing of the
-others, and a graph of c components has the eigenvalue 0 c times. So:
+lies in [-1, 1]. Single-vector Lanczos finds one vector of a repeated eigenvalue and silently misses the
+others, and a graph with c components has the eigenvalue 0 with multiplicity c. Therefore:
 
-- the vectors of eigenvalue 0, one a component, are written down, never searched for;
-- the other eigenvectors live on one component each and are searched there, with its zero vector deflated;
-- what Lanczos returns is checked by a second run that sees the rest of the spectrum; were anything larger
-  left there, it would be found and added;
+- the eigenvectors of eigenvalue 0, one per component, are written down instead of computed; - each other
+eigenvector is nonzero on one component only and is computed there, with the zero vector deflated; - the
+result of Lanczos is checked by a second run on the rest of the spectrum, which finds and adds any larger
+  eigenvalue that was missed;
 - small components are solved by dense linear algebra.
 
-Lanczos works on a Chebyshev polynomial of M that is small on the unwanted part of the spectrum: fewer and
-better steps, which are dearer than products with a sparse matrix (every step is orthogonalised against all
-former ones).
+Lanczos is applied to a Chebyshev polynomial of M that is small on the unwanted part of the spectrum. It needs
+fewer steps; a step costs more than a product with a sparse matrix, because each new vector is orthogonalized
+against all previous ones.
 """
 
 import inspect
@@ -34,21 +34,21 @@ TOLERANCE = 1e-7
 """Residual of an eigenvector of the filtered operator, relative to its largest eigenvalue."""
 
 _MAX_DEGREE = 8
-# Lanczos steps of the check, and the products with M they take: a filtered step is worth several plain ones.
+# Bounds on the Lanczos steps of the check, and its products with M: a filtered step needs several of them.
 _CHECK_STEPS, _CHECK_PRODUCTS = (6, 14), 28
 _MAX_RESTARTS = 400
 _MAX_ROUNDS = 20
 _SEED = 0
 LEAST_STEP = 0.1
-"""θ above which a product with M is an improvement; nearer to 0 it would magnify the other vectors."""
-# Before SciPy 1.17 there is no such argument and nothing random but the start, which is given.
+"""θ above which a product with M improves a vector; closer to 0 it would amplify the other vectors."""
+# Before SciPy 1.17 the argument does not exist; only the start vector was random, and it is passed.
 _TAKES_RNG = "rng" in inspect.signature(eigsh).parameters
 
 Apply = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
 class Graph(Protocol):
-    """A symmetric non-negative W (n, n) that can be applied; it need not exist as a matrix."""
+    """A symmetric non-negative W (n, n) that can be applied to vectors; it need not exist as a matrix."""
 
     @property
     def degree(self) -> NDArray[np.float64]:
@@ -56,21 +56,21 @@ class Graph(Protocol):
 
     @property
     def row_cost(self) -> float:
-        """Multiplications of one product with W, a row."""
+        """Multiplications per row of one product with W."""
 
     def apply(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """W V for a vector (n,) or a block (n, b)."""
 
     def restrict(self, rows: NDArray[np.intp]) -> Self:
-        """The graph on some nodes alone."""
+        """Return the subgraph of some nodes."""
 
     def components(self) -> Components:
-        """Connected components, whatever makes the links."""
+        """Return the connected components, through all kinds of links."""
 
 
 @dataclass(frozen=True)
 class Eigenmap:
-    """`coordinates` Z (n, r) with Z^T D Z = I, `eigenvalues` (r,) ascending; the trivial pair is left out."""
+    """Coordinates Z (n, r) with Z^T D Z = I and ascending eigenvalues (r,), without the trivial pair."""
 
     coordinates: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
@@ -82,23 +82,25 @@ def smallest_eigenpairs(graph: Graph, r: int, components: Components | None = No
     Parameters
     ----------
     graph : Graph
-        W of L = D - W, all degrees positive.
+        W of L = D - W; all degrees are positive.
     r : int
-        1 to n - 1.
+        From 1 to n - 1.
     components : Components, optional
-        Those of `graph`, where they are known already.
+        Components of `graph`, if already known.
 
     Notes
     -----
-    Of c > 1 components the first c - 1 coordinates are contrasts of eigenvalue 0: the j-th sets the component
-    of j-th largest total degree (counted from 0) apart from all larger ones.
+    If there are c > 1 components, the first c - 1 coordinates are contrasts with eigenvalue 0. Order the
+    components by descending total degree: contrast j separates component j + 1 from components 1 to j.
     """
     n = len(graph.degree)
     if not 1 <= r <= n - 1:
-        raise InvalidInput(f"{r} eigenvectors asked for; a graph of {n} nodes has 1 to {n - 1} besides 1.")
+        raise InvalidInput(
+            f"{r} eigenvectors requested; a graph of {n} nodes has {n - 1} besides the constant one."
+        )
     if not (graph.degree > 0).all():
         node = int(np.argmin(graph.degree))
-        raise InvalidInput(f"Node {node} has degree {graph.degree[node]}; leave nodes without links out.")
+        raise InvalidInput(f"Node {node} has degree {graph.degree[node]}; leave out nodes without links.")
     found = graph.components() if components is None else components
     contrasts = _component_contrasts(graph.degree, found, r)
     searched = r - contrasts.shape[1]
@@ -111,9 +113,9 @@ def smallest_eigenpairs(graph: Graph, r: int, components: Components | None = No
 
 
 def _component_contrasts(degree: NDArray[np.float64], components: Components, r: int) -> NDArray[np.float64]:
-    """D-orthonormal vectors (n, c - 1), constant on components and D-orthogonal to the constant vector.
+    """Return D-orthonormal vectors (n, c - 1), constant on components, D-orthogonal to the constant vector.
 
-    The first `r` of them: a graph may have as many components as items.
+    At most `r` vectors are returned: a graph may have as many components as items.
     """
     volume = np.bincount(components.labels, weights=degree)
     order = np.argsort(-volume, kind="stable")
@@ -127,7 +129,7 @@ def _component_contrasts(degree: NDArray[np.float64], components: Components, r:
 
 
 def _nonzero_pairs(graph: Graph, components: Components, r: int) -> Eigenmap:
-    """The r smallest positive eigenvalues over all components."""
+    """Return the r smallest positive eigenvalues over all components."""
     if len(components.sizes) == 1:
         return _connected_pairs(graph, r)
     parts = []
@@ -162,19 +164,20 @@ def _connected_pairs(graph: Graph, r: int) -> Eigenmap:
     if n <= DENSE_SIZE or 3 * r >= n:
         U = _dense_vectors(apply, trivial, r)
     else:
-        # Products with one vector wait for memory: more threads only get into each other's way.
+        # Products with one vector are limited by memory bandwidth: more threads only slow them down.
         with threadpool_limits(1, user_api="blas"):
             U = _lanczos_vectors(apply, trivial, r, graph.row_cost)
-        # Its tolerance leaves something of the trivial vector, which belongs in no coordinate.
+        # Within its tolerance Lanczos leaves a part of the trivial vector: remove it.
         U = np.linalg.qr(U - np.outer(trivial, trivial @ U))[0]
     return _rayleigh_ritz(apply, U, root)
 
 
 def _rayleigh_ritz(apply: Apply, U: NDArray[np.float64], root: NDArray[np.float64]) -> Eigenmap:
-    """Eigenpairs of M in the span of orthonormal U; μ = 1 - θ, no smaller than 0.
+    """Compute the eigenpairs of M in the span of orthonormal U; μ = 1 - θ, at least 0.
 
-    A node of degree d has z = u / d^(1/2), in which rounding of u is all there is once d is small. M u / θ in
-    place of u, that is z = D^(-1) W z / θ, gives it the mean of its neighbors that the equation asks for.
+    A node of degree d has z = u / d^(1/2); if d is small, z is dominated by the rounding error of u.
+    Replacing u by M u / θ, that is z = D^(-1) W z / θ, gives z the mean of its neighbors, as the equation
+    requires.
     """
     image = apply(U)
     theta, Y = scipy.linalg.eigh(U.T @ image)
@@ -195,7 +198,7 @@ def _dense_vectors(apply: Apply, trivial: NDArray[np.float64], r: int) -> NDArra
 def _lanczos_vectors(
     apply: Apply, trivial: NDArray[np.float64], r: int, row_cost: float
 ) -> NDArray[np.float64]:
-    """The r leading eigenvectors of M beside the trivial one, none left out."""
+    """Return the r leading eigenvectors of M besides the trivial one, with none missing."""
     n = len(trivial)
     rng = np.random.default_rng(_SEED)
     n_basis = min(n, max(2 * r + 1, r + 20))
@@ -214,8 +217,8 @@ def _lanczos_vectors(
 
 
 _NOT_CONVERGED = (
-    "The eigenvectors of the graph did not converge: it is a long thin chain or its eigenvalues coincide. "
-    "Give a graph with more links (a larger n_neighbors), or fewer n_components."
+    "The eigenvectors of the graph did not converge: the graph is a long thin chain or its eigenvalues "
+    "coincide. Use a graph with more links (a larger n_neighbors), or fewer n_components."
 )
 
 
@@ -226,7 +229,7 @@ def _merge(
     vectors: NDArray[np.float64],
     r: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The r leading of two orthogonal sets of eigenpairs."""
+    """Return the r leading eigenpairs of two orthogonal sets."""
     if not len(values):
         return more, vectors
     both = np.concatenate([values, more])
@@ -249,10 +252,10 @@ def _arpack(
 def _chebyshev_filter(
     apply: Apply, trivial: NDArray[np.float64], r: int, degree: int, rng: np.random.Generator
 ) -> Apply:
-    """T_degree of M with [-1, b] mapped to [-1, 1], the trivial vector moved to -2.
+    """Return T_degree of M with [-1, b] mapped to [-1, 1] and the trivial vector moved to -2.
 
-    b is the (r+1)-th Ritz value of a short Lanczos run, hence no larger than the (r+1)-th eigenvalue: all
-    wanted eigenvalues lie above b, where the polynomial grows and keeps their order.
+    b is the (r+1)-th Ritz value of a short Lanczos run and therefore at most the (r+1)-th eigenvalue: all
+    wanted eigenvalues lie above b, where the polynomial is increasing and preserves their order.
     """
 
     def deflated(v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -283,7 +286,7 @@ def _chebyshev_filter(
 
 
 def _deflate(apply: Apply, U: NDArray[np.float64]) -> Apply:
-    """The operator on the complement of U, its columns moved to -2."""
+    """Return the operator on the complement of U, with the columns of U moved to -2."""
     if not U.shape[1]:
         return apply
 
@@ -296,9 +299,9 @@ def _deflate(apply: Apply, U: NDArray[np.float64]) -> Apply:
 
 
 def _ritz_values(apply: Apply, start: NDArray[np.float64], steps: int) -> NDArray[np.float64]:
-    """Ritz values of a Lanczos run, descending: the k-th is no larger than the k-th eigenvalue.
+    """Return the Ritz values of a Lanczos run, descending; the k-th is at most the k-th eigenvalue.
 
-    Fewer than `steps` where the run ends in an invariant subspace.
+    Fewer than `steps` values are returned if the run ends in an invariant subspace.
     """
     n = len(start)
     steps = min(steps, n)

@@ -1,4 +1,4 @@
-"""S"""
+"""Graphs supplied by the user: edge lists and affinity matrices, and their validation."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from embedding_core.graph.components import graph_components
 _SYMMETRY_TOLERANCE = 1e-10
 
 LEAST_WEIGHT = 1e-200
-"""The largest weight of a graph lies between this and its inverse."""
+"""The largest weight of a graph must lie between this value and its inverse."""
 
 
 def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) -> Any:
-    """Build the graph of given edges.
+    """Build a graph from a list of edges.
 
     Parameters
     ----------
     i, j : array-like of int, shape (m,)
-        Ends of the edges, 0 to n - 1. The direction does not matter; self-loops are dropped.
+        Ends of the edges, from 0 to n - 1. The direction is ignored; self-loops are dropped.
     w : array-like of float, shape (m,), or None
-        Weights >= 0, 1 where None. A pair given several times, in either direction, gets its largest weight.
+        Weights >= 0; None means 1. A pair listed several times, in either direction, gets its largest weight.
     n : int
         Number of nodes.
 
@@ -36,7 +36,7 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
     weight = np.ones(len(a)) if w is None else np.asarray(w, dtype=np.float64)
     if not len(a) == len(b) == len(weight):
         raise InvalidInput(
-            f"Edges have {len(a)} starts, {len(b)} ends and {len(weight)} weights; need as many."
+            f"Edges have {len(a)} starts, {len(b)} ends and {len(weight)} weights; give equally many of each."
         )
     for name, ends in (("i", a), ("j", b)):
         _check_ends(name, ends, n)
@@ -44,7 +44,7 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
     if bad.size:
         e = bad[0]
         raise InvalidInput(
-            f"Edge {e} ({a[e]}, {b[e]}) has weight {weight[e]}; weights are finite and >= 0. Correct it."
+            f"Edge {e} ({a[e]}, {b[e]}) has weight {weight[e]}; weights must be finite and >= 0. Correct it."
         )
     low, high = np.minimum(a, b).astype(np.intp), np.maximum(a, b).astype(np.intp)
     order = np.lexsort((weight, high, low))
@@ -55,7 +55,7 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
 
 
 def graph_edges(W: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """Edges i < j and their weights, sorted: the inverse of `graph_from_edges`."""
+    """Return the edges i < j and their weights, sorted: the inverse of `graph_from_edges`."""
     upper = sp.triu(W, k=1).tocsr()
     upper.sort_indices()
     upper.eliminate_zeros()
@@ -64,7 +64,7 @@ def graph_edges(W: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[n
 
 
 def check_affinity(W: Any, n: int) -> Any:
-    """Validate a given graph: (n, n), finite, non-negative, symmetric; the diagonal is dropped.
+    """Validate a supplied graph: (n, n), finite, non-negative, symmetric. The diagonal is dropped.
 
     Returns
     -------
@@ -74,17 +74,17 @@ def check_affinity(W: Any, n: int) -> Any:
         W = check_array(W, accept_sparse="csr", dtype=np.float64, copy=True, input_name="affinity")
     except ValueError as error:
         raise InvalidInput(
-            f"The affinity is no graph: {str(error).splitlines()[0].rstrip('.')}; pass a dense or sparse "
-            f"({n}, {n}) matrix of finite numbers >= 0, without links of unknown weight."
+            f"The affinity is not a graph: {str(error).splitlines()[0].rstrip('.')}; pass a dense or sparse "
+            f"({n}, {n}) matrix of finite numbers >= 0 and leave out links of unknown weight."
         ) from error
     if W.shape != (n, n):
-        raise InvalidInput(f"affinity has shape {W.shape}; expected ({n}, {n}), one row and column an item.")
+        raise InvalidInput(f"affinity has shape {W.shape}; expected ({n}, {n}), one row and column per item.")
     W = sp.csr_array(W) if sp.issparse(W) else W
     if W.size and W.min() < 0:
         row, column = np.argwhere(W < 0)[0] if not sp.issparse(W) else np.transpose((W < 0).nonzero())[0]
         raise InvalidInput(
-            f"affinity[{row}, {column}] = {W[row, column]} is negative; similarities are >= 0. "
-            "Pass exp(-distance) or drop such edges."
+            f"affinity[{row}, {column}] = {W[row, column]} is negative; similarities must be >= 0. "
+            "Pass exp(-distance) or drop these edges."
         )
     _check_symmetric(W)
     if sp.issparse(W):
@@ -96,14 +96,14 @@ def check_affinity(W: Any, n: int) -> Any:
     if largest > 0 and not weights_in_range(largest):
         raise InvalidInput(
             f"The largest weight of the affinity is {largest:.3g}; expected {LEAST_WEIGHT:g} to "
-            f"{1 / LEAST_WEIGHT:g}, beyond which sums or inverses leave the range of float64. Divide the "
-            "affinity by its largest weight."
+            f"{1 / LEAST_WEIGHT:g}, otherwise sums or inverses overflow float64. Divide the affinity by its "
+            "largest weight."
         )
     return W
 
 
 def weights_in_range(largest: float) -> bool:
-    """Whether a graph with this largest weight can be summed, multiplied by items and inverted."""
+    """Return whether a graph with this largest weight can be summed, multiplied by items and inverted."""
     return LEAST_WEIGHT <= largest <= 1 / LEAST_WEIGHT
 
 
@@ -138,7 +138,10 @@ def _check_symmetric(W: Any) -> None:
 
 
 def check_links(W: Any, components_matter: bool) -> None:
-    """Raise where nothing is linked; warn where the graph falls apart and a kernel can tell its parts."""
+    """Raise InvalidInput if the graph has no edges.
+
+    If `components_matter`, warn if the graph has several components with more than one item.
+    """
     if not W.sum() > 0:
         raise InvalidInput(
             "The graph links no two items; give an affinity with edges, or a larger sigma or n_neighbors."
@@ -147,25 +150,26 @@ def check_links(W: Any, components_matter: bool) -> None:
     if components_matter and (components.sizes > 1).sum() > 1:
         warn_caller(
             f"The graph has {components.describe()}; the subspace separates them first. "
-            "Raise n_neighbors or link them where that is not meant."
+            "Raise n_neighbors or add links if this is not intended."
         )
 
 
 def warn_of_unlinked(W: Any) -> None:
-    """Warn of items that the graph links to nobody: it says nothing of where they belong."""
+    """Warn about items without links, about which the graph contains no information."""
     alone = np.flatnonzero(np.asarray(W.sum(axis=1)).ravel() == 0)
     if 0 < len(alone) < W.shape[0]:
         warn_caller(
-            f"{len(alone)} of {W.shape[0]} items have no link to any other (the first is row {alone[0]}): "
-            "the graph says nothing of them. Link them, or raise sigma or n_neighbors, unless that is meant."
+            f"{len(alone)} of {W.shape[0]} items have no link to any other item (the first is row "
+            f"{alone[0]}): the graph contains no information about them. Link them, or raise sigma or "
+            "n_neighbors, unless this is intended."
         )
 
 
 def check_given_graph(W: Any, n: int) -> Any:
-    """`graphs.check_affinity`, but a sparse graph that is right as it stands is not copied.
+    """Like `check_affinity`, but a valid CSR float64 graph is not copied.
 
-    A graph of a million items takes some 250 MB; the general check holds several such matrices at once, this
-    one a transposed copy.
+    A graph of a million items takes some 250 MB. The general check holds several such matrices at once, this
+    one only a transposed copy.
     """
     if not (sp.issparse(W) and W.format == "csr" and W.dtype == np.float64 and W.shape == (n, n)):
         return check_affinity(W, n)
@@ -174,7 +178,7 @@ def check_given_graph(W: Any, n: int) -> Any:
     fine = (
         W.has_canonical_format
         and W.nnz > 0
-        and W.data.min() > 0  # false for NaN too
+        and W.data.min() > 0  # also false for NaN
         and weights_in_range(W.data.max())
         and not W.diagonal().any()
         and np.array_equal(W.indptr, reverse.indptr)

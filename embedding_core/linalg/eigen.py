@@ -1,4 +1,4 @@
-"""Solvers: roots of a possibly singular matrix, thin SVD, row space of wide data, fixed signs."""
+"""Solvers: roots of possibly singular matrices, thin SVD, the row space of wide data, fixed signs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.errors import check_memory
-from embedding_core.linalg.conditioning import EPS, move_full_columns
+from embedding_core.linalg.conditioning import EPS, shift_full_columns
 
 BLOCK_ROWS = 1024
 
 SQUARE_BUDGET_BYTES = 8e9
-"""What the square matrices of a fit may take at a time."""
+"""Memory limit of the square matrices that a fit holds at once."""
 
 _LIKE_SCALES = 100.0
-"""Features count as alike in scale up to this ratio."""
+"""Features have similar scales if the largest and smallest differ by at most this factor."""
 
 _WELL_CONDITIONED = 1e-9
-"""Share of the largest eigenvalue above which an eigenvalue keeps six digits in a plain decomposition."""
+"""Fraction of the largest eigenvalue above which a plain decomposition is accurate to six digits."""
 
 
 def check_square_budget(d: int, copies: int = 4) -> None:
-    """Raise where `copies` dense d x d matrices, d features or, for fewer items, items, do not fit."""
+    """Raise InvalidInput if `copies` dense d x d matrices do not fit in memory; d is min(items, features)."""
     fitting = int(np.sqrt(SQUARE_BUDGET_BYTES / (8 * copies)))
     check_memory(
         f"The fit on {copies} matrices of {d} x {d}, the smaller of the numbers of items and features,",
         copies * 8 * float(d) ** 2,
         SQUARE_BUDGET_BYTES,
-        f"reduce X to {fitting} features or fewer first (PCA, or the frequent ones alone), or fit on fewer "
-        "items",
+        f"first reduce X to {fitting} features or fewer (PCA, or only the most frequent ones), or fit on "
+        "fewer items",
     )
 
 
@@ -48,19 +48,19 @@ class PositivePart:
 
     @property
     def rank(self) -> int:
-        """Number r of positive eigenvalues."""
+        """Number of positive eigenvalues r."""
         return len(self.values)
 
     def whiten(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
-        """s^(-1/2) E^T H, of shape (r, ...)."""
+        """Return s^(-1/2) E^T H, of shape (r, ...)."""
         return (self.vectors.T @ H) / np.sqrt(self.values)[:, None]
 
     def unwhiten(self, P: NDArray[np.float64]) -> NDArray[np.float64]:
-        """E s^(-1/2) P, of shape (d, ...)."""
+        """Return E s^(-1/2) P, of shape (d, ...)."""
         return self.vectors @ (P / np.sqrt(self.values)[:, None])
 
     def inverse_root(self, H: NDArray[np.float64]) -> NDArray[np.float64]:
-        """S_+^(-1/2) H with the symmetric root, Eq. 11 of DLE."""
+        """Return S_+^(-1/2) H with the symmetric root, Eq. 11 of DLE."""
         return self.vectors @ self.whiten(H)
 
 
@@ -70,19 +70,24 @@ def positive_part(
     least: float = 0.0,
     unit: NDArray[np.float64] | None = None,
 ) -> PositivePart:
-    """Decompose a positive semidefinite matrix, leaving out eigenvalues that are zero up to rounding.
+    """Decompose a positive semidefinite matrix, omitting eigenvalues that are zero up to rounding.
 
-    An eigenvalue counts as zero at or below d eps times the largest one, d the size of `S`, or at or below
-    `least`. With `overwrite` the numbers of `S` are lost and no copy of it is made.
-
-    Rows may be features with scales of their own, `unit` (d,). Where these are so different that small
-    eigenvalues would drown in the rounding of large ones, the rank is that of S with row and column i divided
-    by unit_i, `least` being for the largest unit, and all eigenpairs keep their digits.
+    Parameters
+    ----------
+    S : ndarray of shape (d, d)
+    overwrite : bool
+        Use the memory of `S` instead of a copy.
+    least : float
+        Eigenvalues up to this value count as zero, as do those up to d eps times the largest one.
+    unit : ndarray of shape (d,), optional
+        Scales of the features that the rows of S belong to. If they differ so much that small eigenvalues
+        would be lost in the rounding errors of large ones, the rank is that of S with row and column i
+        divided by unit_i (`least` then refers to the largest unit), and all eigenpairs are accurate.
     """
     if len(S) == 0:
         return PositivePart(np.zeros((0, 0)), np.zeros(0))
     graded = unit is not None and _scales_differ(unit)
-    # S is symmetric; its transpose lies in memory as LAPACK wants it
+    # S is symmetric; its transpose has the memory layout that LAPACK needs
     values, vectors = scipy.linalg.eigh(S.T, overwrite_a=overwrite and not graded, check_finite=False)
     zeros = int((values <= max(len(S) * EPS * values[-1], least)).sum())
     if graded and unit is not None:
@@ -101,11 +106,12 @@ def _scales_differ(unit: NDArray[np.float64]) -> bool:
 
 
 def _graded_part(G: NDArray[np.float64], rows: NDArray[np.intp], d: int) -> PositivePart:
-    """Eigenpairs of S, S[rows][:, rows] = G G^T, by Jacobi rotations of G: accurate whatever the scales.
+    """Compute the eigenpairs of S, S[rows][:, rows] = G G^T, by Jacobi rotations of G.
 
-    It takes ten times the time of a plain decomposition.
+    They are accurate for any scales.
+    It takes ten times as long as a plain decomposition.
     """
-    # joba=2: rows of any scale; jobv=3: no right singular vectors; jobp=0: nothing is perturbed
+    # joba=2: rows of any scale; jobv=3: no right singular vectors; jobp=0: no perturbation
     s, U, _, work, _, info = scipy.linalg.lapack.dgejsv(G, joba=2, jobu=0, jobv=3, jobp=0)
     if info != 0:
         raise scipy.linalg.LinAlgError(f"The singular values did not converge (dgejsv, info={info}).")
@@ -116,7 +122,7 @@ def _graded_part(G: NDArray[np.float64], rows: NDArray[np.intp], d: int) -> Posi
 
 @dataclass(frozen=True)
 class Whitening:
-    """A map T (d, r) with T T^T the pseudo-inverse of a positive semidefinite S, hence T^T S T = I.
+    """A map T (d, r) with T T^T the pseudo-inverse of a positive semidefinite S, so that T^T S T = I.
 
     `whiten(H)` is T^T H, `unwhiten(P)` is T P.
     """
@@ -127,10 +133,10 @@ class Whitening:
 
 
 def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
-    """Find T from Cholesky factors, several times cheaper than an eigendecomposition where S is regular.
+    """Compute T from Cholesky factors, several times faster than an eigendecomposition if S is regular.
 
-    With `scale_free` the rank is judged after scaling S to unit diagonal: features of very different scales
-    are all kept. T is in any case that of S as it stands; where features determine each other the
+    With `scale_free` the rank is determined after scaling S to unit diagonal, so that features of very
+    different scales are all kept. T always belongs to the unscaled S; if features are linearly dependent, the
     pseudo-inverse depends on their scales.
     """
     length = np.sqrt(np.maximum(np.diag(S), 0.0))
@@ -157,8 +163,8 @@ def _scaled_factor(
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return G (a, r) of full rank and row numbers (a,) with S[rows][:, rows] = G G^T.
 
-    The rank is that of S with row and column i divided by unit_i; `least` as for `pivoted_cholesky`, of that.
-    Rows of unit 0 are left out.
+    The rank is that of S with row and column i divided by unit_i; `least` is passed to `pivoted_cholesky` for
+    the scaled matrix. Rows of unit 0 are omitted.
     """
     active = np.flatnonzero(unit > 0)
     scaled = S[np.ix_(active, active)]
@@ -180,10 +186,9 @@ def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
 
 
 def _orthogonal_whitening(G: NDArray[np.float64]) -> Whitening:
-    """T = Q R^(-T) for a singular S = G G^T with G P = Q R of full column rank and largest rows first.
+    """T = Q R^(-T) for a singular S = G G^T with G P = Q R of full column rank and the largest rows first.
 
-    Rows in this order and a choice of columns keep the digits of small rows beside large ones, which G^T G
-    would lose.
+    Sorted rows and column pivoting keep small rows accurate next to large ones, which G^T G would not.
     """
     Q, R, _ = scipy.linalg.qr(G, mode="economic", pivoting=True, check_finite=False)
 
@@ -206,17 +211,17 @@ def _thin_whitening(C: NDArray[np.float64]) -> Whitening:
 def pivoted_cholesky(
     S: NDArray[np.float64], least: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return C (d, r) lower trapezoidal and an order of rows with S[order][:, order] = C C^T.
+    """Return C (d, r) lower trapezoidal and an order of the rows with S[order][:, order] = C C^T.
 
-    What remains below 8 d eps of the largest diagonal entry, or below `least`, is taken for rounding. `S` is
-    overwritten where its memory layout allows.
+    Pivots up to 8 d eps of the largest diagonal entry, or up to `least`, count as rounding errors. `S` is
+    overwritten if its memory layout allows.
     """
     d = len(S)
     if d == 0:
         return np.zeros((0, 0)), np.zeros(0, dtype=np.intp)
     largest = max(float(np.diag(S).max()), 0.0)
     tolerance = max(8 * d * EPS * largest, least)
-    if largest <= tolerance:  # dpstrf asks no tolerance of its first pivot
+    if largest <= tolerance:  # dpstrf does not compare its first pivot with the tolerance
         return np.zeros((d, 0)), np.arange(d)
     C, pivots, rank, _ = scipy.linalg.lapack.dpstrf(S.T, tol=tolerance, lower=1, overwrite_a=1)
     for column in range(1, rank):
@@ -225,10 +230,10 @@ def pivoted_cholesky(
 
 
 def thin_svd(N: NDArray[np.float64], floor: float = 0.0) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Left singular vectors and squared singular values of a tall thin matrix, zero ones left out.
+    """Left singular vectors and squared singular values of a tall thin matrix, omitting zeros.
 
-    They are the eigenpairs of N N^T, which is not formed. A singular value counts as zero at or below
-    max(shape) eps times the largest, or at or below `floor`.
+    They are the eigenpairs of N N^T, which is not formed. Singular values up to max(shape) eps times the
+    largest, or up to `floor`, count as zero.
     """
     if N.size == 0:
         return np.zeros((len(N), 0)), np.zeros(0)
@@ -240,16 +245,17 @@ def thin_svd(N: NDArray[np.float64], floor: float = 0.0) -> tuple[NDArray[np.flo
 def compress_factor(H: NDArray[np.float64], S_w: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return H' (d, r) of full rank with H' H'^T = H H^T, for `Scatter.factor` H of K classes.
 
-    The rank is judged against the total scatter H H^T + S_w of each feature: a class difference below 1e-11
-    of a feature's spread is rounding. Whitening by an ill-conditioned S_w would blow it up to a component.
-    Class means around their own mean are dependent: classes with items, less one, bound the rank.
+    The rank is determined relative to the total scatter H H^T + S_w of each feature: a class difference below
+    1e-11 of the spread of a feature is a rounding error, which whitening by an ill-conditioned S_w would
+    amplify to a component. Class means around their common mean are linearly dependent, so the rank is less
+    than the number of classes with items.
     """
     classes = int((H != 0).any(axis=0).sum())
     return compress_by_spread(H, np.diag(S_w))[:, : max(classes - 1, 0)]
 
 
 def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`compress_factor` with the diagonal of S_w alone."""
+    """Like `compress_factor`, given only the diagonal of S_w."""
     length = np.sqrt((H**2).sum(axis=1) + np.maximum(within, 0.0))
     length[length == 0] = 1.0
     U, values = thin_svd(H / length[:, None], floor=1e-11)
@@ -257,7 +263,7 @@ def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> N
 
 
 def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn each column so that its entry of largest magnitude is positive, of equals the first."""
+    """Flip each column so that its entry of largest magnitude (the first of equal ones) is positive."""
     if V.shape[0] == 0:
         return V
     size = np.abs(V)
@@ -268,12 +274,12 @@ def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class RowSpace:
-    """Coordinates of items in an orthonormal basis V of a space that holds all their differences.
+    """Coordinates of items in an orthonormal basis V of a space that contains all their differences.
 
-    x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Whatever is built from differences (S_b,
-    S_w, X^T L X) is V S V^T with S computed from the coordinates, and so are its powers and pseudo-inverse.
-    `lift` maps g to V g. `are_features` where the coordinates are the features as given, with scales of their
-    own.
+    x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Every matrix built from differences (S_b,
+    S_w, X^T L X) is V S V^T with S computed from the coordinates; the same holds for its powers and pseudo-
+    inverse. `lift` maps g to V g. `are_features` tells whether the coordinates are the original features,
+    each with its own scale.
     """
 
     coordinates: Any
@@ -284,9 +290,10 @@ class RowSpace:
 def row_space(X: Any, move: bool = True) -> RowSpace:
     """Choose coordinates with at most min(n, p) dimensions.
 
-    For p <= n they are the features themselves. For p > n dense X goes through QR of the centered X^T; sparse
-    X through pivoted Cholesky of X X^T, so that neither a p x p nor a dense n x p matrix exists. Sparse items
-    are moved towards 0 where that fills no zeros; without `move` the basis holds the items themselves too.
+    For p <= n they are the features themselves. For p > n, dense X uses a QR decomposition of the centered
+    X^T; sparse X uses pivoted Cholesky of X X^T, so that neither a p x p matrix nor a dense n x p matrix is
+    formed. Sparse items are shifted towards 0 in columns without zeros; with `move=False` they are not
+    shifted and the basis contains the items themselves.
     """
     n, p = X.shape
     check_square_budget(min(n, p))
@@ -294,19 +301,19 @@ def row_space(X: Any, move: bool = True) -> RowSpace:
         return RowSpace(X, lambda g: g, are_features=True)
     if not sp.issparse(X):
         return _dense_row_space(X)
-    return _sparse_row_space(move_full_columns(X)[0] if move else X)
+    return _sparse_row_space(shift_full_columns(X)[0] if move else X)
 
 
 def _dense_row_space(X: NDArray[Any]) -> RowSpace:
     X64 = np.asarray(X, dtype=np.float64)
-    centered = X64 - X64[0]  # a constant feature becomes 0 to the last digit
+    centered = X64 - X64[0]  # a constant feature becomes exactly 0
     centered -= centered.mean(axis=0)
     Q, R = scipy.linalg.qr(centered.T, mode="economic", overwrite_a=True, check_finite=False)
     return RowSpace(np.ascontiguousarray(R.T), lambda g: Q @ g)
 
 
 def _sparse_row_space(X: Any) -> RowSpace:
-    """X X^T = T T^T by pivoted Cholesky, T triangular but for the order of its rows."""
+    """X X^T = T T^T by pivoted Cholesky; T is triangular up to the order of its rows."""
     C, order = pivoted_cholesky(gram_matrix(X))
     T = np.empty(C.shape)
     T[order] = C
@@ -321,7 +328,7 @@ def _sparse_row_space(X: Any) -> RowSpace:
 
 
 def gram_matrix(X: Any) -> NDArray[np.float64]:
-    """X X^T of a sparse matrix as a dense one, block by block: its sparse form may be larger."""
+    """Return X X^T of a sparse matrix as a dense matrix, block by block: its sparse form may be larger."""
     n = X.shape[0]
     check_square_budget(n)
     X64 = X.astype(np.float64)

@@ -1,8 +1,8 @@
-"""Kernels as coordinates: the span of all items, or of some landmarks (Nyström), in an orthonormal basis.
+"""Kernels as coordinates: the span of all items, or of landmarks (Nyström), in an orthonormal basis.
 
 With m landmarks of kernel matrix K_mm = C C^T (pivoted Cholesky), an item has the coordinates
 C^(-1) k(landmarks, x): inner products of coordinates are those of the items projected on the span of the
-landmarks in feature space. With all items as landmarks they are the kernel itself, so the exact form is the
+landmarks in feature space. If all items are landmarks, they are the kernel itself: the exact form is the
 Nyström form with m = n.
 """
 
@@ -18,64 +18,64 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from embedding_core.errors import InvalidInput, check_memory
-from embedding_core.linalg.conditioning import common_move, subtract_move
+from embedding_core.linalg.conditioning import common_shift, subtract_shift
 from embedding_core.linalg.eigen import pivoted_cholesky
 from embedding_core.linalg.row_blocks import BLOCK_VALUES, row_blocks
 
 KERNELS = ("linear", "rbf", "precomputed")
 
 RANK_TOLERANCE = 1e-8
-"""Share of the largest K_ii below which what an item adds to the span of those before it is rounding."""
+"""Fraction of the largest K_ii below which the part of an item outside the span of the others is rounding."""
 
 AUTO_EXACT, AUTO_LANDMARKS = 2000, 500
-"""`landmarks="auto"`: all items up to the first number of them, beyond it the second number."""
+"""`landmarks="auto"` uses all items up to the first number, and the second number of items beyond it."""
 
 MEMORY_BUDGET_BYTES = 4e9
-_MATRICES = 5  # K, its factor, coordinates, and what the eigenproblem needs beside
+_MATRICES = 5  # K, its factor, the coordinates, and two for the eigenproblem
 
 
 class KernelMap(Protocol):
-    """What a kernel must give to be turned into coordinates."""
+    """Protocol of a kernel that can be turned into coordinates."""
 
     @property
     def name(self) -> str:
-        """What kind it is."""
+        """Kind of kernel."""
         ...
 
     def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
-        """What must be kept of fitted items to evaluate the kernel with them."""
+        """Return what must be kept of fitted items to evaluate the kernel with them."""
         ...
 
     def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
-        """k between every row of X and kept items."""
+        """Return k between every row of X and the kept items."""
         ...
 
 
 def rbf_values(X: Any, items: Any, theta: float) -> NDArray[np.float64]:
-    """exp(-theta |x - z|²) of every row x of X (m, p) and z of items (h, p), dense or CSR.
+    """Return exp(-theta |x - z|²) of every row x of X (m, p) and z of items (h, p), dense or CSR.
 
-    Where `items` is X the diagonal is exactly 1.
+    If `items` is X, the diagonal is exactly 1.
     """
     X64, items64 = X.astype(np.float64), items.astype(np.float64)
-    # far from the origin |x|² + |z|² - 2 x.z loses the distance
-    move = common_move(items64, X64)
-    X64, items64 = subtract_move(X64, move), subtract_move(items64, move)
+    # far from the origin |x|² + |z|² - 2 x.z suffers from cancellation
+    shift = common_shift(items64, X64)
+    X64, items64 = subtract_shift(X64, shift), subtract_shift(items64, shift)
     return rbf_kernel(X64, None if items is X else items64, gamma=theta)
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """k(x, z): `name` one of KERNELS, `theta` of exp(-theta |x - z|²)."""
+    """k(x, z): `name` is one of KERNELS, `theta` that of exp(-theta |x - z|²)."""
 
     name: str
     theta: float = 1.0
 
     def take(self, X: Any, rows: NDArray[np.intp]) -> Any:
-        """What must be kept of fitted items to evaluate the kernel with them: rows, or their numbers."""
+        """Return the items, or their row numbers if precomputed, needed to evaluate the kernel."""
         return rows.copy() if self.name == "precomputed" else X[rows].astype(np.float64)
 
     def columns(self, X: Any, items: Any) -> NDArray[np.float64]:
-        """k between every row of X and kept items; rows of X are kernel values themselves if precomputed."""
+        """Return k between every row of X and the kept items; rows of a precomputed X are kernel values."""
         if self.name == "precomputed":
             return np.asarray(X[:, items], dtype=np.float64)
         if self.name == "rbf":
@@ -86,19 +86,19 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelCoordinates:
-    """`rows` (n, d): coordinates of all items of the fit; `heads` (d,): the items that span them."""
+    """Coordinates `rows` (n, d) of all items of the fit; `heads` (d,) are the items that span them."""
 
     rows: NDArray[np.float64]
     heads: NDArray[np.intp]
     _factor: NDArray[np.float64]
 
     def expand(self, A: NDArray[np.float64]) -> NDArray[np.float64]:
-        """v of Eq. 10 over the heads: directions A (d, r) in coordinates are sum_i phi(x_i) v_i."""
+        """Return v of Eq. 10 of LPSSVM over the heads: directions A (d, r) are sum_i phi(x_i) v_i."""
         return scipy.linalg.solve_triangular(self._factor, A, lower=True, trans=1, check_finite=False)
 
 
 def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -> KernelCoordinates:
-    """Span the landmarks (row numbers), leaving out those that add nothing to the others."""
+    """Span the landmarks (row numbers), omitting those that are linearly dependent on the others."""
     _check_memory(X.shape[0], len(landmarks))
     K_nm = kernel.columns(X, kernel.take(X, landmarks))
     K_mm = K_nm[landmarks]
@@ -109,14 +109,14 @@ def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -
     rank = int((pivots > RANK_TOLERANCE * diagonal.max()).sum()) if diagonal.max() > 0 else 0
     if rank == 0:
         raise InvalidInput(
-            "The kernel is zero for all items, so they span no space; give features or kernel values that "
+            "The kernel is zero for all items, so they span no space; pass features or kernel values that "
             "are not all zero."
         )
     residual = diagonal[order] - (C[:, :rank] ** 2).sum(axis=1)
     if residual.min() < -1e-6 * diagonal.max():
         raise InvalidInput(
-            f"The kernel is not positive semidefinite (a squared length comes out as {residual.min():.3g}); "
-            "pass a kernel that is one, or add a multiple of the identity."
+            f"The kernel is not positive semidefinite (a squared length is {residual.min():.3g}); pass a "
+            "positive semidefinite kernel, or add a multiple of the identity."
         )
     factor, head = np.ascontiguousarray(C[:rank, :rank]), order[:rank]
     rows = scipy.linalg.solve_triangular(factor, K_nm[:, head].T, lower=True, check_finite=False)
@@ -126,7 +126,10 @@ def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -
 def place_by_kernel(
     kernel: KernelMap, X: Any, support: Any, coefficients: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """f^T phi(x) of the rows of X, a block of kernel values at a time; `support` comes from `Kernel.take`."""
+    """Return f^T phi(x) of the rows of X, one block of kernel values at a time.
+
+    `support` comes from `Kernel.take`.
+    """
     Q = np.empty((X.shape[0], coefficients.shape[1]))
     items: Any
     for rows, items in row_blocks(X, max(1, BLOCK_VALUES // len(coefficients))):
@@ -136,7 +139,7 @@ def place_by_kernel(
 
 
 def check_landmarks(landmarks: Any) -> None:
-    """Refuse what is neither a number of items, row numbers, "auto" nor None."""
+    """Raise InvalidInput unless `landmarks` is a number of items, row numbers, "auto" or None."""
     if landmarks is None or (isinstance(landmarks, str) and landmarks == "auto"):
         return
     if isinstance(landmarks, Integral) and not isinstance(landmarks, bool):
@@ -157,13 +160,13 @@ def _random(random_state: Any) -> np.random.RandomState:
     try:
         return check_random_state(random_state)
     except ValueError as error:
-        raise InvalidInput(f"random_state={random_state!r} is not legal; give a whole number.") from error
+        raise InvalidInput(f"random_state={random_state!r} is not legal; give an integer.") from error
 
 
 def choose_landmarks(
     landmarks: Any, n: int, usable: NDArray[np.bool_], random_state: Any
 ) -> NDArray[np.intp]:
-    """Row numbers of the landmarks among the `usable` rows; `landmarks` as for LPSSVM."""
+    """Return the row numbers of the landmarks among the `usable` rows; `landmarks` as for LPSSVM."""
     rows = np.flatnonzero(usable)
     if isinstance(landmarks, str) and landmarks == "auto":
         landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
@@ -179,12 +182,10 @@ def choose_landmarks(
         return rows[np.sort(_random(random_state).choice(len(rows), size=m, replace=False))]
     given = np.asarray(landmarks)
     if given.min() < 0 or given.max() >= n:
-        raise InvalidInput(
-            f"landmarks name rows {given.min()} to {given.max()}; there are rows 0 to {n - 1}. Correct them."
-        )
+        raise InvalidInput(f"landmarks contains rows {given.min()} to {given.max()}; use rows 0 to {n - 1}.")
     chosen = np.intersect1d(given, rows)
     if not len(chosen):
-        raise InvalidInput(f"None of the {len(given)} landmarks is linked in the graph; name others.")
+        raise InvalidInput(f"None of the {len(given)} landmarks is linked in the graph; choose others.")
     return chosen
 
 
@@ -202,14 +203,14 @@ def resolve_gamma(X: Any, gamma: float | str) -> float:
 
 
 def check_precomputed(K: Any) -> NDArray[Any]:
-    """Return the kernel matrix of all items, dense, in the precision it came in.
+    """Return the kernel matrix of all items, dense, in its own precision.
 
-    It must be square and symmetric, and no entry larger than two items of these lengths allow.
+    It must be square and symmetric, and no entry may exceed the product of the lengths of its two items.
     """
     K = K.toarray() if sp.issparse(K) else np.asarray(K)
     if K.shape[0] != K.shape[1]:
         raise InvalidInput(
-            f"Precomputed kernel has shape {K.shape}; it should be a square matrix of all items of the fit."
+            f"Precomputed kernel has shape {K.shape}; it must be a square matrix of all items of the fit."
         )
     rounding = kernel_rounding(K) * np.abs(K).max()
     gap = np.abs(K - K.T)
@@ -224,14 +225,14 @@ def check_precomputed(K: Any) -> NDArray[Any]:
     if excess.max() > rounding:
         i, j = np.unravel_index(int(excess.argmax()), K.shape)
         raise InvalidInput(
-            f"Precomputed kernel is not positive semidefinite: [{i}, {j}] = {K[i, j]} where the diagonal has "
-            f"{K[i, i]} and {K[j, j]}; pass similarities that are inner products, not distances."
+            f"Precomputed kernel is not positive semidefinite: [{i}, {j}] = {K[i, j]}, but the diagonal "
+            f"entries are {K[i, i]} and {K[j, j]}; pass inner products, not distances."
         )
     return (K + K.T) / 2
 
 
 def kernel_rounding(K: NDArray[Any]) -> float:
-    """Share of a kernel that rounding in its own precision may have changed."""
+    """Return the relative rounding error of a kernel in its own precision."""
     return max(1e-6, len(K) * float(np.finfo(K.dtype).eps))
 
 

@@ -1,7 +1,7 @@
-"""Items that come in blocks of rows: a matrix in memory, or a source too large for it.
+"""Items read in blocks of rows: a matrix in memory, or a source too large for it.
 
-Every sum over items walks through `row_blocks`, which cuts both into the same blocks: how the source cuts its
-rows changes no bit of a result, and neither does holding them in memory.
+Every sum over items iterates over `row_blocks`, which cuts both into the same blocks. The result is therefore
+bit-identical however the source cuts its rows, and the same as for a matrix in memory.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ BLOCK_VALUES = 4_000_000
 
 @runtime_checkable
 class RowBlocks(Protocol):
-    """A matrix (n, p) that is read in blocks of rows, as often as asked.
+    """A matrix (n, p) that can be read in blocks of rows any number of times.
 
-    `shape` is (n, p), `dtype` float32 or float64. `iter_blocks` gives (start, block) from the first row to
-    the last, blocks of any size; each call starts again and gives the same numbers.
+    `shape` is (n, p), `dtype` float32 or float64. `iter_blocks` yields (start, block) from the first row to
+    the last, in blocks of any size; each call starts again and yields the same numbers.
     """
 
     @property
@@ -32,23 +32,23 @@ class RowBlocks(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Type of the numbers, float32 or float64."""
+        """float32 or float64."""
         ...
 
     def iter_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Give (start, block) from the first row to the last."""
+        """Yield (start, block) from the first row to the last."""
         ...
 
 
 def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Walk through blocks of `size` rows; a block may be overwritten when the next one is asked for.
+    """Iterate over blocks of `size` rows. A block may be overwritten when the next one is requested.
 
     Parameters
     ----------
     X : ndarray or RowBlocks of shape (n, p)
     size : int, optional
-        Rows of every block but the last; where not given `BLOCK_ROWS`, fewer where these would hold more than
-        `BLOCK_VALUES` numbers.
+        Number of rows of every block except the last. The default is `BLOCK_ROWS`, or fewer if a block would
+        have more than `BLOCK_VALUES` numbers.
 
     Yields
     ------
@@ -66,7 +66,7 @@ def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator
 
 
 def load_rows(X: RowBlocks, rows: NDArray[np.bool_] | None = None) -> NDArray[Any]:
-    """Bring chosen rows (a mask; all where None) into memory."""
+    """Load the rows selected by a mask (all rows if None) into memory."""
     n, p = X.shape
     result = np.empty((n if rows is None else int(rows.sum()), p), dtype=X.dtype)
     filled = 0
@@ -78,7 +78,7 @@ def load_rows(X: RowBlocks, rows: NDArray[np.bool_] | None = None) -> NDArray[An
 
 
 def project_rows(X: Any, projection: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X @ projection in float64 without a float64 copy of X; X may also be a sparse matrix."""
+    """Return X @ projection in float64 without a float64 copy of X; X may also be sparse."""
     if not isinstance(X, np.ndarray | RowBlocks):
         return np.asarray(X @ projection)
     Q = np.empty((X.shape[0], projection.shape[1]))
@@ -88,7 +88,7 @@ def project_rows(X: Any, projection: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def _aligned(X: RowBlocks, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Blocks of one size out of blocks of any size, each checked."""
+    """Yield blocks of equal size from blocks of any size, validating each."""
     n, p = X.shape
     buffer = np.empty((min(size, n), p), dtype=X.dtype)
     start = held = seen = 0
@@ -104,7 +104,9 @@ def _aligned(X: RowBlocks, size: int) -> Iterator[tuple[slice, NDArray[Any]]]:
                 yield slice(start, start + held), buffer
                 start, held = start + held, 0
     if seen != n:
-        raise InvalidInput(f"The blocks hold {seen} rows, their shape says {n}; give all rows on every pass.")
+        raise InvalidInput(
+            f"The blocks contain {seen} rows, but their shape says {n}; yield all rows on every pass."
+        )
     if held:
         yield slice(start, start + held), buffer[:held]
 
@@ -113,21 +115,23 @@ def _check_block(X: RowBlocks, first: int, block: NDArray[Any], seen: int) -> No
     n, p = X.shape
     if first != seen or block.ndim != 2 or block.shape[1] != p or first + len(block) > n:
         raise InvalidInput(
-            f"A block of shape {block.shape} starts at row {first}; expected the next rows from {seen} on, "
-            f"of the {n} rows of {p} numbers. Give (start, block) in order."
+            f"A block of shape {block.shape} starts at row {first}; expected the rows from {seen} on, of "
+            f"{n} rows with {p} columns. Yield (start, block) in order."
         )
     if block.dtype != X.dtype:
-        raise InvalidInput(f"The block at row {first} holds {block.dtype}; its source says {X.dtype}.")
+        raise InvalidInput(
+            f"The block at row {first} has dtype {block.dtype}, but the source says {X.dtype}; use one dtype."
+        )
     if block.size == 0:
         return
     limit = magnitude_limit(n, p)
-    if not largest_magnitude(block) <= limit:  # true for NaN too
+    if not largest_magnitude(block) <= limit:  # also true for NaN
         bad = np.flatnonzero(~(np.abs(block) <= limit).all(axis=1))[0]
         if not np.isfinite(block[bad]).all():
             raise InvalidInput(
-                f"Input X contains NaN or infinity in row {first + bad}; fill in or drop such rows."
+                f"Input X contains NaN or infinity in row {first + bad}; fill in or drop these rows."
             )
         raise InvalidInput(
-            f"X holds {largest_magnitude(block[bad]):.3g} in row {first + bad}; squares of numbers beyond "
+            f"X contains {largest_magnitude(block[bad]):.3g} in row {first + bad}; squares of numbers beyond "
             f"{limit:.0e} overflow. {SCALE_ITEMS}"
         )

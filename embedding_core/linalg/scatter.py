@@ -1,4 +1,4 @@
-"""Class-wise scatter matrices, Eq. 6-9 and 17-19 of MLDA (Eq. 12-15 of DLE).
+"""Class-wise scatter matrices, Eq. 6-9 and 17-19 of MLDA (Eq. 12-15 of DLE), and centered items.
 
 With Z (n, K) non-negative weights, l_i = sum_k Z_ik and w_k = sum_i Z_ik:
 
@@ -6,12 +6,10 @@ With Z (n, K) non-negative weights, l_i = sum_k Z_ik and w_k = sum_i Z_ik:
     S_w = R^T R,  R = (I - B B^T)^(1/2) L^(1/2) (X - 1 m^T),   B = L^(-1/2) Z W^(-1/2)
     S_t = S_b + S_w
 
-S_w is summed over blocks of rows of R, so it is positive semidefinite by construction and loses nothing to
-the difference S_t - S_b; no n x n matrix and no copy of X is made. Dense X is walked through twice, and only
-blocks of it, of Z and of R exist in float64. For one label an item R is simply x_i - m_k. A feature that does
-not vary within classes, up to rounding, gets exact zeros in S_w; one that does not vary at all in H too.
-
-Items around their mean, in as few coordinates as they need.
+S_w is summed over blocks of rows of R. It is positive semidefinite by construction and avoids the
+cancellation of S_t - S_b. No n x n matrix and no copy of X is formed: dense X is read twice, and only blocks
+of X, Z and R are converted to float64. For one label per item R is x_i - m_k. A feature that is constant
+within classes, up to rounding, gets exact zeros in S_w; a constant feature also in H.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,9 +23,9 @@ from numpy.typing import NDArray
 from embedding_core.errors import InvalidInput
 from embedding_core.linalg.conditioning import (
     EPS,
-    move_full_columns,
     rounding_of_differences,
     rounding_of_sums,
+    shift_full_columns,
 )
 from embedding_core.linalg.eigen import check_square_budget, row_space
 from embedding_core.linalg.row_blocks import RowBlocks, row_blocks
@@ -35,11 +33,11 @@ from embedding_core.scaling import Features
 
 
 class ClassWeights(Protocol):
-    """Z (n, K) that gives rows when asked: an ndarray, or `label_blocks.LabelWeights`."""
+    """Z (n, K) that returns rows on demand: an ndarray or `labels.LabelWeights`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Items and classes."""
+        """Number of items and classes."""
         ...
 
     def __getitem__(self, rows: Any, /) -> NDArray[np.float64]: ...
@@ -72,11 +70,11 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
     X : ndarray, RowBlocks or CSR matrix of shape (n, p)
         float32 input is summed in float64.
     Z : ndarray or LabelWeights of shape (n, K)
-        Non-negative weights, `labels.label_weights`. Rows and columns of zeros are allowed: such an item,
-        such a class, adds nothing.
+        Non-negative weights, see `labels.label_weights`. An item or a class whose weights are all zero
+        contributes nothing.
     coordinates : bool
-        The columns are coordinates in one space rather than features with scales of their own: what is
-        rounding in the largest counts as rounding in all.
+        The columns are coordinates of one space rather than features with their own scales: the rounding
+        error of the largest column applies to all.
 
     Returns
     -------
@@ -91,17 +89,17 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
     else:
         sums = _sum_blocks(X, Z)
     if sums.weight.sum() == 0:
-        raise InvalidInput("All class weights are zero: no item carries a label; label some items.")
+        raise InvalidInput("All class weights are zero: no item has a label; label some items.")
     root_w = np.sqrt(sums.weight)
     center = sums.items.sum(axis=1) / sums.weight.sum()
-    # sqrt(w_k) (m_k - m), written so that an empty class gives a column of zeros
+    # sqrt(w_k) (m_k - m), in a form in which an empty class gives a column of zeros
     H = sums.items / np.where(root_w > 0, root_w, 1.0) - np.outer(center, root_w)
     mean = sums.shift + center
     within, noise = (
         _within_sparse(X, np.asarray(Z), center, H) if sp.issparse(X) else _within_dense(X, Z, sums, mean, H)
     )
     spread = np.diag(within) + (H**2).sum(axis=1)
-    # a difference of items is off by some eps of the items
+    # a difference of items has an error of some eps of the items
     rounding = rounding_of_differences(sums.weight.sum(), mean)
     if coordinates:
         noise = np.full_like(noise, noise.max(initial=0.0))
@@ -124,14 +122,16 @@ class _Sums:
 
 def _sum_rows(Z: NDArray[np.float64], items: NDArray[np.float64], shift: NDArray[np.float64]) -> _Sums:
     if not (np.isfinite(Z).all() and (Z >= 0).all()):
-        raise InvalidInput("Z holds negative or non-finite weights; class weights are >= 0.")
+        raise InvalidInput(
+            "Z contains negative or non-finite weights; class weights must be finite and >= 0."
+        )
     l = Z.sum(axis=1)  # noqa: E741
     part = np.divide(Z, l[:, None], out=np.zeros_like(Z), where=l[:, None] > 0)
     return _Sums(Z.sum(axis=0), items, Z.T @ part, shift)
 
 
 def _sum_blocks(X: NDArray[Any] | RowBlocks, Z: ClassWeights) -> _Sums:
-    """Sum around the mean of the first rows: sums keep their digits when the data lie far from 0."""
+    """Sum around the mean of the first rows, which stays accurate for data far from 0."""
     p, K = X.shape[1], Z.shape[1]
     weight, items, overlap = np.zeros(K), np.zeros((p, K)), np.zeros((K, K))
     shift = None
@@ -147,7 +147,7 @@ def _sum_blocks(X: NDArray[Any] | RowBlocks, Z: ClassWeights) -> _Sums:
 def _weighted_blocks(
     X: NDArray[Any] | RowBlocks, Z: ClassWeights
 ) -> Iterator[tuple[NDArray[Any], NDArray[np.float64]]]:
-    """Blocks of items with their weights; items without any are left out, and so decide nothing."""
+    """Yield blocks of items with their weights, without the items whose weights are all zero."""
     for rows, block in row_blocks(X):
         Z_b = Z[rows]
         used = Z_b.any(axis=1)
@@ -164,7 +164,7 @@ def _within_dense(
     mean: NDArray[np.float64],
     H: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """S_w, and what rounding alone may leave on its diagonal."""
+    """Return S_w and a bound on the rounding errors of its diagonal."""
     scale = np.divide(1.0, np.sqrt(sums.weight), out=np.zeros_like(sums.weight), where=sums.weight > 0)
     # B M H^T = L^(-1/2) Z (W^(-1/2) M H^T)
     map_H = scale[:, None] * (residual_map(scale[:, None] * sums.overlap * scale) @ H.T)
@@ -175,12 +175,12 @@ def _within_dense(
         R *= root_l
         R -= (Z_b / root_l) @ map_H
         S_w += R.T @ R
-    # entries of R are off by some eps of the spread, so their squares by eps squared
+    # entries of R have an error of some eps of the spread, so their squares of eps squared
     return S_w, rounding_of_differences(X.shape[0], np.sqrt(np.diag(S_w) + (H**2).sum(axis=1)))
 
 
 def normalized_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """B = L^(-1/2) Z W^(-1/2), zero rows and columns left zero."""
+    """Return B = L^(-1/2) Z W^(-1/2); zero rows and columns stay zero."""
     scale = np.sqrt(np.outer(Z.sum(axis=1), Z.sum(axis=0)))
     return np.divide(Z, scale, out=np.zeros_like(Z), where=scale > 0)
 
@@ -188,8 +188,8 @@ def normalized_weights(Z: NDArray[np.float64]) -> NDArray[np.float64]:
 def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return M (K, K) with (I - B B^T)^(1/2) = I - B M B^T, from `overlap` B^T B.
 
-    For B^T B = Q diag(s) Q^T that is Q diag(1 / (1 + sqrt(1 - s))) Q^T. All s lie in [0, 1]; those equal to 1
-    up to rounding are set to 1, otherwise the square root would turn 1e-16 into 1e-8.
+    For B^T B = Q diag(s) Q^T, M = Q diag(1 / (1 + sqrt(1 - s))) Q^T. All s lie in [0, 1]; those equal to 1 up
+    to rounding are set to 1, because the square root would turn an error of 1e-16 into 1e-8.
     """
     s, Q = np.linalg.eigh(overlap)
     rest = 1.0 - s
@@ -198,20 +198,20 @@ def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _sparse_items(X: Any, Z: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
-    """Items with weights and their weights, these items near 0 where that fills no zeros, and their move."""
+    """Return the weighted items, shifted towards 0 in columns without zeros, their weights, and the shift."""
     used = Z.any(axis=1)
-    X, move = move_full_columns(X if used.all() else X[used])
+    X, move = shift_full_columns(X if used.all() else X[used])
     return X, Z[used], move
 
 
 def _within_sparse(
     X: Any, Z: NDArray[np.float64], mean: NDArray[np.float64], H: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    # Centring would fill X: S_w = X^T L X - (sum l) m m^T - H H^T, p x p products of sparse matrices only.
+    # Centering would make X dense. S_w = X^T L X - (sum l) m m^T - H H^T needs only sparse products.
     l = Z.sum(axis=1)  # noqa: E741
     moment = (X.T @ X.multiply(l[:, None]).tocsr()).toarray()
     S_w = moment - l.sum() * np.outer(mean, mean) - H @ H.T
-    # a difference of sums is off by some eps of the sums, and may even be negative
+    # a difference of sums has an error of some eps of the sums, and may even be negative
     return (S_w + S_w.T) / 2, rounding_of_sums(X.shape[0], np.diag(moment))
 
 
@@ -219,8 +219,8 @@ def _within_sparse(
 class CenteredItems:
     """X - 1 m^T in d <= min(n, p) coordinates of an orthonormal basis, never formed as a whole.
 
-    `coordinates` are (n, d), the features themselves for p <= n (`are_features`); `mean` is theirs (d,);
-    `scatter` is S_t = X_c^T X_c (d, d). `lift` maps coordinates (d, k) of directions to features (p, k).
+    `coordinates` are (n, d), the features themselves for p <= n (`are_features`); `mean` is their mean (d,);
+    `scatter` is S_t = X_c^T X_c (d, d). `lift` maps directions in coordinates (d, k) to features (p, k).
     """
 
     coordinates: Any
@@ -230,26 +230,26 @@ class CenteredItems:
     lift: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Blocks of rows of X_c in float64."""
+        """Yield blocks of rows of X_c in float64."""
         sparse = sp.issparse(self.coordinates)
         for rows, block in row_blocks(self.coordinates):
             dense: Any = block
             yield rows, (dense.toarray() if sparse else dense) - self.mean
 
     def moments(self, A: NDArray[np.float64]) -> NDArray[np.float64]:
-        """X_c^T A, of shape (d, k)."""
+        """Return X_c^T A, of shape (d, k)."""
         total = np.zeros((len(self.mean), A.shape[1]))
         for rows, block in self.blocks():
             total += block.T @ A[rows]
         return total
 
     def project(self, G: NDArray[np.float64]) -> NDArray[np.float64]:
-        """X_c G, of shape (n, k)."""
+        """Return X_c G, of shape (n, k)."""
         return np.vstack([block @ G for _, block in self.blocks()])
 
 
 def center_items(X: Features) -> CenteredItems:
-    """Center X (n, p): no p x p matrix for p > n, no dense n x p one for sparse X."""
+    """Center X (n, p) without a p x p matrix for p > n and without a dense n x p matrix for sparse X."""
     space = row_space(X)
     total = class_scatter(space.coordinates, np.ones((X.shape[0], 1)))
     return CenteredItems(space.coordinates, space.are_features, total.mean, total.within, space.lift)

@@ -14,14 +14,14 @@ from embedding_core.subspace.embedding import SubspaceEmbedding, labeled_part
 from embedding_core.subspace.principal import label_sums
 
 RANK_TOLERANCE = 1e-10
-"""Share of the largest variance of a mixture of labels, and correlation, at or below which there is none."""
+"""Label variances (relative to the largest) and correlations up to this value count as zero."""
 
 TIED = 1e-9
-"""Difference of squared correlations that counts as none."""
+"""Squared correlations that differ by at most this count as equal."""
 
 
 def label_root(Y: NDArray[np.float64]) -> PositivePart:
-    """S_yy of 0/1 labels (n, K) on its range; n S_yy are whole numbers, so that no sum rounds."""
+    """Decompose S_yy of 0/1 labels (n, K) on its range; n S_yy are integers, so the sums are exact."""
     counts = Y.sum(axis=0)
     part = positive_part((len(Y) * (Y.T @ Y) - np.outer(counts, counts)) / len(Y))
     keep = part.values > RANK_TOLERANCE * part.values.max(initial=0.0)
@@ -29,10 +29,10 @@ def label_root(Y: NDArray[np.float64]) -> PositivePart:
 
 
 def solve_canonical(X: Any, Y: NDArray[np.float64], ridge: float) -> Solution:
-    """Directions a with a^T (S_xx + ridge t I) a = 1 and their squared correlations, largest first.
+    """Return directions a with a^T (S_xx + ridge t I) a = 1 and their squared correlations, largest first.
 
-    With T T^T = (S_xx + ridge t I)^+ and S_yy^(-1/2) they are T times the left singular vectors of T^T S_xy
-    S_yy^(-1/2); t is the mean of the diagonal of S_xx. For p > n all is done in the row space of X.
+    With T T^T = (S_xx + ridge t I)^+ they are T times the left singular vectors of T^T S_xy S_yy^(-1/2); t is
+    the mean of the diagonal of S_xx. For p > n the problem is solved in the row space of X.
     """
     space = row_space(X)
     items = space.coordinates
@@ -46,9 +46,10 @@ def solve_canonical(X: Any, Y: NDArray[np.float64], ridge: float) -> Solution:
 
 
 def settle_ties(values: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Turn the columns of equal values (in descending order) until they are orthogonal, shortest first.
+    """Rotate columns of equal values (in descending order) so that they are orthogonal, shortest first.
 
-    The eigenproblem leaves them free to turn; of unit length, the shortest is the one of largest spread.
+    The eigenproblem determines them only up to rotation. After scaling to unit length, the shortest has the
+    largest spread.
     """
     A = A.copy()
     for tied in np.split(np.arange(len(values)), np.flatnonzero(-np.diff(values) > TIED) + 1):
@@ -60,40 +61,40 @@ def settle_ties(values: NDArray[np.float64], A: NDArray[np.float64]) -> NDArray[
 class CCA(SubspaceEmbedding):
     """Canonical correlation analysis (CCA) [1]_ of items and labels.
 
-    The directions a of the items that correlate most with some mixture b of the labels. Fitted on the
-    labeled items alone.
+    Finds the directions a of the items with the largest correlation to a linear combination b of the labels.
+    Unlabeled items are not used in the fit.
 
     Parameters
     ----------
     ridge : float, default=0.0
-        Beyond [1]_: adds ridge t |a|² to the variance of a^T x, t the mean variance of a feature. Of use
-        where features outnumber labeled items: every label is then a linear function of them, and all
-        correlations are 1.
+        Not in [1]_: adds ridge t |a|² to the variance of a^T x, with t the mean variance of a feature. Useful
+        if there are more features than labeled items: every label is then a linear function of the features,
+        and all correlations are 1.
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: |a| = 1, or unit spread, a^T (S_xx + ridge t I) a = 1.
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to K (K-1 for one class an item), the rank of the labels. None takes
-        K-1, fewer where there are fewer.
+        Number of dimensions r, at most the rank of the labels: K, or K-1 for one class per item. None means
+        K-1, or fewer if the rank is less.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        The a; an item is placed at projection_^T x.
+        The directions a; an item is mapped to projection_^T x.
     eigenvalues_ : ndarray of shape (r,)
         Squared canonical correlations, descending, in [0, 1].
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
     Notes
-    -----
-    max (a^T S_xy b)² / (a^T S_xx a · b^T S_yy b), S_xx, S_xy, S_yy the scatter of items X and 0/1 labels Y
-    around their means. It is solved exactly by whitening and one SVD of a p x K matrix, where scikit-learn
-    iterates one component after the other. Singular scatter (p > n, labels that nobody or everybody has, the
-    columns of classes, which sum to 1) is inverted on its range. Of directions of equal correlation, as for p
-    > n all are, those of largest spread come first, each orthogonal to the others. For one class an item the
-    directions are those of LDA, with squared correlation lambda / (1 + lambda).
+    ----- max (a^T S_xy b)² / (a^T S_xx a · b^T S_yy b), where S_xx, S_xy, S_yy are the scatter matrices of
+    items X and 0/1 labels Y around their means. It is solved exactly by whitening and one SVD of a p x K
+    matrix, whereas scikit-learn iterates one component after the other. Singular scatter matrices (p > n,
+    labels that no item or every item has, class columns, which sum to 1) are inverted on their range.
+    Directions with equal correlation, such as all directions for p > n, are sorted by spread, largest first,
+    and made orthogonal. For one class per item the directions are those of LDA, with squared correlation
+    lambda / (1 + lambda).
 
     References
     ----------
@@ -117,15 +118,15 @@ class CCA(SubspaceEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : object, optional
-            Not used: CCA has no graph. Accepted so that all methods are called alike.
+            Ignored: CCA has no graph. Present so that all methods have the same signature.
 
         Returns
         -------

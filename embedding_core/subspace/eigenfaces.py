@@ -1,7 +1,4 @@
-"""How well neighbors in an embedding tell labels, dimension by dimension.
-
-Eigenfaces: principal components, as many as nearest neighbors do best with.
-"""
+"""Eigenfaces: PCA with the number of components chosen by cross-validation of nearest neighbors."""
 
 from typing import Any, ClassVar, Self
 
@@ -20,10 +17,10 @@ _BLOCK_DISTANCES = 2_000_000
 
 
 def dimension_scores(Q: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Micro-F1 (r,) of the nearest neighbor by the first 1, 2, ... r columns of Q.
+    """Micro-F1 (r,) of the nearest neighbor in the first 1, 2, ... r columns of Q.
 
-    Mean over 5 folds of the labeled rows of Y (n, K), fewer where fewer are labeled; of equal distances the
-    first row counts.
+    Mean over 5 folds of the labeled rows of Y (n, K), or fewer folds if there are fewer labeled rows. Ties
+    are broken by the lower row number.
     """
     scores = [_fold_scores(Q[train], Y[train], Q[test], Y[test]) for train, test in labeled_folds(Y)]
     return np.mean(scores, axis=0)
@@ -44,37 +41,37 @@ def _fold_scores(
 
 
 SCORED_ITEMS = 2000
-"""Labeled items at most that the dimension is chosen by; of more, evenly spaced ones."""
+"""Largest number of labeled items used to choose the dimension; of more, evenly spaced ones are used."""
 
 
 class Eigenfaces(SubspaceEmbedding):
-    """Eigenfaces [1]_: PCA with the dimension found by cross-validation.
+    """Eigenfaces [1]_: PCA with the dimension selected by cross-validation.
 
     Parameters
     ----------
     n_components : int or "cv", default="cv"
-        Dimensions r of the embedding, up to the rank of the items around their mean. "cv" tries all, by
-        5-fold cross-validation of 1NN on the labeled items (at most 2,000, evenly spaced), and
-        takes the smallest of the best.
+        Number of dimensions r, at most the rank of the centered items. "cv" tries all numbers by 5-fold
+        cross-validation of 1NN on the labeled items (at most 2,000, evenly spaced) and takes the smallest of
+        the best.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        Orthonormal columns; an item is placed at projection_^T x.
+        Orthonormal columns; an item is mapped to projection_^T x.
     eigenvalues_ : ndarray of shape (r,)
         Variance along each column (over n - 1), descending.
     mean_ : ndarray of shape (p,)
     cv_scores_ : ndarray of shape (rank,) or None
-        Micro-F1 of 1NN (for one class an item the accuracy) in 1, 2, ... dimensions; None for a given
-        dimension.
+        Micro-F1 of 1NN (for one class per item the accuracy) in 1, 2, ... dimensions; None if the dimension
+        was given.
     embedding_ : ndarray of shape (n, r)
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
     Notes
-    -----
-    The dimension is chosen as in the comparison of [2]_ ("exhaustive search by 5-fold cross validation"). The
-    axes are those of all items, labeled or not; only labels of the items asked about are held back.
+    ----- The dimension is chosen as in the comparison of [2]_ ("exhaustive search by 5-fold cross
+    validation"). The axes are those of all items, labeled or not; only the labels of the validation items are
+    held back.
 
     References
     ----------
@@ -98,15 +95,15 @@ class Eigenfaces(SubspaceEmbedding):
         self.n_components = n_components  # type: ignore[assignment]
 
     def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabeled; needed to choose the dimension.
+            Labels with -1 for unlabeled items; required for n_components="cv".
         affinity : object, optional
-            Not used: Eigenfaces has no graph. Accepted so that all methods are called alike.
+            Ignored: Eigenfaces has no graph. Present so that all methods have the same signature.
 
         Returns
         -------

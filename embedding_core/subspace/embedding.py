@@ -1,7 +1,4 @@
-"""What the comparison projections share: labels that may be missing, and as many columns as there are.
-
-Projections that are linear in the features or in the feature space of a kernel.
-"""
+"""Base classes of the comparison projections: optional labels, any number of columns, kernels."""
 
 from typing import Any, ClassVar, Self
 
@@ -31,7 +28,7 @@ COLUMNS_WITHOUT_LABELS = 2
 
 
 def optional_labels(y: Any, n: int) -> Indicator:
-    """Labels in one form, also where there are none: y is None or holds -1 alone."""
+    """Convert labels to an `Indicator`; y may be None or contain only -1."""
     if y is None:
         return _without_labels(n, 0)
     values: NDArray[Any] = np.zeros(0) if sp.issparse(y) else np.asarray(y)
@@ -45,7 +42,7 @@ def optional_labels(y: Any, n: int) -> Indicator:
 
 
 def labeled_part(X: Any, target: Indicator) -> tuple[Any, NDArray[np.float64]]:
-    """Labeled items and their labels (l, K) in float64; of RowBlocks they are brought into memory."""
+    """Return the labeled items and their labels (l, K) in float64; labeled rows of RowBlocks are loaded."""
     labeled = target.labeled
     if not labeled.all():
         X = load_rows(X, labeled) if isinstance(X, RowBlocks) else X[labeled]
@@ -57,10 +54,10 @@ def _without_labels(n: int, K: int) -> Indicator:
 
 
 class SubspaceEmbedding(LinearEmbedding):
-    """A linear embedding whose columns may outnumber the K-1 of a discriminant.
+    """A linear embedding that may have more columns than the K-1 of a discriminant.
 
-    `_supervised` says whether `fit` needs labels, `_directions` what its directions are, for messages;
-    `_flags` names the parameters that are True or False.
+    `_supervised` tells whether `fit` needs labels, `_directions` describes its directions in messages, and
+    `_flags` names its boolean parameters.
     """
 
     _supervised: ClassVar[bool] = True
@@ -84,10 +81,10 @@ class SubspaceEmbedding(LinearEmbedding):
         return X, target
 
     def _check_classes(self, target: Indicator) -> None:
-        """Any labels will do; whether they tell anything, the rank says."""
+        """Accept any labels; the rank shows whether they carry information."""
 
     def _n_columns(self, target: Indicator, rank: int) -> int:
-        """Columns to keep of the `rank` there are."""
+        """Return the number of columns to keep out of `rank`."""
         if rank == 0:
             raise InvalidInput(
                 f"{type(self).__name__} finds no direction {self._directions} (n_samples={len(target.Y)}); "
@@ -98,14 +95,14 @@ class SubspaceEmbedding(LinearEmbedding):
             return min(max(target.n_classes - 1, 1) if target.n_classes else COLUMNS_WITHOUT_LABELS, rank)
         if r > rank:
             raise TooManyComponents(
-                f"n_components={r} exceeds the {rank} directions {self._directions}; lower it, or leave it "
-                "at None.",
+                f"n_components={r} exceeds the {rank} directions {self._directions}; lower it, or set it to "
+                "None.",
                 rank,
             )
         return r
 
     def _store(self, X: Any, target: Indicator, solution: Solution) -> Self:
-        """Fix the signs and set the fitted attributes; the columns are those to keep."""
+        """Fix the signs and set the fitted attributes; all columns of the solution are kept."""
         self.projection_ = fix_signs(solution.projection)
         self.eigenvalues_ = solution.eigenvalues.copy()
         self.embedding_ = project_rows(X, self.projection_)
@@ -122,10 +119,10 @@ _FITTED_BY_KERNEL = ("projection_", "dual_coef_", "basis_items_", "gamma_")
 
 
 class KernelEmbedding(SubspaceEmbedding):
-    """Base of the methods with a kernel: q = projection_^T x, or q = dual_coef_^T k(basis_items_, x).
+    """Base class of methods with a kernel: q = projection_^T x, or q = dual_coef_^T k(basis_items_, x).
 
-    A subclass asks `_span` for the items in coordinates of feature space, solves its linear form there and
-    hands the directions to `_store_dual`.
+    A subclass obtains the coordinates of the items in feature space from `_span`, solves its linear form
+    there and passes the directions to `_store_dual`.
     """
 
     kernel: str
@@ -134,12 +131,12 @@ class KernelEmbedding(SubspaceEmbedding):
     random_state: Any
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items in the embedding.
+        """Map items to the embedding.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (m, p)
-            For kernel="precomputed" the kernel of these items with those of `fit`, (m, n).
+            For kernel="precomputed" the kernel between these items and those of `fit`, (m, n).
 
         Returns
         -------
@@ -157,7 +154,7 @@ class KernelEmbedding(SubspaceEmbedding):
     def _check_items(self, X: Any, reset: bool) -> Any:
         X = super()._check_items(X, reset)
         if self.kernel == "precomputed" and sp.issparse(X):
-            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
+            raise InvalidInput("Precomputed kernel values must be dense, X is sparse; pass X.toarray().")
         if self.kernel != "linear" and not (isinstance(X, np.ndarray) or sp.issparse(X)):
             raise InvalidInput(
                 f"X is a {type(X).__name__}; a kernel needs the items in memory. Pass an array or a CSR "
@@ -166,12 +163,12 @@ class KernelEmbedding(SubspaceEmbedding):
         return X
 
     def _forget(self) -> None:
-        """Drop what a former fit with another kernel left."""
+        """Delete the attributes of an earlier fit with another kernel."""
         for name in _FITTED_BY_KERNEL:
             self.__dict__.pop(name, None)
 
     def _span(self, X: Any, usable: NDArray[np.bool_]) -> KernelCoordinates:
-        """All items in the span of the usable ones, or of landmarks among them; sets `gamma_`."""
+        """Return all items in the span of the usable ones, or of landmarks among them; sets `gamma_`."""
         if self.kernel == "precomputed":
             X = check_precomputed(X).astype(np.float64)
         else:

@@ -11,35 +11,36 @@ from embedding_core.subspace.principal import principal_space
 
 
 class Fisherfaces(LDA):
-    """Fisherfaces [1]_: PCA to l - c dimensions, then LDA there, for one class an item.
+    """Fisherfaces [1]_: PCA to l - c dimensions, then LDA, for one class per item.
 
-    l is the number of labeled items, c of their classes: as many dimensions as the spread within classes can
-    have, so that S_w is regular where features outnumber items. Fitted on the labeled items alone.
+    l is the number of labeled items and c the number of their classes. l - c is the largest possible rank of
+    S_w, so that S_w is regular even if there are more features than items. Unlabeled items are not used in
+    the fit.
 
     Parameters
     ----------
     scaling : {"unit", "within"}, default="unit"
         Length of the columns of the projection: 1, or v^T S_w v = 1.
     n_components : int or None, default=None
-        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
-        differ where there are fewer.
+        Number of dimensions r, at most K-1. None means K-1, or all directions in which the classes differ if
+        there are fewer.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        W_pca W_fld; an item is placed at projection_^T x.
+        W_pca W_fld; an item is mapped to projection_^T x.
     eigenvalues_ : ndarray of shape (r,)
         Ratio of between-class to within-class scatter along each column, descending.
     n_principal_ : int
-        Dimensions that PCA kept: l - c, or the rank of the items where that is less.
+        Number of dimensions kept by PCA: l - c, or the rank of the items if that is less.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
     Notes
     -----
-    With p <= l - c PCA leaves nothing out, and the result is that of LDA.
+    For p <= l - c PCA drops nothing, and the result is that of LDA.
 
     References
     ----------
@@ -57,15 +58,15 @@ class Fisherfaces(LDA):
     """
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:  # type: ignore[override]
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns of one class an item.
+            Classes with -1 for unlabeled items, or 0/1 columns with one class per item.
         affinity : object, optional
-            Not used: Fisherfaces has no graph. Accepted so that all methods are called alike.
+            Ignored: Fisherfaces has no graph. Present so that all methods have the same signature.
 
         Returns
         -------
@@ -76,8 +77,8 @@ class Fisherfaces(LDA):
         c = int(Y.any(axis=0).sum())
         if len(Y) == c:
             raise InvalidInput(
-                f"Each of the {c} classes has one labeled item, so none varies within its class; label two "
-                "or more of some class."
+                f"Each of the {c} classes has one labeled item, so there is no scatter within classes; label "
+                "two or more items of some class."
             )
         space = principal_space(items)
         if space.rank == 0:

@@ -15,49 +15,48 @@ from embedding_core.subspace.principal import principal_space
 
 
 class Laplacianfaces(SubspaceEmbedding):
-    """Laplacianfaces [1]_: PCA that keeps a share of the variance, then LPP there.
+    """Laplacianfaces [1]_: PCA that keeps a fraction of the variance, then LPP.
 
-    Labels play no part; fitted on all items.
+    Labels are not used; all items are used in the fit.
 
     Parameters
     ----------
     variance : float, default=0.98
-        Share of the variance that PCA keeps, in (0, 1]: the fewest axes that reach it. 98 % as in [1]_; 1
-        leaves out only what does not vary.
+        Fraction of the variance that PCA keeps, in (0, 1]: the fewest axes that reach it. 0.98 is the value
+        of [1]_; 1 drops only directions without variance.
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: 1, or a^T X D X^T a = 1.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given, of the items after PCA: nearest neighbors (sparse), or all pairs
-        (dense, up to 2 GB). Both weigh pairs by exp(-d² / (2 sigma)).
+        Graph of the items after PCA, used if no affinity is given: nearest neighbors (sparse), or all pairs
+        (dense, at most 2 GB). Both have weights exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbors of an item in the "knn" graph.
+        Number of neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
         Scale of the weights, see `LPP`.
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to those that PCA kept. None takes K-1 where labels are given, and 2
-        where not; fewer where PCA kept fewer.
+        Number of dimensions r, at most the number kept by PCA. None means K-1 if labels are given, and 2
+        otherwise; fewer if PCA kept fewer.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        W_pca W_lpp; an item is placed at projection_^T x.
+        W_pca W_lpp; an item is mapped to projection_^T x.
     eigenvalues_ : ndarray of shape (r,)
         lambda of LPP, ascending, in [0, 2].
     n_principal_ : int
-        Dimensions that PCA kept.
+        Number of dimensions kept by PCA.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     embedding_ : ndarray of shape (n, r)
     classes_ : ndarray of shape (K,)
-        Empty where no labels were given.
+        Empty if no labels were given.
     n_features_in_ : int
 
     Notes
-    -----
-    W_pca holds the principal axes of all items; W_lpp solves X L X^T a = lambda X D X^T a, smallest lambda
-    first, for the items W_pca^T x; the columns are W_pca W_lpp. The readings of `LPP` hold here: items are
-    centered at the mean weighted by degrees, and the length of the columns is `scaling`. With variance=1 PCA
-    leaves out only what does not vary, and the embedding is that of LPP.
+    ----- W_pca contains the principal axes of all items. W_lpp solves X L X^T a = lambda X D X^T a, smallest
+    lambda first, for the items W_pca^T x. The columns of the projection are W_pca W_lpp. The readings of
+    `LPP` apply: items are centered at the degree-weighted mean, and `scaling` sets the length of the columns.
+    With variance=1 PCA drops only directions without variance, and the embedding is that of LPP.
 
     References
     ----------
@@ -96,16 +95,16 @@ class Laplacianfaces(SubspaceEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabeled. They choose `n_components` and `sigma` where these ask for it.
+            Labels with -1 for unlabeled items; used only for n_components=None and sigma="cv".
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
 
         Returns
         -------
@@ -114,7 +113,7 @@ class Laplacianfaces(SubspaceEmbedding):
         X, target = self._check_inputs(X, y)
         space = principal_space(X)
         share = np.cumsum(space.values) / space.total if space.rank else np.zeros(0)
-        # the sum of all shares may come out as 1 - 1e-16
+        # rounding: the sum of all fractions may be 1 - 1e-16
         self.n_principal_ = min(int((share < self.variance - 1e-12).sum()) + 1, space.rank)
         r = self._n_columns(target, self.n_principal_)
         axes = space.axes(self.n_principal_)

@@ -1,33 +1,33 @@
 """Linear discriminant analysis."""
 
 from embedding_core.discriminant.mlda import MLDA
-from embedding_core.labels import Indicator, check_one_class_an_item
+from embedding_core.labels import Indicator, check_one_class_per_item
 
 
 class LDA(MLDA):
-    """Linear discriminant analysis (LDA) [1]_, for one class an item.
+    """Linear discriminant analysis (LDA) [1]_, for one class per item.
 
-    The directions in which class means differ most relative to the spread within classes: MLDA with Z = Y.
-    Fitted on the labeled items alone.
+    Finds the directions in which class means differ most relative to the spread within classes: MLDA with Z =
+    Y. Unlabeled items are not used in the fit.
 
     Parameters
     ----------
     scaling : {"unit", "within"}, default="unit"
-        Length of the columns of the projection: 1, or v^T S_w v = 1. Up to one factor for all, the latter is
-        scikit-learn's `LinearDiscriminantAnalysis`. Nearest neighbors depend on it: on faces unit columns
-        are far better.
+        Length of the columns of the projection: 1, or v^T S_w v = 1. Up to a common factor, the latter is
+        scikit-learn's `LinearDiscriminantAnalysis`. Nearest neighbors depend on it: on faces unit columns are
+        much better.
     n_components : int or None, default=None
-        Dimensions r of the embedding, at most K-1. None takes K-1, or all directions in which the classes
-        differ where there are fewer.
+        Number of dimensions r, at most K-1. None means K-1, or all directions in which the classes differ if
+        there are fewer.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        G; an item is placed at G^T x.
+        G; an item is mapped to G^T x.
     eigenvalues_ : ndarray of shape (r,)
         Ratio of between-class to within-class scatter along each column, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     mean_ : ndarray of shape (p,)
         Mean of the labeled items.
@@ -36,9 +36,8 @@ class LDA(MLDA):
     n_features_in_ : int
 
     Notes
-    -----
-    S_w^+ S_b v = lambda v, Eq. 2-5 of the MLDA paper [2]_, with the pseudo-inverse where S_w is singular (p >
-    n). It is solved by MLDA's solvers rather than scikit-learn's, which take no sparse items.
+    ----- S_w^+ S_b v = lambda v, Eq. 2-5 of the MLDA paper [2]_, with the pseudo-inverse if S_w is singular
+    (p > n). It is solved by MLDA's solvers rather than scikit-learn's, which do not accept sparse items.
 
     References
     ----------
@@ -58,5 +57,5 @@ class LDA(MLDA):
         super().__init__(weights="binary", scaling=scaling, n_components=n_components)
 
     def _check_classes(self, target: Indicator) -> None:
-        check_one_class_an_item(target, type(self).__name__, "MLDA")
+        check_one_class_per_item(target, type(self).__name__, "MLDA")
         super()._check_classes(target)

@@ -1,4 +1,4 @@
-"""Locality preserving projections, linear or by a kernel."""
+"""Locality preserving projections, linear or with a kernel."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -24,10 +24,10 @@ from embedding_core.subspace.embedding import KernelEmbedding
 def locality_quotient(
     items: Any, L: GraphLaplacian, center: bool, scale_free: bool
 ) -> tuple[Whitening, NDArray[np.float64]]:
-    """T with T T^T = (X D X^T)^+, and T^T X L X^T T, for items dense, CSR or RowBlocks (n, d).
+    """Return T with T T^T = (X D X^T)^+, and T^T X L X^T T, for items dense, CSR or RowBlocks (n, d).
 
-    `center` moves the mean of the items, weighted by degrees, to zero. `scale_free` judges the rank whatever
-    the scales of the features.
+    `center` shifts the degree-weighted mean of the items to zero. With `scale_free` the rank does not depend
+    on the scales of the features.
     """
     scatter = class_scatter(items, L.degree[:, None])
     moment = scatter.within
@@ -39,7 +39,7 @@ def locality_quotient(
 
 
 def item_space(X: Any, center: bool) -> RowSpace:
-    """`eigen.row_space`, whose basis for dense wide X spans differences; without `center` the items too."""
+    """Like `eigen.row_space`; without `center` the basis contains the items, not only their differences."""
     if center or sp.issparse(X) or X.shape[1] <= X.shape[0]:
         return row_space(X, move=center)
     space = row_space(np.vstack([X, np.zeros((1, X.shape[1]))]))
@@ -49,76 +49,78 @@ def item_space(X: Any, center: bool) -> RowSpace:
 class LPP(KernelEmbedding, GraphEmbedding):
     """Locality preserving projections (LPP) [1]_.
 
-    The directions along which linked items stay nearest together, relative to the spread of all items.
-    Labels play no part; fitted on all items.
+    Finds the directions along which linked items stay closest together, relative to the spread of all items.
+    Labels are not used; all items are used in the fit.
 
     Parameters
     ----------
     kernel : {"linear", "rbf", "precomputed"}, default="linear"
         Directions in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
     gamma : float or "scale", default="scale"
-        Of the "rbf" kernel; "scale" is 1 / (p Var(X)).
+        Parameter of the "rbf" kernel; "scale" is 1 / (p Var(X)).
     center : bool, default=True
-        Move the mean of the items, weighted by their degrees in the graph, to zero first. False solves the
-        equation around the origin, wherever that is.
+        Shift the mean of the items, weighted by their degrees in the graph, to zero first. False solves the
+        equation around the origin.
     scaling : {"unit", "natural"}, default="unit"
         Length of the columns: |a| = 1 (in feature space, for a kernel), or a^T X D X^T a = 1.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
-        weigh pairs by exp(-d² / (2 sigma)). A precomputed kernel gives the distances itself.
+        Graph used if no affinity is given: nearest neighbors (sparse), or all pairs (dense, at most 2 GB).
+        Both have weights exp(-d² / (2 sigma)). With a precomputed kernel the distances are those of its
+        feature space.
     n_neighbors : int, default=10
-        Neighbors of an item in the "knn" graph.
+        Number of neighbors of an item in the "knn" graph.
     sigma : float, "auto" or "cv", default="auto"
-        Scale of the weights, in squared distances. "auto" is the mean squared distance of the linked pairs;
-        "cv" picks 1/64, 1/16, 1/4, 1 or 4 times that by 5-fold cross-validation of 1NN on the labeled items.
+        Scale of the weights, in units of a squared distance. "auto" is the mean squared distance of the
+        linked pairs; "cv" selects 1/64, 1/16, 1/4, 1 or 4 times that value by 5-fold cross-validation of 1NN
+        on the labeled items.
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to the rank of the items. None takes K-1 where labels are given, as
-        the papers that compare with LPP do, and 2 where not; fewer where the rank is less.
+        Number of dimensions r, at most the rank of the items. None means K-1 if labels are given, as in the
+        papers that compare with LPP, and 2 otherwise; fewer if the rank is less.
     landmarks : int, sequence of int, "auto" or None, default=None
-        Beyond the paper: a kernel's directions lie in the span of this many items drawn at random, of these
-        rows, or of all (None). "auto" is all up to 2,000 items, then 500.
+        Not in the paper: the directions of a kernel lie in the span of this many random items, of these rows,
+        or of all items (None). "auto" uses all of up to 2,000 items, and 500 of more.
     random_state : int, RandomState instance or None, default=0
-        Draws the landmarks.
+        Seed for drawing the landmarks.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        An item is placed at projection_^T x; for kernel="linear" alone.
+        An item is mapped to projection_^T x; only for kernel="linear".
     eigenvalues_ : ndarray of shape (r,)
         lambda, ascending, in [0, 2].
     embedding_ : ndarray of shape (n, r)
     classes_ : ndarray of shape (K,)
-        Empty where no labels were given.
+        Empty if no labels were given.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     dual_coef_ : ndarray of shape (h, r)
-        For a kernel: the coefficients of the items whose span holds the directions.
+        For a kernel: the coefficients of the items that span the directions.
     basis_items_ : array or CSR matrix of shape (h, p), or row numbers of shape (h,)
-        These items, for a precomputed kernel their rows in `fit`.
+        These items; for a precomputed kernel their row numbers in `fit`.
     gamma_ : float
         For the "rbf" kernel.
     n_features_in_ : int
 
     Notes
     -----
-    X L X^T a = lambda X D X^T a, smallest lambda first, with L = D - W; in the kernel form K L K alpha =
-    lambda K D K alpha [1]_. Self-loops of W are dropped, from D too.
+    X L X^T a = lambda X D X^T a, smallest lambda first, with L = D - W; in the kernel form
+    K L K alpha = lambda K D K alpha [1]_. Self-loops of W are dropped, also from D.
 
-    Readings. (1) Where X D X^T is singular, X L X^T vanishes with it: the problem is restricted to the range
-    of X D X^T. (2) L does not see where the origin lies, X D X^T does. [1]_ is silent; [2]_ projects by PCA
-    first, which centers. Around the mean weighted by degrees the embedding does not depend on a move of the
-    items, and the constant solution (lambda = 0, all items on one point) is not among the columns; with
-    center=False it is as soon as a^T x_i = 1 for all i has a solution: p >= n, a kernel of full rank. (3) The
-    length of the columns is open, and nearest neighbors depend on it: `scaling`.
+    Readings. (1) Where X D X^T is singular, X L X^T vanishes too: the problem is restricted to the range of X
+    D X^T. (2) L does not depend on the origin, X D X^T does. [1]_ does not specify it; [2]_ applies PCA
+    first, which centers. Around the degree-weighted mean the embedding is invariant to shifts of the items,
+    and the constant solution (lambda = 0, all items on one point) is excluded. With center=False it is
+    included whenever a^T x_i = 1 for all i has a solution: p >= n, or a kernel of full rank. (3) The length
+    of the columns is not specified, and nearest neighbors depend on it; `scaling` sets it.
 
-    For links of weight 1/m between all items of a class, m items in each, the columns are those of LDA. With
-    p >= n, or a kernel of full rank, any embedding of the items is possible and the result is that of
-    Laplacian eigenmaps on them; a graph of several components is then set apart first (lambda = 0), and a
-    warning says so.
+    If all items of a class are linked with weight 1/m, where m is the size of each class, the columns are
+    those of LDA. With p >= n, or a kernel of full rank, every embedding of the items is possible and the
+    result is that of Laplacian eigenmaps; a graph with several components is then separated first (lambda =
+    0), and a warning is issued.
 
-    Cost: sums of p x p for p <= n; otherwise, and for kernels, matrices of n x n (n x h with landmarks),
-    refused beyond 4 GB. Directions to which an item adds less than 1e-8 of the kernel's largest value are
-    left out: their coefficients would magnify rounding.
+    Cost: sums of p x p for p <= n; otherwise, and for kernels, matrices of n x n (n x h with landmarks), at
+    most 4 GB. Directions to which an item adds less than 1e-8 of the largest kernel value are omitted,
+    because their coefficients would amplify rounding errors.
 
     References
     ----------
@@ -172,17 +174,17 @@ class LPP(KernelEmbedding, GraphEmbedding):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             For kernel="precomputed" the kernel of all pairs, (n, n). RowBlocks need `affinity`.
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabeled. They choose `n_components` and `sigma` where these ask for it.
+            Labels with -1 for unlabeled items; used only for n_components=None and sigma="cv".
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
 
         Returns
         -------
@@ -210,7 +212,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
     def _solve(
         self, space: RowSpace, target: Indicator, W: Any
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Directions in the coordinates and their eigenvalues, which are never below 0."""
+        """Return directions in the coordinates and their eigenvalues, which are at least 0."""
         T, S = locality_quotient(space.coordinates, GraphLaplacian(W), self.center, space.are_features)
         r = self._n_columns(target, T.rank)
         values, V = scipy.linalg.eigh(S, subset_by_index=(0, r - 1), check_finite=False)
@@ -220,7 +222,7 @@ class LPP(KernelEmbedding, GraphEmbedding):
         return directions, np.maximum(values, 0.0)
 
     def _score(self, space: RowSpace, target: Indicator, W: Any) -> float:
-        """Score of 1NN in the embedding by the graph W; 0 where W has no edge."""
+        """Return the score of 1NN in the embedding by the graph W; 0 if W has no edge."""
         if not W.sum() > 0:
             return 0.0
         Q = np.asarray(space.coordinates @ self._solve(space, target, W)[0])

@@ -1,4 +1,4 @@
-"""Multi-label dimensionality reduction via dependence maximization, linear or by a kernel."""
+"""Multi-label dimensionality reduction via dependence maximization, linear or with a kernel."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -17,50 +17,48 @@ from embedding_core.subspace.principal import label_sums, squared_spread
 class MDDM(KernelEmbedding):
     """Multi-label dimensionality reduction via dependence maximization (MDDM) [1]_.
 
-    Orthonormal directions in which items depend most on their labels, by the Hilbert-Schmidt independence
-    criterion (HSIC). Fitted on the labeled items alone.
+    Finds orthonormal directions in which items depend most on their labels, by the Hilbert-Schmidt
+    independence criterion (HSIC). Unlabeled items are not used in the fit.
 
     Parameters
     ----------
     kernel : {"linear", "rbf", "precomputed"}, default="linear"
         Directions in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
     gamma : float or "scale", default="scale"
-        Of the "rbf" kernel; "scale" is 1 / (p Var(X)) of the labeled items.
+        Parameter of the "rbf" kernel; "scale" is 1 / (p Var(X)) of the labeled items.
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to K (K-1 for one class an item), the rank of the labels. None takes
-        K-1, fewer where there are fewer.
+        Number of dimensions r, at most the rank of the labels: K, or K-1 for one class per item. None means
+        K-1, or fewer if the rank is less.
     landmarks : int, sequence of int, "auto" or None, default=None
-        Beyond [1]_: a kernel's directions lie in the span of this many labeled items drawn at random, of
-        these rows, or of all labeled items (None). "auto" is all up to 2,000 items, then 500.
+        Not in [1]_: the directions of a kernel lie in the span of this many random labeled items, of these
+        rows, or of all labeled items (None). "auto" uses all of up to 2,000 items, and 500 of more.
     random_state : int, RandomState instance or None, default=0
-        Draws the landmarks.
+        Seed for drawing the landmarks.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        G, orthonormal; an item is placed at G^T x. For kernel="linear" alone.
+        G, orthonormal; an item is mapped to G^T x. Only for kernel="linear".
     eigenvalues_ : ndarray of shape (r,)
-        Part of the trace of Eq. 23 that each column gives, descending.
+        Contribution of each column to the trace of Eq. 23, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     dual_coef_ : ndarray of shape (h, r)
-        For a kernel: the coefficients of the items whose span holds the directions.
+        For a kernel: the coefficients of the items that span the directions.
     basis_items_ : array or CSR matrix of shape (h, p), or row numbers of shape (h,)
-        These items, for a precomputed kernel their rows in `fit`.
+        These items; for a precomputed kernel their row numbers in `fit`.
     gamma_ : float
         For the "rbf" kernel.
     n_features_in_ : int
 
     Notes
-    -----
-    max tr G^T X H Y Y^T H X^T G, Eq. 23 of [2]_, H = I - e e^T / n, with G^T G = I as in [1]_ (Eq. 23 leaves
-    the constraint out); labels have the linear kernel Y Y^T. G is the left singular vectors of X H Y, a p x K
-    matrix: no p x p one is made. In the kernel form X holds the items in feature space; its matrices of n x
-    h, h labeled items or landmarks, are refused beyond 4 GB.
+    ----- max tr G^T X H Y Y^T H X^T G, Eq. 23 of [2]_, H = I - e e^T / n, with G^T G = I as in [1]_ (Eq. 23
+    omits the constraint). Labels have the linear kernel Y Y^T. G contains the left singular vectors of X H Y,
+    a p x K matrix; no p x p matrix is formed. In the kernel form X contains the items in feature space; its n
+    x h matrices, for h labeled items or landmarks, may take at most 4 GB.
 
-    MDDM looks at covariances, not at correlations: unlike MLDA and CCA it depends on the scale of the
-    features.
+    MDDM uses covariances, not correlations: unlike MLDA and CCA it depends on the scales of the features.
 
     References
     ----------
@@ -96,16 +94,16 @@ class MDDM(KernelEmbedding):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
             For kernel="precomputed" the kernel of all pairs, (n, n).
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : object, optional
-            Not used: MDDM has no graph. Accepted so that all methods are called alike.
+            Ignored: MDDM has no graph. Present so that all methods have the same signature.
 
         Returns
         -------
@@ -125,7 +123,7 @@ class MDDM(KernelEmbedding):
     def _solve(
         self, items: Any, Y: NDArray[np.float64], target: Indicator
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Orthonormal directions and their parts of the trace."""
+        """Return orthonormal directions and their contributions to the trace."""
         labels = Y - Y.mean(axis=0)
         rounding = 1e-11 * np.sqrt(squared_spread(items)) * np.linalg.norm(labels)
         G, values = thin_svd(label_sums(items, labels), floor=rounding)

@@ -16,40 +16,39 @@ from embedding_core.subspace.principal import PrincipalSpace, principal_space
 class MLSI(SubspaceEmbedding):
     """Multi-label informed latent semantic indexing (MLSI) [1]_.
 
-    Directions that keep the inner products of the items and those of their labels. Fitted on the labeled
-    items alone.
+    Finds directions that preserve the inner products of the items and those of their labels. Unlabeled items
+    are not used in the fit.
 
     Parameters
     ----------
     beta : float, default=0.5
-        Weight of the labels, in [0, 1]: 0 is latent semantic indexing, 1 the labels alone.
+        Weight of the labels, in [0, 1]: 0 is latent semantic indexing, 1 uses only the labels.
     center : bool, default=False
-        Move the mean of the items to zero first. False is Eq. 22 of [2]_ as printed, around the origin, as
-        latent semantic indexing does.
+        Shift the mean of the items to zero first. False is Eq. 22 of [2]_ as printed, around the origin, as
+        in latent semantic indexing.
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to the rank of the items (beta = 1: of the labels). None takes K-1,
-        fewer where the rank is less.
+        Number of dimensions r, at most the rank of the items (of the labels for beta = 1). None means K-1, or
+        fewer if the rank is less.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        G; an item is placed at G^T x.
+        G; an item is mapped to G^T x.
     eigenvalues_ : ndarray of shape (r,)
-        Part of the trace that each column gives, descending.
+        Contribution of each column to the trace, descending.
     embedding_ : ndarray of shape (n, r)
-        All items of `fit`, the unlabeled included.
+        All items of `fit`, including unlabeled ones.
     classes_ : ndarray of shape (K,)
     n_features_in_ : int
 
     Notes
-    -----
-    max tr G^T ((1 - beta) X X^T X X^T + beta X Y Y^T X^T) G subject to G^T X X^T G = I, Eq. 22 of [2]_, the
-    wording taken here. The constraint sets the length of the columns: the embedding of the labeled items is
-    orthonormal. It is solved in the range of X, where X = U S V^T turns it into the eigenproblem of
+    ----- max tr G^T ((1 - beta) X X^T X X^T + beta X Y Y^T X^T) G subject to G^T X X^T G = I, in the form of
+    Eq. 22 of [2]_. The constraint sets the length of the columns: the embedding of the labeled items is
+    orthonormal. The problem is solved in the range of X, where X = U S V^T reduces it to the eigenproblem of
     (1 - beta) S² + beta U^T Y Y^T U.
 
-    beta weighs numbers of different units: the first term grows with the square of the scale of the items,
-    the second does not. On large raw features 0.5 is latent semantic indexing, and a scaling of the features
+    The two terms have different units: the first grows with the square of the scale of the items, the second
+    does not. On large raw features beta=0.5 is effectively latent semantic indexing, and scaling the features
     changes the result.
 
     References
@@ -76,15 +75,15 @@ class MLSI(SubspaceEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : object, optional
-            Not used: MLSI has no graph. Accepted so that all methods are called alike.
+            Ignored: MLSI has no graph. Present so that all methods have the same signature.
 
         Returns
         -------
@@ -105,7 +104,7 @@ class MLSI(SubspaceEmbedding):
     def _blend(
         self, space: PrincipalSpace, shared: NDArray[np.float64], r: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The r largest eigenpairs of (1 - beta) S² + beta U^T Y Y^T U."""
+        """Return the r largest eigenpairs of (1 - beta) S² + beta U^T Y Y^T U."""
         M = self.beta * (shared @ shared.T)
         M.flat[:: len(M) + 1] += (1 - self.beta) * space.values
         first = (space.rank - r, space.rank - 1)

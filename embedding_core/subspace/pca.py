@@ -9,31 +9,31 @@ from scipy.sparse.linalg import LinearOperator, svds
 from sklearn import decomposition
 
 from embedding_core.base import Solution
-from embedding_core.linalg.conditioning import EPS, move_full_columns
+from embedding_core.linalg.conditioning import EPS, shift_full_columns
 from embedding_core.subspace.embedding import SubspaceEmbedding
 from embedding_core.subspace.principal import PrincipalSpace, label_sums, principal_space, squared_spread
 
 _LANCZOS_SHARE = 10
-"""Lanczos serves sparse items where at most one in so many of all axes is asked for."""
+"""Lanczos is used for sparse items if at most one in this many axes is requested."""
 
 
 def leading_space(X: Any, r: int) -> PrincipalSpace | None:
-    """The first r axes of sparse items by scikit-learn's implicitly centered Lanczos; None where it failed.
+    """Return the first r axes of sparse items by implicitly centered Lanczos, or None if it fails.
 
-    Lanczos may leave out copies of a repeated singular value. What is left of the items without the axes
-    found must not vary more along any direction than along the last of them.
+    Lanczos may miss copies of a repeated singular value. The result is accepted only if the items without the
+    found axes do not vary more along any direction than along the last axis.
     """
-    X64, move = move_full_columns(X)
+    X64, shift = shift_full_columns(X)
     found = decomposition.PCA(r, svd_solver="arpack", random_state=0).fit(X64)
     V, mean, s = found.components_.T, found.mean_, found.singular_values_
     total = squared_spread(X64)
     if s[-1] <= max(X.shape) * EPS * s[0]:
         return None
-    # no singular value that is left can be larger than the root of all their squares
+    # no remaining singular value can exceed the root of the sum of all remaining squares
     if total - (s**2).sum() > s[-1] ** 2 and _largest_left(X64, mean, V) > s[-1] * (1 + 1e-7):
         return None
     return PrincipalSpace(
-        move + mean,
+        shift + mean,
         s**2,
         total,
         lift=lambda g: V @ g,
@@ -42,7 +42,7 @@ def leading_space(X: Any, r: int) -> PrincipalSpace | None:
 
 
 def _largest_left(X: Any, mean: NDArray[np.float64], V: NDArray[np.float64]) -> float:
-    """Largest singular value of (X - 1 mean^T) (I - V V^T)."""
+    """Return the largest singular value of (X - 1 mean^T) (I - V V^T)."""
 
     def forth(v: NDArray[np.float64]) -> NDArray[np.float64]:
         rest = v.ravel() - V @ (V.T @ v.ravel())
@@ -60,35 +60,35 @@ def _largest_left(X: Any, mean: NDArray[np.float64], V: NDArray[np.float64]) -> 
 class PCA(SubspaceEmbedding):
     """Principal component analysis (PCA) [1]_.
 
-    The directions in which items vary most. Labels play no part; fitted on all items.
+    Finds the directions in which items vary most. Labels are not used; all items are used in the fit.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Dimensions r of the embedding, up to the rank of the items around their mean. None takes K-1 where
-        labels are given, as the papers that compare do, and 2 where not; fewer where the rank is less.
+        Number of dimensions r, at most the rank of the centered items. None means K-1 if labels are given, as
+        in the papers that compare with PCA, and 2 otherwise; fewer if the rank is less.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, r)
-        Orthonormal columns; an item is placed at projection_^T x. Unlike scikit-learn's, the embedding is not
-        moved to the mean, which no distance sees.
+        Orthonormal columns; an item is mapped to projection_^T x. Unlike scikit-learn's PCA the embedding is
+        not centered, which does not affect distances.
     eigenvalues_ : ndarray of shape (r,)
         Variance along each column (over n - 1), descending.
     explained_variance_ratio_ : ndarray of shape (r,)
-        Its share of the variance of all features together.
+        Fraction of the total variance of all features.
     mean_ : ndarray of shape (p,)
     embedding_ : ndarray of shape (n, r)
     classes_ : ndarray of shape (K,)
-        Empty where no labels were given.
+        Empty if no labels were given.
     n_features_in_ : int
 
     Notes
-    -----
-    Eigenvectors of the p x p scatter for p <= n, otherwise through the n x n inner products; of sparse items
-    without centering them. A few axes of large sparse items come from scikit-learn's implicitly centered
-    Lanczos, and a second run sees that it left none out. Sums run over blocks of rows: float32 items are not
-    copied, and RowBlocks are never held whole.
+    ----- The axes are the eigenvectors of the p x p scatter matrix for p <= n, and come from the n x n inner
+    products otherwise; sparse items are not centered explicitly. If few axes of large sparse items are
+    needed, they are computed by scikit-learn's implicitly centered Lanczos, and a second run verifies that no
+    axis was missed. Sums run over blocks of rows: float32 items are not copied, and RowBlocks are never
+    loaded as a whole.
 
     References
     ----------
@@ -111,15 +111,15 @@ class PCA(SubspaceEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
-        """Find the projection.
+        """Fit the projection.
 
         Parameters
         ----------
         X : array, DataFrame, CSR matrix or `row_blocks.RowBlocks` of shape (n, p)
         y : array-like of shape (n,) or (n, K), optional
-            Labels, -1 for unlabeled; they decide on the number of components alone, where that is None.
+            Labels with -1 for unlabeled items; used only to choose `n_components` if it is None.
         affinity : object, optional
-            Not used: PCA has no graph. Accepted so that all methods are called alike.
+            Ignored: PCA has no graph. Present so that all methods have the same signature.
 
         Returns
         -------

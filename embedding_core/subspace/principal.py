@@ -1,4 +1,4 @@
-"""Principal axes of items, from p x p sums or n x n inner products, whichever are fewer."""
+"""Principal axes of items, from p x p sums or n x n inner products, whichever is smaller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.linalg.conditioning import move_full_columns
+from embedding_core.linalg.conditioning import shift_full_columns
 from embedding_core.linalg.eigen import check_square_budget, gram_matrix, positive_part
 from embedding_core.linalg.row_blocks import row_blocks
 from embedding_core.linalg.scatter import class_scatter
@@ -16,11 +16,11 @@ from embedding_core.linalg.scatter import class_scatter
 
 @dataclass(frozen=True)
 class PrincipalSpace:
-    """Items around their mean, or around the origin: X - 1 mean^T = U S V^T, zeros of S left out.
+    """SVD of centered or uncentered items: X - 1 mean^T = U S V^T, without zeros of S.
 
-    `values` S² (r,) are descending, `total` is the sum of all there are, `mean` (p,) is zero around the
-    origin. `lift(g)` is V g (p, .), `sums(Y)` is V^T X^T Y (r, K), for columns of Y of sum 0 where the items
-    are around their mean.
+    `values` S² (r,) are descending, `total` is the sum of all values, `mean` (p,) is zero if the items are
+    not centered. `lift(g)` is V g (p, .), `sums(Y)` is V^T X^T Y (r, K); if the items are centered, the
+    columns of Y must sum to 0.
     """
 
     mean: NDArray[np.float64]
@@ -31,18 +31,18 @@ class PrincipalSpace:
 
     @property
     def rank(self) -> int:
-        """Number r of axes."""
+        """Number of axes r."""
         return len(self.values)
 
     def axes(self, r: int) -> NDArray[np.float64]:
-        """The first r columns of V."""
+        """Return the first r columns of V."""
         return self.lift(np.eye(self.rank, r))
 
 
 def principal_space(X: Any, center: bool = True) -> PrincipalSpace:
     """Decompose X (n, p), dense, CSR or RowBlocks.
 
-    A squared singular value counts as zero at or below min(n, p) eps times the largest.
+    A squared singular value counts as zero if it is at most min(n, p) eps times the largest.
     """
     n, p = X.shape
     if p > n:
@@ -62,14 +62,14 @@ def principal_space(X: Any, center: bool = True) -> PrincipalSpace:
 
 
 def _space_of_items(X: Any, center: bool) -> PrincipalSpace:
-    move = np.zeros(X.shape[1])
+    shift = np.zeros(X.shape[1])
     if sp.issparse(X) and center:
-        X, move = move_full_columns(X)
+        X, shift = shift_full_columns(X)
     part = positive_part(inner_products(X, center))
     U, root = part.vectors, np.sqrt(part.values)[:, None]
     mean = mean_item(X) if center else np.zeros(X.shape[1])
     return PrincipalSpace(
-        move + mean,
+        shift + mean,
         part.values,
         float(part.values.sum()),
         lift=lambda g: _combine(X, mean, U @ (g / root)),
@@ -78,8 +78,11 @@ def _space_of_items(X: Any, center: bool) -> PrincipalSpace:
 
 
 def _combine(X: Any, mean: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(X - 1 mean^T)^T W (p, k). Columns of W sum to 0 up to rounding, which the mean would multiply."""
-    if sp.issparse(X):  # moved
+    """Return (X - 1 mean^T)^T W (p, k).
+
+    Columns of W sum to 0 only up to rounding, which a large mean would amplify.
+    """
+    if sp.issparse(X):  # already shifted
         return np.asarray(X.T @ W)
     total = np.zeros((X.shape[1], W.shape[1]))
     for rows, block in row_blocks(X):
@@ -88,12 +91,12 @@ def _combine(X: Any, mean: NDArray[np.float64], W: NDArray[np.float64]) -> NDArr
 
 
 def inner_products(X: Any, center: bool) -> NDArray[np.float64]:
-    """X X^T (n, n) of items around their mean or the origin, in float64."""
+    """Return X X^T (n, n) of centered or uncentered items in float64."""
     check_square_budget(X.shape[0])
     if not sp.issparse(X):
-        # far from the origin inner products lose the differences
-        moved = X - mean_item(X) if center else np.asarray(X, dtype=np.float64)
-        return moved @ moved.T
+        # centered first: far from the origin inner products lose small differences
+        items = X - mean_item(X) if center else np.asarray(X, dtype=np.float64)
+        return items @ items.T
     K = gram_matrix(X)
     if not center:
         return K
@@ -102,7 +105,10 @@ def inner_products(X: Any, center: bool) -> NDArray[np.float64]:
 
 
 def label_sums(X: Any, Y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X^T Y (p, K), for X dense, CSR or RowBlocks; where the columns of Y sum to 0, of X around any point."""
+    """Return X^T Y (p, K) for X dense, CSR or RowBlocks.
+
+    If the columns of Y sum to 0, the result does not depend on the origin of X.
+    """
     if sp.issparse(X):
         return np.asarray(X.T @ Y)
     sums = np.zeros((X.shape[1], Y.shape[1]))
@@ -112,17 +118,17 @@ def label_sums(X: Any, Y: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def squared_spread(X: Any) -> float:
-    """Sum of the squared distances of all items from their mean; X is dense, CSR or RowBlocks."""
+    """Return the sum of the squared distances of all items from their mean; X is dense, CSR or RowBlocks."""
     if not sp.issparse(X):
         mean = mean_item(X)
         return sum(float(((block - mean) ** 2).sum()) for _, block in row_blocks(X))
-    moved, _ = move_full_columns(X)
-    mean = mean_item(moved)
-    return max(float(np.square(moved.data).sum() - X.shape[0] * (mean @ mean)), 0.0)
+    shifted, _ = shift_full_columns(X)
+    mean = mean_item(shifted)
+    return max(float(np.square(shifted.data).sum() - X.shape[0] * (mean @ mean)), 0.0)
 
 
 def mean_item(X: Any) -> NDArray[np.float64]:
-    """Mean of the rows (p,), in float64; X is dense, CSR or RowBlocks."""
+    """Return the mean of the rows (p,) in float64; X is dense, CSR or RowBlocks."""
     if sp.issparse(X):
         return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     return sum(block.sum(axis=0, dtype=np.float64) for _, block in row_blocks(X)) / X.shape[0]

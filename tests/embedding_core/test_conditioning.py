@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core.linalg.conditioning import common_move, move_full_columns, subtract_move
+from embedding_core.linalg.conditioning import common_shift, shift_full_columns, subtract_shift
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -13,7 +13,7 @@ def test_full_columns_are_centered_and_no_zero_is_filled(dtype):
     dense = (rng.random((9, 5)) * (rng.random((9, 5)) < 0.5)).astype(dtype)
     dense[:, 1], dense[:, 3] = 7 + rng.random(9), 1 / 3
     X = sp.csr_array(dense)
-    moved, move = move_full_columns(X)
+    moved, move = shift_full_columns(X)
     np.testing.assert_array_equal(X.toarray(), dense)
     assert moved.dtype == np.float64
     assert moved.nnz == X.nnz
@@ -26,7 +26,7 @@ def test_full_columns_are_centered_and_no_zero_is_filled(dtype):
 def test_an_entry_given_in_two_parts_is_one_entry():
     # column 0 has a zero in the second row, though it has as many entries as there are rows
     X = sp.csr_array((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
-    moved, move = move_full_columns(X)
+    moved, move = shift_full_columns(X)
     np.testing.assert_array_equal(move, 0)
     np.testing.assert_array_equal(moved.toarray(), [[3, 0], [0, 4]])
     assert X.nnz == 3
@@ -34,8 +34,8 @@ def test_an_entry_given_in_two_parts_is_one_entry():
 
 def test_items_without_full_columns_are_not_copied():
     X = sp.csr_array(np.diag([1.0, 2.0, 3.0]))
-    assert np.shares_memory(move_full_columns(X)[0].data, X.data)
-    assert move_full_columns(sp.csr_array((0, 3)))[0].shape == (0, 3)
+    assert np.shares_memory(shift_full_columns(X)[0].data, X.data)
+    assert shift_full_columns(sp.csr_array((0, 3)))[0].shape == (0, 3)
 
 
 def test_two_sets_of_items_are_moved_alike_and_no_zero_is_filled():
@@ -49,10 +49,10 @@ def test_two_sets_of_items_are_moved_alike_and_no_zero_is_filled():
         ((items, sp.csr_array(others)), [True, True, True, False]),
         ((sp.csr_array(items), sp.csr_array(others)), [False, True, True, False]),
     ]:
-        move = common_move(*pair)
+        move = common_shift(*pair)
         np.testing.assert_allclose(move, np.where(full, mean, 0), rtol=1e-15)
         for X, dense in zip(pair, (items, others), strict=True):
-            moved = subtract_move(X, move)
+            moved = subtract_shift(X, move)
             assert not sp.issparse(X) or moved.nnz == X.nnz
             np.testing.assert_allclose(
                 moved.toarray() if sp.issparse(moved) else moved, dense - move, atol=1e-14
@@ -61,6 +61,6 @@ def test_two_sets_of_items_are_moved_alike_and_no_zero_is_filled():
 
 def test_a_move_subtracts_once_from_an_entry_given_in_two_parts():
     X = sp.csr_array((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 0]), np.array([0, 2, 3])), shape=(2, 1))
-    move = common_move(X, X)
+    move = common_shift(X, X)
     np.testing.assert_array_equal(move, [3.5])
-    np.testing.assert_array_equal(subtract_move(X, move).toarray(), [[-0.5], [0.5]])
+    np.testing.assert_array_equal(subtract_shift(X, move).toarray(), [[-0.5], [0.5]])

@@ -198,7 +198,7 @@ def test_constraint_score_places_unlabeled_items_by_the_map():
 
 
 @pytest.mark.parametrize("method", [ConstraintScore, SLapEig, SLE])
-def test_methods_for_one_class_an_item_refuse_several_labels(method):
+def test_methods_for_one_class_per_item_refuse_several_labels(method):
     X, Y = multi_label()
     with pytest.raises(
         InvalidInput, match=rf"Row \d+ of y carries \d labels .*{method.__name__} takes exactly"

@@ -45,7 +45,7 @@ def test_lda_solves_its_eigenproblem_and_is_mlda_of_classes(shape, form):
     np.testing.assert_allclose(MLDA().fit(FORMS[form](X), y).projection_, G, atol=1e-9)
 
 
-def test_lda_takes_one_class_an_item_and_at_most_k_minus_one_columns():
+def test_lda_takes_one_class_per_item_and_at_most_k_minus_one_columns():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match=r"Row \d+ of y carries \d labels .* LDA takes exactly one class"):
         LDA().fit(X, Y)

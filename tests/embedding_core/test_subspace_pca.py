@@ -183,7 +183,7 @@ def test_fisherfaces_of_few_features_are_lda():
     np.testing.assert_allclose(np.linalg.norm(Fisherfaces().fit(X, y).projection_, axis=0), 1.0)
 
 
-def test_fisherfaces_need_two_items_of_some_class_and_one_class_an_item():
+def test_fisherfaces_need_two_items_of_some_class_and_one_class_per_item():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="Each of the 4 classes has one labeled item"):
         Fisherfaces().fit(X[:4], [0, 1, 2, 3])

@@ -30,7 +30,7 @@ def check_run(command: Command, source: Path | str, single_label: bool) -> list[
 
 
 @pytest.mark.parametrize("source", BUILT_IN)
-def test_all_methods_for_one_class_an_item(source: str, command: Command, without_engine: None) -> None:
+def test_all_methods_for_one_class_per_item(source: str, command: Command, without_engine: None) -> None:
     told = check_run(command, source, single_label=True)
     assert source == "iris" or not told
 
