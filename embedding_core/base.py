@@ -72,7 +72,7 @@ class LinearEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _check_row_blocks(self, X: RowBlocks, reset: bool) -> Any:
         """Check shape and dtype only; each pass over the blocks checks the values."""
         if X.dtype not in (np.float32, np.float64):
-            raise InvalidInput(f"The blocks of X hold {X.dtype}; give float32 or float64.")
+            raise InvalidInput(f"The blocks of X contain {X.dtype}; use float32 or float64.")
         n, p = X.shape
         if n <= p:  # solved in the row space, which is no larger than a p x p matrix: load X
             return self._check_items(load_rows(X), reset)
@@ -245,7 +245,7 @@ class PartialLabelsMixin(ClassifierMixin):
         if columns != self.multi_label_:
             form = {True: "columns (n, K)", False: "classes (n,)"}
             raise InvalidInput(
-                f"y holds {form[columns]}, but {type(self).__name__} was fitted with "
+                f"y contains {form[columns]}, but {type(self).__name__} was fitted with "
                 f"{form[self.multi_label_]}; pass y in that form."
             )
         if columns:

@@ -45,6 +45,8 @@ from embedding_core.model_selection.inner_choice import fold_score
 MEMORY_BUDGET_BYTES = 4e9
 _DENSE_MATRICES = 8
 
+_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
+
 
 def check_size(n: int) -> None:
     """Raise InvalidInput if the kernel form of n items exceeds the memory budget."""
@@ -107,9 +109,6 @@ def centered_space(K: NDArray[Any]) -> RowSpace:
     keep = part.values > len(K) * np.finfo(K.dtype).eps * np.max(part.values, initial=0.0)
     E, root = part.vectors[:, keep], np.sqrt(part.values[keep])
     return RowSpace(E * root, lambda a: E @ (a / root[:, None]))
-
-
-_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "landmarks_", "X_fit_", "gamma_")
 
 
 class DiscriminativeProjections(GraphEmbedding):

@@ -34,6 +34,11 @@ from embedding_core.model_selection.inner_choice import fold_score
 ScatterTerm = Callable[[], Scatter]
 GraphTerm = Callable[[], QuadraticForm]
 
+CHUNK_ROWS = 32_768
+"""Number of labeled items in memory at a time."""
+
+Weight = NDArray[np.float64] | None
+
 
 def solve_paper_quotient(
     scatter_term: ScatterTerm, graph_term: GraphTerm, projection: str, scale_free: bool
@@ -84,10 +89,6 @@ def solve_balanced_quotient(scatter_term: ScatterTerm, graph_term: GraphTerm, sc
     return Solution(T.unwhiten(P), eigenvalues)
 
 
-CHUNK_ROWS = 32_768
-"""Number of labeled items in memory at a time."""
-
-
 def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
     """Return labels (n, K) in which each unlabeled item has the labels of its nearest labeled item.
 
@@ -135,9 +136,6 @@ def _labeled_chunks(
                 done, held = done + held, 0
     if held:
         yield numbers[done:], chunk[:held]
-
-
-Weight = NDArray[np.float64] | None
 
 
 class NoLinks(InvalidInput):

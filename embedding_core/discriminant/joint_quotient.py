@@ -166,9 +166,9 @@ def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
     `times` (n,) is the weight of each item in these sums.
     """
     if sp.issparse(T):
-        moved, move = shift_full_columns(T)
-        sums = rounding_of_sums(T.shape[0], times @ moved.power(2))
-        return np.maximum(sums, rounding_of_differences(times.sum(), move))
+        shifted, shift = shift_full_columns(T)
+        sums = rounding_of_sums(T.shape[0], times @ shifted.power(2))
+        return np.maximum(sums, rounding_of_differences(times.sum(), shift))
     largest = np.zeros(T.shape[1])
     for _, block in row_blocks(T):
         np.maximum(largest, np.maximum(block.max(axis=0), -block.min(axis=0)), out=largest)

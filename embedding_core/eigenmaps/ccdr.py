@@ -14,16 +14,16 @@ from embedding_core.labels import Indicator
 
 
 def link_class_centers(W: Any, Y: NDArray[np.int8], balance: float) -> Any:
-    """Graph (n + K, n + K) of Eq. 2: λ W among the items, (1 - λ) / 2 between an item and its classes.
+    """Build the graph (n + K, n + K) of Eq. 2: λ W between items, (1 - λ) / 2 from an item to its classes.
 
-    The first sum of Eq. 2 meets every pair twice, the second once: hence the half.
+    The factor 1/2 is needed because the first sum of Eq. 2 counts every pair twice, the second once.
     """
     centers = sp.csr_array((1 - balance) / 2 * (Y == 1))
     return sp.block_array([[balance * sp.csr_array(W), centers], [centers.T, None]], format="csr")
 
 
 def nearest_scale(edges: Edges) -> float:
-    """Ten times the mean squared distance to the nearest item; the mean over all edges where that is 0."""
+    """Return ten times the mean squared distance to the nearest item, or the edges' scale if that is 0."""
     nearest = np.full(edges.n, np.inf)
     np.minimum.at(nearest, edges.i, edges.squared)
     np.minimum.at(nearest, edges.j, edges.squared)
@@ -34,18 +34,18 @@ def nearest_scale(edges: Edges) -> float:
 class CCDR(LaplacianEigenmaps):
     """Classification constrained dimensionality reduction (CCDR) [1]_ as in Sect. 2.2 of [2]_.
 
-    A Laplacian eigenmap with one more node a class, the class center, to which all items of the class are
-    tied. Takes several labels an item.
+    A Laplacian eigenmap with one additional node per class, the class center, which is linked to all items of
+    the class. Accepts several labels per item.
 
     Parameters
     ----------
     balance : float, default=0.5
-        λ of Eq. 2, from 0 (labels alone) to 1 (features alone: Laplacian eigenmap); 1/2 as in [1]_. With k
-        neighbors an item has k feature links and about one label link, so that classes show apart only where
-        λ is near 1/k: give 1e-3 to see them.
+        λ of Eq. 2, from 0 (labels only) to 1 (features only: Laplacian eigenmap); 1/2 as in [1]_. With k
+        neighbors an item has k feature links and about one label link, so classes are visibly separated only
+        if λ is near 1/k: use 1e-3 to see them.
     sigma : float or "auto", default="auto"
-        σ² of the weights exp(-d² / σ²). "auto" is ten times the mean squared distance to the nearest item,
-        as in [1]_ (the mean squared length of all edges where every item has a twin).
+        σ² of the weights exp(-d² / σ²). "auto" is ten times the mean squared distance to the nearest item, as
+        in [1]_ (the mean squared length of all edges if every item has a duplicate).
     n_neighbors, out_of_sample, alpha, gamma, n_components
         As in `SLEML`.
 
@@ -57,13 +57,14 @@ class CCDR(LaplacianEigenmaps):
         As in `LaplacianEigenmaps`.
 
     Notes
-    -----
-    Minimizes Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and centers,
-    with the weights of `LaplacianEigenmaps`. Readings. The constraint is that of [1]_, Z^T D Z = I and
-    orthogonality to the constant vector with Z the items and the centers together: the Laplacian eigenmap of
-    a graph of n + K nodes. The factor of the class links keeps the two sums as printed (see
-    `link_class_centers`). Unlabeled items have no center: neighbors alone place them. λ = 1 is
-    `LaplacianEigenmaps` with this σ², λ = 0 puts all items of a class on one point (one label an item).
+    ----- Minimizes Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and
+    centers, with the weights of `LaplacianEigenmaps`.
+
+    Readings. (1) The constraint is that of [1]_: Z^T D Z = I and orthogonality to the constant vector, with Z
+    the items and the centers together. This is the Laplacian eigenmap of a graph of n + K nodes. (2) The
+    factor of the class links keeps the two sums as printed (see `link_class_centers`). (3) Unlabeled items
+    have no center and are placed by their neighbors only. λ = 1 is `LaplacianEigenmaps` with this σ²; λ = 0
+    places all items of a class on one point (for one label per item).
 
     References
     ----------

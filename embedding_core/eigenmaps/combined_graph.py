@@ -1,7 +1,7 @@
-"""Graphs of the eigenmaps, above all W = λ W^F + (1 - λ) W^L of SLE-ML (Eq. 3), W^L = P J P^T never formed.
+"""Graphs of the eigenmaps, in particular W = λ W^F + (1 - λ) W^L of SLE-ML (Eq. 3).
 
-P (n, S) says which of the S distinct label sets an item has, J (S, S) holds the Jaccard similarities of these
-sets.
+W^L = P J P^T is never formed. P (n, S) assigns each item to one of the S distinct label sets, J (S, S)
+contains the Jaccard similarities of these sets.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from embedding_core.graph.supplied import check_affinity
 
 BUDGET_BYTES = 2e9
 _DENSE_SETS = 2048
-_LINK_BYTES = 40  # a directed link while the graph is put together: indices, A, A^T, their sum
+_LINK_BYTES = 40  # per directed link while the graph is built: indices, A, A^T, their sum
 
 
 @dataclass(frozen=True)
 class LabelSets:
-    """W^L = P J P^T: `P` (n, S) CSR with at most one 1 a row, `J` (S, S) dense or CSR, `counts` (S,) items.
+    """W^L = P J P^T: `P` (n, S) CSR with at most one 1 per row, `J` (S, S) dense or CSR, `counts` (S,) items.
 
-    An item without a label, or unlabeled, is in no set: W^L links it to nobody, itself included.
+    An unlabeled item, or one without labels, is in no set: W^L does not link it, not even to itself.
     """
 
     P: Any
@@ -35,11 +35,11 @@ class LabelSets:
     counts: NDArray[np.float64]
 
     def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
-        """W^L V in O(n + S²) a column."""
+        """Return W^L V in O(n + S²) per column."""
         return self.P @ (self.J @ (self.P.T @ V))
 
     def quotient(self) -> Any:
-        """P^T W^L P, the weights between whole sets: n_s J_st n_t."""
+        """Return P^T W^L P, the weights between whole sets: n_s J_st n_t."""
         if sp.issparse(self.J):
             N = sp.diags_array(self.counts)
             return sp.csr_array(N @ self.J @ N)
@@ -47,15 +47,15 @@ class LabelSets:
 
 
 def find_label_sets(Y: NDArray[np.int8], class_weight: str | None = None) -> LabelSets:
-    """Distinct label sets and their Jaccard similarities.
+    """Find the distinct label sets and their Jaccard similarities.
 
     Parameters
     ----------
     Y : ndarray of shape (n, K)
         0/1 labels; rows of -1 and of 0 are in no set.
     class_weight : None or "balanced"
-        "balanced" multiplies J_st by w_s w_t with w_s² the mean, over the labels of s, of mean class size /
-        class size. With one label an item all items then have the same label degree, the mean class size.
+        "balanced" multiplies J_st by w_s w_t, where w_s² is the mean over the labels of s of mean class size
+        / class size. With one label per item all items then have the same label degree, the mean class size.
     """
     used = np.flatnonzero((Y == 1).any(axis=1))
     _, first, group = np.unique(
@@ -77,14 +77,14 @@ def find_label_sets(Y: NDArray[np.int8], class_weight: str | None = None) -> Lab
 
 
 def jaccard_similarity(sets: NDArray[np.float64]) -> Any:
-    """|s ∧ t| / |s ∨ t| (Eq. 3) of distinct non-empty 0/1 rows (S, K); CSR where there are many."""
+    """Return |s ∧ t| / |s ∨ t| (Eq. 3) of distinct non-empty 0/1 rows (S, K); CSR if there are many."""
     S, size = len(sets), sets.sum(axis=1)
     if S <= _DENSE_SETS:
         common = sets @ sets.T
         return common / (size[:, None] + size - common)
     links = float((sets.sum(axis=0) ** 2).sum())
     what = f"A graph of {S} distinct label sets that share labels in up to {links:.2g} pairs"
-    advice = "keep the frequent labels, or use balance=1"
+    advice = "keep only the frequent labels, or use balance=1"
     check_memory(what, _LINK_BYTES * links, BUDGET_BYTES, advice)
     held = sp.csr_array(sets)
     common = sp.csr_array(held @ held.T)
@@ -94,13 +94,13 @@ def jaccard_similarity(sets: NDArray[np.float64]) -> Any:
 
 
 def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
-    """w^F of Eq. 3: 1 where both items are among the nearest of the other, 1/2 where one is.
+    """Build w^F of Eq. 3: 1 if each item is among the nearest of the other, 1/2 if only one is.
 
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n, p)
     n_neighbors : int
-        k, itself not counted, at most n - 1.
+        k, not counting the item itself, at most n - 1.
 
     Returns
     -------
@@ -121,9 +121,9 @@ def build_half_knn_graph(X: Any, n_neighbors: int) -> Any:
 
 @dataclass(frozen=True)
 class CombinedGraph:
-    """W + weight W^L as an operator: `W` (n, n) CSR or dense, zero or more label sets.
+    """W + weight W^L as an operator: `W` (n, n) CSR or dense, `sets` the label sets of W^L, if any.
 
-    Implements what `embedding_core.graph.spectral` asks of a graph.
+    Implements the `Graph` protocol of `embedding_core.graph.spectral`.
     """
 
     W: Any
@@ -132,7 +132,7 @@ class CombinedGraph:
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
-        """Row sums, the diagonal of W^L included."""
+        """Row sums, including the diagonal of W^L."""
         degree = np.asarray(self.W.sum(axis=1), dtype=np.float64).ravel()
         if self.sets is not None:
             degree = degree + self.weight * (self.sets.P @ (self.sets.J @ self.sets.counts))
@@ -140,20 +140,20 @@ class CombinedGraph:
 
     @property
     def row_cost(self) -> float:
-        """Multiplications of one product with W, a row."""
+        """Multiplications per row of one product with W."""
         n = self.W.shape[0]
         entries = _entries(self.W) + (2 * n + _entries(self.sets.J) if self.sets is not None else 0)
         return max(entries / n, 1.0)
 
     def apply(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Product with a vector (n,) or a block (n, b)."""
+        """Return the product with a vector (n,) or a block (n, b)."""
         product = self.W @ V
         if self.sets is not None:
             product += self.weight * self.sets.apply(V)
         return product
 
     def restrict(self, rows: NDArray[np.intp]) -> "CombinedGraph":
-        """The graph on some nodes alone."""
+        """Return the subgraph of some nodes."""
         sets = self.sets
         if sets is not None:
             P = sets.P[rows]
@@ -161,7 +161,7 @@ class CombinedGraph:
         return CombinedGraph(self.W[rows][:, rows], sets, self.weight)
 
     def components(self) -> Components:
-        """Connected components, links by labels included."""
+        """Return the connected components, including links by labels."""
         by_graph = graph_components(self.W)
         if self.sets is None or len(by_graph.sizes) == 1:
             return by_graph
@@ -169,28 +169,28 @@ class CombinedGraph:
 
 
 def solve_label_sets(sets: LabelSets, r: int) -> Eigenmap:
-    """Solve L Z = D Z Λ of W^L alone: eigenvectors are constant on label sets, so whole sets have them all.
+    """Solve L Z = D Z Λ of W^L, whose eigenvectors are constant on label sets, on the graph of whole sets.
 
-    The eigenvalues left out are all 1, with vectors that sum to 0 on every set.
+    The omitted eigenvalues are all 1, with eigenvectors that sum to 0 on every set.
     """
     solution = smallest_eigenpairs(CombinedGraph(sets.quotient()), r)
     return Eigenmap(sets.P @ solution.coordinates, solution.eigenvalues)
 
 
 def check_link_budget(n: int, n_neighbors: int) -> None:
-    """Refuse graphs of nearest neighbors that are too large to be put together."""
+    """Raise InvalidInput if building the nearest-neighbor graph would need too much memory."""
     what = f"A graph of {n_neighbors} neighbors of each of {n} items"
-    advice = "give a smaller n_neighbors (15, say), or an affinity"
+    advice = "use a smaller n_neighbors (for example 15), or pass an affinity"
     check_memory(what, _LINK_BYTES * float(n) * n_neighbors, BUDGET_BYTES, advice)
 
 
 def given_graph(affinity: Any, n: int) -> Any:
-    """A copy of a given affinity, checked; CSR or dense as it was given."""
+    """Return a validated copy of a supplied affinity, CSR or dense as it was given."""
     return with_short_indices(check_affinity(affinity, n))
 
 
 def with_short_indices(W: Any) -> Any:
-    """The same CSR matrix with 32-bit indices where they suffice, two thirds of the memory."""
+    """Return the same CSR matrix with 32-bit indices if they suffice, which saves a third of the memory."""
     if not sp.issparse(W) or W.indices.dtype == np.int32 or max(W.nnz, *W.shape) >= 2**31:
         return W
     return sp.csr_array((W.data, W.indices.astype(np.int32), W.indptr.astype(np.int32)), shape=W.shape)

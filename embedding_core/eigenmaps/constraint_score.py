@@ -1,4 +1,4 @@
-"""Constraint Score as an eigenmap: same-class pairs pulled together, all others pushed apart."""
+"""Constraint Score as an eigenmap: pairs of the same class are pulled together, all others pushed apart."""
 
 from typing import Any, ClassVar
 
@@ -21,37 +21,37 @@ from embedding_core.labels import Indicator
 class ConstraintScore(EigenmapEmbedding):
     """Constraint Score [1]_ as an eigenmap, Sect. 2.3 of [2]_.
 
-    The criterion sees the labels alone and puts every class on one point; what it makes of the features is
-    the out-of-sample map, with "linear" a ridge regression on the classes.
+    The criterion depends only on the labels and places every class on one point. The features enter through
+    the out-of-sample map; "linear" is a ridge regression on the classes.
 
     Parameters
     ----------
     beta : float, default=1.0
-        β, how much pairs of different classes count. The embedding does not depend on it, see Notes.
+        β, the weight of pairs of different classes. The embedding does not depend on it, see Notes.
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`; `n_neighbors` is of "nystrom" alone, the mean of the nearest items here.
-        `n_components` is at most K-1, K classes with items.
+        As in `SLEML`; `n_neighbors` is used only by "nystrom", here the mean of the nearest items.
+        `n_components` is at most K-1 for K classes with items.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (r,)
-        Eigenvalues of L^M - β L^C, all -β n with n labeled items.
+        Eigenvalues of L^M - β L^C, all equal to -β n for n labeled items.
     degree_ : ndarray of shape (n,)
         Diagonal of the metric Z^T Z = I: 1 for labeled items, 0 for others.
     embedding_, classes_, n_neighbors_
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    -----
-    Minimizes sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the same
-    class and w^C = 1 for all others (the subtraction type of [1]_). Readings. Row sums of w^M - β w^C may be
-    negative, so Z^T D Z = I cannot be asked for; the constraint is Z^T Z = I, orthogonal to the constant
-    vector. L^C = n I - 1 1^T - L^M, hence L^M - β L^C = (1 + β) L^M - β n I on vectors that sum to 0: for
-    every β the solution is the null space of L^M, the K-1 contrasts of class indicators. Its eigenvalue is
-    repeated, so the axes are a choice: the j-th sets the class of j-th largest size (counted from 0) apart
-    from all larger ones. With more than K-1 components the rest would be noise, so it is refused.
+    ----- Minimizes sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the
+    same class and w^C = 1 for all others (the subtraction type of [1]_).
 
-    Pairs with an unlabeled item count nowhere: such items are placed by the out-of-sample map.
+    Readings. (1) Row sums of w^M - β w^C may be negative, so the constraint cannot be Z^T D Z = I; it is Z^T
+    Z = I, orthogonal to the constant vector. L^C = n I - 1 1^T - L^M, hence L^M - β L^C = (1 + β) L^M - β n I
+    on vectors that sum to 0: for every β the solution is the null space of L^M, the K-1 contrasts of class
+    indicators. (2) Its eigenvalue is repeated, so the axes are a choice. With classes ordered by descending
+    size, axis j separates class j + 1 from classes 1 to j. Further components would be arbitrary, so more
+    than K-1 raise an error. (3) Pairs with an unlabeled item do not count; such items are placed by the
+    out-of-sample map.
 
     References
     ----------
@@ -97,7 +97,7 @@ class ConstraintScore(EigenmapEmbedding):
         check_not_negative("beta", self.beta)
 
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> CombinedGraph:
-        """Same-class pairs with weight 1 / class size: the null space of L^M, and all degrees 1."""
+        """Link same-class pairs with weight 1 / class size: same null space as L^M, and all degrees are 1."""
         sets = find_label_sets(target.Y)
         J = sp.csr_array(sp.diags_array(1 / sets.counts))
         n = len(target.Y)
@@ -113,5 +113,5 @@ class ConstraintScore(EigenmapEmbedding):
         return Eigenmap(contrasts, np.full(r, -float(self.beta) * len(contrasts)))
 
     def _extension(self) -> tuple[NDArray[np.float64], float | None]:
-        """Of the graph of same-class pairs, whose eigenvalues are 0."""
+        """Use the graph of same-class pairs, whose eigenvalues are 0."""
         return np.zeros(len(self.eigenvalues_)), None

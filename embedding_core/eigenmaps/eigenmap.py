@@ -1,9 +1,8 @@
-"""Maps that place new items in an eigenmap, whose eigenvectors exist for the items of the fit alone.
+"""Base class of the eigenmaps, with the maps that place new items.
 
-The first open problem of the SLE-ML paper (Sect. 5: "simulate the mapping linearly or nonlinearly"); nothing
-here is in the paper. All maps are learnt from items X (n, p) and their coordinates Z (n, r).
-
-What all eigenmaps share: which items have a place in the eigenproblem, and how new items get one.
+The eigenvectors exist only for the items of the fit. The out-of-sample maps solve the first open problem of
+the SLE-ML paper (Sect. 5: "simulate the mapping linearly or nonlinearly") and are not in the paper. They are
+learned from items X (n, p) and their coordinates Z (n, r).
 """
 
 from collections.abc import Mapping
@@ -31,23 +30,25 @@ from embedding_core.linalg.scatter import center_items
 from embedding_core.subspace.principal import mean_item, squared_spread
 
 LANDMARKS = 2000
-"""Items that carry the kernel map; with more items than that, every (n / LANDMARKS)-th."""
+"""Largest number of landmarks of the kernel map; of more items, every (n / LANDMARKS)-th is used."""
 
 GRAM_SIZE = 4096
-"""Largest matrix of features (or items) squared that the linear map forms for sparse items."""
+"""Largest size of the square matrix that the linear map forms for sparse items."""
 
 _BLOCK_ROWS = 2048
 _CG_TOLERANCE = 1e-9
 _MAX_STEPS = 2000
 Map = tuple[NDArray[np.float64], NDArray[np.float64]]
 
+_LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
+
 
 def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
     """Ridge regression of the coordinates on the features.
 
     Minimizes sum_i |z_i - P^T x_i - b|² + alpha s |P|², with s the mean squared distance of an item from the
-    mean, so that alpha does not depend on the scale of X. alpha = 0 gives the shortest least-squares
-    solution.
+    mean, so that alpha does not depend on the scale of X. alpha = 0 gives the least-squares solution of
+    minimum norm.
 
     Returns
     -------
@@ -56,8 +57,8 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
 
     Notes
     -----
-    By a matrix of min(n, p) squared; for sparse X with more than `GRAM_SIZE` of both items and features by
-    conjugate gradients, which need products with X alone.
+    Uses a square matrix of size min(n, p). For sparse X with more than `GRAM_SIZE` items and features it uses
+    conjugate gradients, which need only products with X.
     """
     offset = Z.mean(axis=0)
     if sp.issparse(X) and min(X.shape) > GRAM_SIZE:
@@ -72,12 +73,12 @@ def fit_linear_map(X: Any, Z: NDArray[np.float64], alpha: float) -> Map:
 
 
 def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Solve (X_c^T X_c + alpha s I) P = X^T Z, X_c the centered X, all columns of P at a time.
+    """Solve (X_c^T X_c + alpha s I) P = X^T Z, X_c the centered X, for all columns of P at once.
 
-    Features of very different lengths make many steps, so these are scaled by the diagonal of the matrix;
-    without a ridge they are not, and the solution is the shortest one.
+    Features of very different lengths slow down convergence, so the matrix is preconditioned by its diagonal.
+    Without a ridge it is not, so that the solution has minimum norm.
     """
-    X, _ = shift_full_columns(X)  # changes no difference of items, which is all that counts
+    X, _ = shift_full_columns(X)  # only differences of items matter, and they do not change
     n, center = X.shape[0], mean_item(X)
     spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * center**2, 0.0)
     ridge = alpha * spread.sum() / n
@@ -96,7 +97,7 @@ def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) 
         former, length = length, (R * R / scale).sum(axis=0)
         direction = R / scale + _ratio(length, former) * direction
     warn_caller(
-        f"The linear out-of-sample map is not exact after {_MAX_STEPS} steps; give a larger alpha, or choose "
+        f"The linear out-of-sample map did not converge in {_MAX_STEPS} steps; use a larger alpha, or "
         'out_of_sample="nystrom".',
     )
     return P
@@ -114,10 +115,11 @@ def place_by_neighbors(
     n_neighbors: int,
     X: Any,
 ) -> NDArray[np.float64]:
-    """Nyström extension: z(x) = weighted mean of the z_j of the nearest items, over 1 - μ.
+    """Nyström extension: z(x) is the weighted mean of the z_j of the nearest items, divided by 1 - μ.
 
-    It is the equation of the eigenproblem, sum_j w_j (z - z_j) = μ sum_j w_j z, for a new node that is linked
-    to its nearest items by weights exp(-d² / width), or equal ones where `width` is None, and has no labels.
+    This is the equation of the eigenproblem, sum_j w_j (z - z_j) = μ sum_j w_j z, for a new node without
+    labels that is linked to its nearest items with weights exp(-d² / width), or equal weights if `width` is
+    None.
     """
     if sp.issparse(items) != sp.issparse(X):
         X = sp.csr_array(X) if sp.issparse(items) else X.toarray()
@@ -125,7 +127,7 @@ def place_by_neighbors(
     distances, nearest = nearest_rows(items, X, k)
     weights = np.ones(distances.shape)
     if width is not None:
-        # relative to the nearest: far from all items every weight alone would underflow to 0
+        # relative to the nearest item: far from all items every weight would underflow to 0
         weights = np.exp((distances[:, :1] ** 2 - distances**2) / width)
     weights /= weights.sum(axis=1, keepdims=True)
     mean = sp.csr_array(
@@ -136,22 +138,22 @@ def place_by_neighbors(
 
 
 def spread_landmarks(X: Any) -> Any:
-    """The items that carry the kernel map, as an array or CSR matrix."""
+    """Return the landmarks of the kernel map, as an array or CSR matrix."""
     n = X.shape[0]
     return X if n <= LANDMARKS else X[np.linspace(0, n - 1, LANDMARKS).round().astype(np.intp)]
 
 
 def default_gamma(X: Any) -> float:
-    """One over the mean squared distance of two items; 1 where all coincide."""
+    """Return one over the mean squared distance of two items; 1 if all items coincide."""
     total = squared_spread(X)
     return X.shape[0] / (2 * total) if total > 0 else 1.0
 
 
 def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float, alpha: float) -> Map:
-    """Ridge regression in the space of the kernel exp(-gamma |x - x'|²) around the landmarks.
+    """Ridge regression with the kernel exp(-gamma |x - x'|²) centered at the landmarks.
 
-    Minimizes sum_i |z_i - f(x_i) - b|² + alpha |f|² over f = sum_m k(., x_m) a_m; with all items as landmarks
-    that is kernel ridge regression.
+    Minimizes sum_i |z_i - f(x_i) - b|² + alpha |f|² over f = sum_m k(., x_m) a_m. If all items are landmarks,
+    this is kernel ridge regression.
 
     Returns
     -------
@@ -172,11 +174,11 @@ def fit_kernel_map(X: Any, Z: NDArray[np.float64], landmarks: Any, gamma: float,
     return inverse_root.unwhiten(inverse_root.whiten(B)), offset
 
 
-_LARGEST_NYSTROM_EIGENVALUE = 1 - 1e-6
-
-
 def auto_neighbors(target: Indicator) -> int:
-    """1.5 times the mean class size (Sect. 3.2), extrapolated from the labeled items to all, 1 to n - 1."""
+    """Return 1.5 times the mean class size (Sect. 3.2), from 1 to n - 1.
+
+    Class sizes are extrapolated from the labeled items to all items.
+    """
     Y, n = target.Y[target.labeled], len(target.Y)
     size = (Y == 1).sum(axis=0)
     mean_size = size[size > 0].mean() * n / len(Y)
@@ -184,17 +186,17 @@ def auto_neighbors(target: Indicator) -> int:
 
 
 def class_codes(target: Indicator) -> NDArray[np.intp]:
-    """Column of the one class of every item, -1 for unlabeled."""
+    """Return the column of the class of every item, -1 for unlabeled items."""
     return np.where(target.labeled, target.Y.argmax(axis=1), UNLABELED)
 
 
 class EigenmapEmbedding(LinearEmbedding):
-    """Base of the eigenmaps; `SLEML` describes the parameters and attributes that all of them have.
+    """Base class of the eigenmaps; `SLEML` describes the common parameters and attributes.
 
-    A subclass builds its graph in `_graph`: an object with `degree` and `restrict(nodes)`, the n items first
-    and other nodes, if any, after them. Where its eigenproblem is not L Z = D Z Λ of that graph, it solves it
-    in `_solve`. Nodes of degree 0 have no place in the eigenproblem; such items are placed by the
-    out-of-sample map.
+    A subclass builds its graph in `_graph`: an object with `degree` and `restrict(nodes)`, whose nodes are
+    the n items followed by other nodes, if any. If its eigenproblem is not L Z = D Z Λ of that graph, the
+    subclass overrides `_solve`. Nodes of degree 0 are not part of the eigenproblem; such items are placed by
+    the out-of-sample map.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -221,16 +223,16 @@ class EigenmapEmbedding(LinearEmbedding):
         self.n_components = n_components
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the eigenmap and the map for new items.
+        """Fit the eigenmap and the out-of-sample map.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, in place of those of nearest neighbors. Not
-            used by `ConstraintScore` and `SLE`, whose links the classes decide.
+            Symmetric non-negative similarities of all items, used instead of those of nearest neighbors.
+            Ignored by `ConstraintScore` and `SLE`, whose links are determined by the classes.
 
         Returns
         -------
@@ -240,7 +242,7 @@ class EigenmapEmbedding(LinearEmbedding):
         n = len(target.Y)
         if not items_vary(X):
             warn_caller(
-                f"All {n} items have the same features, so that new items will all lie on one point; give "
+                f"All {n} items have the same features, so all new items will be placed on one point; give "
                 "features that vary.",
             )
         self.n_neighbors_ = self._resolve_neighbors(target)
@@ -277,7 +279,7 @@ class EigenmapEmbedding(LinearEmbedding):
         raise NotImplementedError
 
     def _solve(self, graph: Any, r: int) -> Eigenmap:
-        """The r best eigenpairs of a graph without nodes of degree 0."""
+        """Return the r best eigenpairs of a graph without nodes of degree 0."""
         components = graph.components()
         if not self._in_pieces_by_design():
             self._warn_of_components(components)
@@ -294,17 +296,17 @@ class EigenmapEmbedding(LinearEmbedding):
             )
 
     def _span(self, graph: Any) -> tuple[int, str]:
-        """How many points the eigenvectors tell apart at the most, and what these are."""
+        """Return how many points the eigenvectors can separate at most, and what these points are."""
         return len(graph.degree), "items with links"
 
     def _item_coordinates(
         self, Z: NDArray[np.float64], nodes: NDArray[np.intp], target: Indicator
     ) -> NDArray[np.float64]:
-        """Coordinates of the items among those of all nodes with links."""
+        """Select the coordinates of the items from those of all linked nodes."""
         return Z
 
     def _extension(self) -> tuple[NDArray[np.float64], float | None]:
-        """For "nystrom": μ of L z = μ D z, and the width of weights exp(-d² / width), None for equal ones."""
+        """For "nystrom": return μ of L z = μ D z and the width of the weights, None for equal weights."""
         return self.eigenvalues_, None
 
     def _check_items(self, X: Any, reset: bool) -> Any:
@@ -339,8 +341,8 @@ class EigenmapEmbedding(LinearEmbedding):
         r, (points, found) = self.n_components, self._span(graph)
         if points < 2:
             raise InvalidInput(
-                f"{type(self).__name__} finds {points} {found}: nothing to tell apart. Label more items, or "
-                "let the features count (a balance above 0)."
+                f"{type(self).__name__} finds {points} {found}: there is nothing to separate. Label more "
+                "items, or use the features (a balance above 0)."
             )
         if r is None:
             return max(1, min(target.n_classes, points) - 1)
@@ -384,12 +386,12 @@ class EigenmapEmbedding(LinearEmbedding):
     def _with_alone(
         self, X: Any, Z: NDArray[np.float64], linked: NDArray[np.intp], target: Indicator
     ) -> NDArray[np.float64]:
-        """Coordinates of all items, those without links placed by the map."""
+        """Return the coordinates of all items; items without links are placed by the out-of-sample map."""
         alone = np.setdiff1d(np.arange(X.shape[0]), linked)
         unexpected = alone if self._links_unlabeled else alone[target.labeled[alone]]
         if len(unexpected):
             warn_caller(
-                f"{len(unexpected)} of {X.shape[0]} items have no link to any other (the first is row "
+                f"{len(unexpected)} of {X.shape[0]} items have no link to any other item (the first is row "
                 f"{unexpected[0]}); the out-of-sample map ({self.out_of_sample}) places them.",
             )
         embedding = np.empty((X.shape[0], Z.shape[1]))
@@ -406,7 +408,7 @@ def _linked_nodes(degree: NDArray[np.float64]) -> NDArray[np.intp]:
     linked = np.flatnonzero(degree > 0)
     if len(linked) < 2:
         raise InvalidInput(
-            "The graph links no two items; give an affinity with edges, or labels that items share and a "
-            "method (a balance below 1) that uses them."
+            "The graph links no two items; give an affinity with edges, or shared labels and a method that "
+            "uses them (a balance below 1)."
         )
     return linked

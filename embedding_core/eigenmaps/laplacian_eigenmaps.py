@@ -19,7 +19,7 @@ from embedding_core.subspace.principal import squared_spread
 
 
 def mean_squared_distance(X: Any) -> float:
-    """Mean over all pairs of distinct items, in O(n p); 1 where all items coincide."""
+    """Return the mean over all pairs of distinct items, in O(n p); 1 if all items coincide."""
     total = squared_spread(X)
     return 2 * total / (X.shape[0] - 1) if total > 0 else 1.0
 
@@ -27,30 +27,30 @@ def mean_squared_distance(X: Any) -> float:
 class LaplacianEigenmaps(EigenmapEmbedding):
     """Laplacian eigenmap (LE) [1]_ as in Sect. 2.1 of [2]_.
 
-    Places items so that nearest neighbors lie together. Unsupervised: the labels decide how many neighbors
-    and components are taken where that is left open, and nothing else.
+    Places items so that nearest neighbors are close together. Unsupervised: labels only determine the
+    defaults of `n_neighbors` and `n_components`.
 
     Parameters
     ----------
     sigma : float or "auto", default="auto"
-        σ² of the weights exp(-d² / σ²), in the unit of a squared distance. "auto" is the mean squared
-        distance over all pairs of items (Sect. 3.2 of [2]_).
+        σ² of the weights exp(-d² / σ²), in units of a squared distance. "auto" is the mean squared distance
+        over all pairs of items (Sect. 3.2 of [2]_).
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`. "nystrom" weighs the neighbors of a new item by exp(-d² / σ²), as the graph does.
+        As in `SLEML`. "nystrom" gives the neighbors of a new item the weights exp(-d² / σ²), as the graph
+        does.
 
     Attributes
     ----------
     sigma_ : float or None
-        σ² used; None where an affinity was given.
+        σ² used; None if an affinity was given.
     embedding_, eigenvalues_, degree_, classes_, n_neighbors_
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    -----
-    Minimizes Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ, the
-    constant one left out. w_ij = exp(-d² / σ²) where either item is among the k nearest of the other (itself
-    not counted), else 0; a given affinity takes its place. Isolated items and graphs in pieces are treated
-    as in `SLEML`.
+    ----- Minimizes Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ
+    without the constant one. w_ij = exp(-d² / σ²) if either item is among the k nearest of the other (not
+    counting itself), else 0; a supplied affinity replaces it. Isolated items and graphs with several
+    components are treated as in `SLEML`.
 
     References
     ----------
@@ -98,7 +98,7 @@ class LaplacianEigenmaps(EigenmapEmbedding):
         return CombinedGraph(self._heat_graph(X, affinity))
 
     def _heat_graph(self, X: Any, affinity: Any) -> Any:
-        """W of Sect. 2.1, CSR, or dense where the affinity is."""
+        """Return W of Sect. 2.1, CSR, or dense if the affinity is dense."""
         if affinity is not None:
             self.sigma_ = None
             return given_graph(affinity, X.shape[0])

@@ -1,4 +1,4 @@
-"""Supervised Laplacian eigenmaps by distances that know the classes (S-LapEig)."""
+"""Supervised Laplacian eigenmaps with class-dependent distances (S-LapEig)."""
 
 from typing import Any, ClassVar
 
@@ -20,16 +20,16 @@ from embedding_core.labels import UNLABELED, Indicator
 from embedding_core.linalg.conditioning import shift_items
 
 _BLOCK_ROWS = 1024
-_POOLS = 3  # neighbors are sought in the own class, in all others, and among the unlabeled
+_POOLS = 3  # neighbors are searched in the same class, the other classes and the unlabeled items
 
 
 def supervised_distances(
     t: NDArray[np.float64], i: NDArray[np.intp], j: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """d² of Sect. 2.4 from t = |x_i - x_j|² / τ² and the classes i and j of the ends.
+    """Return d² of Sect. 2.4 from t = |x_i - x_j|² / τ² and the classes i and j of the ends.
 
-    1 - exp(-t) within a class, exp(t) between classes, and t itself, which lies between the two, where a
-    class is unknown.
+    It is 1 - exp(-t) within a class, exp(t) between classes, and t, which lies between the two, if a class is
+    unknown.
     """
     known = (i != UNLABELED) & (j != UNLABELED)
     with np.errstate(over="ignore"):
@@ -37,7 +37,7 @@ def supervised_distances(
 
 
 def mean_distance(X: Any) -> float:
-    """Mean Euclidean distance over all pairs of distinct items, block by block; 1 where all coincide."""
+    """Return the mean Euclidean distance over all pairs of distinct items; 1 if all items coincide."""
     n, X = X.shape[0], shift_items(X)
     total = sum(
         float(euclidean_distances(X[start : start + _BLOCK_ROWS], X).sum())
@@ -49,10 +49,10 @@ def mean_distance(X: Any) -> float:
 def find_supervised_neighbors(
     X: Any, codes: NDArray[np.intp], n_neighbors: int, tau: float
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The k items nearest to each by `supervised_distances`, and their d², both (n, k).
+    """Return the k items nearest to each item by `supervised_distances`, and their d², both (n, k).
 
-    d² grows with the Euclidean distance within each of the own class, the other classes and the unlabeled,
-    so the k nearest of all are among the k nearest of each.
+    d² increases with the Euclidean distance within the same class, within the other classes and within the
+    unlabeled items, so the k nearest items are among the k nearest of each of these three groups.
     """
     n, X = X.shape[0], shift_items(X)
     nearest, squared = np.empty((n, n_neighbors), dtype=np.intp), np.empty((n, n_neighbors))
@@ -75,7 +75,7 @@ def find_supervised_neighbors(
 def _nearest_of(
     X: Any, rows: NDArray[np.intp], pool: NDArray[np.intp], n_neighbors: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Indices and lengths of the k + 1 items of a pool nearest to each row, which may be one of them."""
+    """Return indices and distances of the k + 1 items of a pool nearest to each row, itself included."""
     index = NearestNeighbors(n_neighbors=min(n_neighbors + 1, len(pool))).fit(X[pool])
     lengths, found = index.kneighbors(X[rows])
     return pool[found], lengths
@@ -89,33 +89,32 @@ class SLapEig(EigenmapEmbedding):
     Parameters
     ----------
     sigma : float, default=1.0
-        σ² of the weights exp(-d² / σ²). d² has no unit and 1 is where the two kinds of pairs part; the papers
-        name no value.
+        σ² of the weights exp(-d² / σ²). d² has no unit, and 1 separates pairs within a class from pairs
+        between classes; the papers give no value.
     tau : float or "auto", default="auto"
-        τ² in d², in the unit of a squared distance. "auto" is the square of the mean distance over all pairs
-        of items, as in [1]_.
+        τ² in d², in units of a squared distance. "auto" is the square of the mean distance over all pairs of
+        items, as in [1]_.
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`. "nystrom" weighs the neighbors of a new item as the graph does those of an unlabeled
-        one.
+        As in `SLEML`. "nystrom" gives the neighbors of a new item the weights that the graph gives to those
+        of an unlabeled item.
 
     Attributes
     ----------
     tau_ : float or None
-        τ² used; None where an affinity was given.
+        τ² used; None if an affinity was given.
     embedding_, eigenvalues_, degree_, classes_, n_neighbors_
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    -----
-    Minimizes Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest neighbors
-    and d² = 1 - exp(-t) within a class, exp(t) between classes, t = |x_i - x_j|² / τ².
+    ----- Minimizes Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest
+    neighbors and d² = 1 - exp(-t) within a class, exp(t) between classes, t = |x_i - x_j|² / τ².
 
-    Readings. The modified distance also decides who is a neighbor: it replaces the distance, and only so
-    does the paper need a k above the class size "to relate each sample to other samples of different
-    classes" (Sect. 3.2). With a smaller k the classes are pieces of the graph, and a warning says so. Pairs
-    with an unlabeled item have d² = t, between the two; without labels the method thus is
-    `LaplacianEigenmaps` with the width σ² τ². A given affinity (divided by its largest entry where that is
-    above 1) takes the place of exp(-t), its edges that of the neighbors.
+    Readings. (1) The modified distance also determines the neighbors: it replaces the distance, and only
+    under this reading does the paper need a k above the class size "to relate each sample to other samples of
+    different classes" (Sect. 3.2). With a smaller k the classes are separate components, and a warning is
+    issued. (2) Pairs with an unlabeled item have d² = t, between the other two; without labels the method is
+    `LaplacianEigenmaps` with the width σ² τ². (3) A supplied affinity (divided by its largest entry if that
+    is above 1) replaces exp(-t), and its edges replace the neighbors.
 
     References
     ----------
@@ -171,17 +170,17 @@ class SLapEig(EigenmapEmbedding):
         return CombinedGraph(with_short_indices(sp.csr_array(W.maximum(W.T))))
 
     def _neighbors(self, X: Any, codes: NDArray[np.intp]) -> Any:
-        """Directed links to the nearest items, with d²."""
+        """Return directed links to the nearest items, with d²."""
         n, k = X.shape[0], self.n_neighbors_
         check_link_budget(n, _POOLS * k)
-        # far from the origin |x|² + |z|² - 2 x.z loses the distance
+        # far from the origin |x|² + |z|² - 2 x.z suffers from cancellation
         items = X if sp.issparse(X) else X - X.mean(axis=0, dtype=np.float64)
         self.tau_ = mean_distance(items) ** 2 if self.tau == "auto" else float(self.tau)
         nearest, d = find_supervised_neighbors(items, codes, k, self.tau_)
         return sp.csr_array((d.ravel(), nearest.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
 
     def _reweigh(self, affinity: Any, codes: NDArray[np.intp]) -> Any:
-        """The links of a given graph, with d²."""
+        """Return the links of a supplied graph, with d²."""
         self.tau_ = None
         W = sp.csr_array(given_graph(affinity, len(codes)))
         ends = W.tocoo()

@@ -21,24 +21,24 @@ _MATRICES = 4
 
 @dataclass(frozen=True)
 class ClassGraphs:
-    """W^W of same-class pairs and W^B of others (n, n); `degree` is that of W^W."""
+    """W^W of same-class pairs and W^B of other pairs (n, n); `degree` is that of W^W."""
 
     within: NDArray[np.float64]
     between: NDArray[np.float64]
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
-        """Row sums of W^W, its diagonal included."""
+        """Row sums of W^W, including its diagonal."""
         return self.within.sum(axis=1)
 
     def restrict(self, rows: NDArray[np.intp]) -> "ClassGraphs":
-        """The graphs on some items alone."""
+        """Return the graphs of some items."""
         part = np.ix_(rows, rows)
         return ClassGraphs(self.within[part], self.between[part])
 
 
 def build_class_graphs(squared: NDArray[np.float64], codes: NDArray[np.intp], sigma: float) -> ClassGraphs:
-    """W^W and W^B of Sect. 2.5 from squared distances; an unlabeled item (-1) has no links in either."""
+    """Build W^W and W^B of Sect. 2.5 from squared distances; unlabeled items (-1) have no links in either."""
     s = np.exp(-squared / sigma)
     near = s > s.mean(axis=1)[:, None]
     near |= near.T
@@ -49,7 +49,10 @@ def build_class_graphs(squared: NDArray[np.float64], codes: NDArray[np.intp], si
 
 
 def solve_class_graphs(graphs: ClassGraphs, beta: float, r: int) -> Eigenmap:
-    """The r largest ν of (β L^B - (1 - β) L^W) z = ν D^W z, Z^T D^W Z = I, the constant vector left out."""
+    """Return the r largest ν of (β L^B - (1 - β) L^W) z = ν D^W z, Z^T D^W Z = I.
+
+    The constant vector is excluded.
+    """
     root = np.sqrt(graphs.degree)
     M = (1 - beta) * graphs.within - beta * graphs.between
     M[np.diag_indices(len(M))] -= M.sum(axis=1)
@@ -65,8 +68,8 @@ def solve_class_graphs(graphs: ClassGraphs, beta: float, r: int) -> Eigenmap:
 class SLE(EigenmapEmbedding):
     """Supervised Laplacian eigenmap with a margin (S-LE) [1]_ as in Sect. 2.5 of [2]_.
 
-    Pushes items apart that are similar but of different classes and pulls similar items of one class
-    together. Similar means above the item's average similarity to all.
+    Pushes apart similar items of different classes and pulls together similar items of one class. Two items
+    are similar if their similarity is above the average similarity of one of them to all items.
 
     Parameters
     ----------
@@ -74,16 +77,16 @@ class SLE(EigenmapEmbedding):
         σ² of the similarity exp(-d² / σ²). "auto" is the mean squared distance over all pairs of items
         (Sect. 3.2 of [2]_).
     beta : float, default=0.01
-        β, from 0 (pull alone) to 1 (push alone). The papers name no value. Near items of other classes are
-        many and have weight 1, those of the own class fewer with weights below 1, so that already β = 0.1
-        pushes more than it pulls: iris, wine and digits keep their classes at 0.01 and lose them at 0.5.
+        β, from 0 (only pull) to 1 (only push). The papers give no value. Similar items of other classes are
+        many and have weight 1, those of the same class are fewer with weights below 1, so that already β =
+        0.1 pushes more than it pulls: iris, wine and digits keep their classes at 0.01 and lose them at 0.5.
     n_neighbors, out_of_sample, alpha, gamma, n_components
-        As in `SLEML`; `n_neighbors` is of "nystrom" alone, the mean of the nearest items here.
+        As in `SLEML`; `n_neighbors` is used only by "nystrom", here the mean of the nearest items.
 
     Attributes
     ----------
     eigenvalues_ : ndarray of shape (r,)
-        ν of (β L^B - (1 - β) L^W) z = ν D^W z, descending; the constant vector is left out.
+        ν of (β L^B - (1 - β) L^W) z = ν D^W z, descending, without the constant vector.
     degree_ : ndarray of shape (n,)
         Diagonal of D^W.
     sigma_ : float
@@ -92,15 +95,14 @@ class SLE(EigenmapEmbedding):
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    -----
-    Maximizes β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² / σ²),
-    two items are near where s_ij is above the mean of s over all items for either of them; w^W is s_ij for
-    near items of one class, w^B is 1 for near items of different classes.
+    ----- Maximizes β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² /
+    σ²), two items are near if s_ij is above the mean of s over all items for at least one of them. w^W is
+    s_ij for near items of one class, w^B is 1 for near items of different classes.
 
-    Readings. [2]_ gives no constraint; that of [1]_ is Z^T D^W Z = I, under which the criterion is that of
-    [1]_, the trace of Z^T (β L^B + (1 - β) W^W) Z, up to a constant. An item is near itself (s_ii = 1), so
-    D^W counts it. The mean is over all items of the fit; an unlabeled one has no links and is placed by the
-    out-of-sample map. All pairs matter, hence matrices n x n: refused beyond 2 GB.
+    Readings. (1) [2]_ gives no constraint; that of [1]_ is Z^T D^W Z = I, under which the criterion equals
+    that of [1]_, the trace of Z^T (β L^B + (1 - β) W^W) Z, up to a constant. (2) An item is near itself (s_ii
+    = 1) and counts in D^W. (3) The mean is over all items of the fit; an unlabeled item has no links and is
+    placed by the out-of-sample map. The method needs n x n matrices for all pairs, at most 2 GB.
 
     References
     ----------
@@ -149,7 +151,7 @@ class SLE(EigenmapEmbedding):
 
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> ClassGraphs:
         n = X.shape[0]
-        advice = "fit it on a part of the items, or use SLEML or SLapEig"
+        advice = "fit it on fewer items, or use SLEML or SLapEig"
         check_memory(f"SLE of all pairs of {n} items", 8.0 * _MATRICES * n**2, BUDGET_BYTES, advice)
         squared = squared_distances(X)
         self.sigma_ = mean_squared_distance(squared) if self.sigma == "auto" else float(self.sigma)
@@ -159,5 +161,5 @@ class SLE(EigenmapEmbedding):
         return solve_class_graphs(graph, float(self.beta), r)
 
     def _extension(self) -> tuple[NDArray[np.float64], float | None]:
-        """An item of unknown class is in neither graph, so there is no equation: the plain mean."""
+        """Use the plain mean: an item of unknown class is in neither graph, so it has no equation."""
         return np.zeros(len(self.eigenvalues_)), None

@@ -20,77 +20,78 @@ from embedding_core.labels import Indicator
 class SLEML(EigenmapEmbedding):
     """Supervised Laplacian eigenmap for multi-label data (SLE-ML) [1]_.
 
-    Places items so that nearest neighbors and items with similar label sets lie together. Made for looking
-    at data (`n_components=2`). A small `balance` shows classes apart that are not apart: look at two values,
-    0.5 and 0.9, as the paper recommends, and at a control with shuffled labels.
+    Places items so that nearest neighbors and items with similar label sets are close together. Intended for
+    visualization (`n_components=2`). With a small `balance` classes may appear separated that are not:
+    compare two values, 0.5 and 0.9, as the paper recommends, and a control with shuffled labels.
 
     Parameters
     ----------
     balance : float, default=0.9
-        λ of Eq. 3, from 0 (labels alone) to 1 (features alone: Laplacian eigenmap).
+        λ of Eq. 3, from 0 (labels only) to 1 (features only: Laplacian eigenmap).
     n_neighbors : int or "auto", default="auto"
-        Neighbors k of an item. "auto" is the paper's 1.5 times the mean class size; with unlabeled items
-        the class sizes are extrapolated to all items. That is many on large collections: give a number there.
+        Number of neighbors k of an item. "auto" is the paper's 1.5 times the mean class size; with unlabeled
+        items the class sizes are extrapolated to all items. Give a number for large collections, where "auto"
+        is large.
     class_weight : None or "balanced", default=None
         "balanced" multiplies w^L_ij by s_i s_j, where s_i² is the mean over the labels of i of mean class
-        size / class size (the paper's second open problem, not in the paper). With one label an item every
-        item then has the same label degree, so that λ means the same in small classes as in large ones.
+        size / class size (the paper's second open problem, not in the paper). With one label per item every
+        item then has the same label degree, so that λ has the same effect in small and large classes.
     out_of_sample : {"linear", "nystrom", "kernel_ridge"}, default="linear"
         How `transform` places items (the paper's first open problem, not in the paper): ridge regression of
-        the coordinates on the features; the mean of the k nearest items of the fit over 1 - μ; or ridge
-        regression with the kernel exp(-gamma d²) on up to 2000 items.
+        the coordinates on the features; the mean of the k nearest items of the fit divided by 1 - μ; or ridge
+        regression with the kernel exp(-gamma d²) centered at up to 2000 items.
     alpha : float, default=1e-3
         Ridge of "linear" and "kernel_ridge", relative to the mean squared length of a (centered) item.
     gamma : float or "auto", default="auto"
-        Of "kernel_ridge". "auto" is one over the mean squared distance of two items.
+        Parameter of "kernel_ridge". "auto" is one over the mean squared distance of two items.
     n_components : int or None, default=None
-        Dimensions r of the embedding. None takes K-1 as the other methods do; the paper's figures have 2.
+        Number of dimensions r. None means K-1 as for the other methods; the figures of the paper have 2.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n, r)
-        Z, the eigenmap itself for all items of `fit`, the unlabeled included. `transform` of the same items
-        gives the approximation that new items get.
+        Z, the eigenmap itself for all items of `fit`, including unlabeled ones. `transform` of the same items
+        returns the approximation that is also used for new items.
     eigenvalues_ : ndarray of shape (r,)
-        μ of L z = μ D z, ascending; the trivial pair (0, constant) is left out.
+        μ of L z = μ D z, ascending, without the trivial pair (0, constant).
     degree_ : ndarray of shape (n,)
         Diagonal of D.
     classes_ : ndarray of shape (K,)
     n_neighbors_ : int
-        k used; where an affinity is given, by `transform` alone.
+        k used; if an affinity is given, only by `transform`.
     projection_ : ndarray of shape (p, r)
-        For "linear" alone: an item is placed at x^T projection_ + intercept_.
+        Only for "linear": an item is placed at x^T projection_ + intercept_.
     intercept_ : ndarray of shape (r,)
         For "linear" and "kernel_ridge".
     reference_items_, reference_values_ : (m, p) array or CSR matrix, (m, r) array
-        For "nystrom" the items of the fit with their coordinates, for "kernel_ridge" the items that carry the
-        kernel with their coefficients.
+        For "nystrom" the items of the fit and their coordinates, for "kernel_ridge" the centers of the kernel
+        and their coefficients.
     gamma_ : float
         For "kernel_ridge".
     n_features_in_ : int
 
     Notes
-    -----
-    Minimizes Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by the
-    eigenvectors of L Z = D Z Λ (Sect. 2.1). w^F is 0, 1/2 or 1 by how many of two items have the other among
-    their k nearest (itself not counted); a given affinity takes its place. w^L is the Jaccard similarity of
-    label sets. λ = 1 is the Laplacian eigenmap with these 0, 1/2, 1 weights, not the Gaussian one. λ = 0 puts
-    all items with the same labels on one point.
+    ----- Minimizes Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by
+    the eigenvectors of L Z = D Z Λ (Sect. 2.1). w^F is 0, 1/2 or 1 if none, one or both of two items are
+    among the k nearest of the other (not counting itself); a supplied affinity replaces it. w^L is the
+    Jaccard similarity of label sets. λ = 1 is the Laplacian eigenmap with the weights 0, 1/2, 1, not the
+    Gaussian one. λ = 0 places all items with the same labels on one point.
 
-    Readings. The sums of Eq. 3 and D run over all pairs, so w^L_ii = 1 counts in D. 0/0 for two items without
-    any label is 0. Unlabeled items have no label links (w^L = 0, also to themselves): neighbors alone place
-    them. An item without any link (unlabeled at λ = 0; isolated in a given affinity) has no place in the
-    eigenproblem; it is placed by the out-of-sample map, and a warning says so. Where the combined graph has
-    c > 1 components, the first c - 1 coordinates tell these apart, largest first, with a warning (none at
-    λ = 0, where classes are components by design).
+    Readings. (1) The sums of Eq. 3 and D run over all pairs, so w^L_ii = 1 counts in D. (2) 0/0 for two items
+    without labels is 0. (3) Unlabeled items have no label links (w^L = 0, also to themselves) and are placed
+    by their neighbors only. (4) An item without any link (unlabeled at λ = 0, isolated in a supplied
+    affinity) is not part of the eigenproblem; it is placed by the out-of-sample map, and a warning is issued.
+    (5) If the combined graph has c > 1 components, the first c - 1 coordinates separate them, largest first,
+    with a warning (except at λ = 0, where classes are components by design).
 
-    `fit_transform` is `fit` and then `transform`: it gives the out-of-sample approximation of the items of
-    the fit, as scikit-learn's contract has it, not the eigenmap, which is `embedding_`.
+    `fit_transform` is `fit` followed by `transform`, as scikit-learn's contract requires: it returns the
+    out-of-sample approximation of the items of the fit. The eigenmap is `embedding_`.
 
-    There is no `sample_weight`: every term is a link between two items, and `affinity` weighs those.
+    There is no `sample_weight`: every term is a link between two items, and `affinity` sets the weights of
+    links.
 
-    w^L = P J P^T with P the membership in the S distinct label sets is applied, never formed; eigenvectors
-    come from Lanczos with the known null vectors deflated, component by component
+    w^L = P J P^T, with P the membership in the S distinct label sets, is applied but never formed. The
+    eigenvectors are computed by Lanczos with the known null vectors deflated, component by component
     (`embedding_core.graph.spectral`).
 
     References
@@ -136,7 +137,7 @@ class SLEML(EigenmapEmbedding):
         check_share("balance", self.balance)
 
     def _graph(self, X: Any, target: Indicator, affinity: Any) -> CombinedGraph:
-        """W of Eq. 3."""
+        """Build W of Eq. 3."""
         n, balance = len(target.Y), float(self.balance)
         W = sp.csr_array((n, n)) if affinity is None else given_graph(affinity, n)
         if affinity is None and balance > 0:

@@ -136,8 +136,8 @@ def check_dense_size(n: int, memory_budget_bytes: float, advice: str, matrices: 
 def squared_distances(X: Any) -> NDArray[np.float64]:
     """Return all squared distances as a dense matrix; the caller checks the size."""
     X = _check_items(X)
-    moved = shift_items(X)
-    product = moved @ moved.T
+    shifted = shift_items(X)
+    product = shifted @ shifted.T
     squared = product.toarray() if sp.issparse(product) else np.asarray(product)
     norms = squared.diagonal().copy()
     squared *= -2

@@ -27,21 +27,21 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
         From 1 to n - 1.
     """
     n = X.shape[0]
-    moved = shift_items(X)
-    found = NearestNeighbors(n_neighbors=min(k + 1, n - 1)).fit(moved).kneighbors(return_distance=False)
+    shifted = shift_items(X)
+    found = NearestNeighbors(n_neighbors=min(k + 1, n - 1)).fit(shifted).kneighbors(return_distance=False)
     found.sort(axis=1)
     starts = np.repeat(np.arange(n), found.shape[1])
     squared = squared_lengths(X, starts, found.ravel()).reshape(found.shape)
     order = np.argsort(squared, axis=1, kind="stable")
     found, squared = (np.take_along_axis(values, order, axis=1) for values in (found, squared))
     if found.shape[1] > k:
-        norms = squared_norms(moved)
+        norms = squared_norms(shifted)
         # distances of the search have an error of some eps of both squared norms
         doubt = 64 * EPS * (norms + norms[found[:, k]])
         unclear = np.flatnonzero(squared[:, k] - squared[:, k - 1] <= doubt)
         if float(len(unclear)) * X.shape[1] * n <= _MOST_WORK:
             reach = squared[unclear, k] + 2 * doubt[unclear]
-            found[unclear, :k] = _first_of_equals(X, moved, unclear, reach, k)
+            found[unclear, :k] = _first_of_equals(X, shifted, unclear, reach, k)
     return found[:, :k]
 
 
@@ -87,17 +87,17 @@ def squared_norms(X: Any) -> NDArray[np.float64]:
 
 
 def _first_of_equals(
-    X: Any, moved: Any, rows: NDArray[np.intp], reach: NDArray[np.float64], k: int
+    X: Any, shifted: Any, rows: NDArray[np.intp], reach: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
     """Return the k nearest of some rows ordered by (distance, index).
 
     The exact distances of all items within `reach` of a row are computed again.
     """
-    nearest, norms = np.empty((len(rows), k), dtype=np.intp), squared_norms(moved)
+    nearest, norms = np.empty((len(rows), k), dtype=np.intp), squared_norms(shifted)
     step = max(1, _CHUNK_VALUES // len(norms))
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
-        product = moved[rows[block]] @ moved.T
+        product = shifted[rows[block]] @ shifted.T
         product = product.toarray() if sp.issparse(product) else product
         near = norms[rows[block], None] + norms - 2 * product <= reach[block, None]
         for number, row in enumerate(rows[block], start):

@@ -27,6 +27,8 @@ from embedding_core.linalg.row_blocks import RowBlocks, row_blocks
 PIECE_VALUES = 400_000
 """Numbers read at a time: two float64 pieces fit in a processor's cache."""
 
+_BLOCK_COLUMNS = 96
+
 
 class NeighborSums:
     """The operator D / 2 - U of a symmetric graph W, applied to blocks of rows of dense matrices.
@@ -89,9 +91,6 @@ def _pieces(n_edges: int, width: int) -> Iterator[slice]:
     step = max(1, PIECE_VALUES // width)
     for start in range(0, n_edges, step):
         yield slice(start, min(start + step, n_edges))
-
-
-_BLOCK_COLUMNS = 96
 
 
 @dataclass(frozen=True)

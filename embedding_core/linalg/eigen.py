@@ -277,9 +277,9 @@ class RowSpace:
     """Coordinates of items in an orthonormal basis V of a space that contains all their differences.
 
     x_i - x_j = V (t_i - t_j) with t_i the rows of `coordinates`. Every matrix built from differences (S_b,
-    S_w, X^T L X) is V S V^T with S computed from the coordinates; the same holds for its powers and pseudo-
-    inverse. `lift` maps g to V g. `are_features` tells whether the coordinates are the original features,
-    each with its own scale.
+    S_w, X^T L X) is V S V^T with S computed from the coordinates; the same holds for its powers and
+    pseudo-inverse. `lift` maps g to V g. `are_features` tells whether the coordinates are the original
+    features, each with its own scale.
     """
 
     coordinates: Any
@@ -287,12 +287,12 @@ class RowSpace:
     are_features: bool = False
 
 
-def row_space(X: Any, move: bool = True) -> RowSpace:
+def row_space(X: Any, shift: bool = True) -> RowSpace:
     """Choose coordinates with at most min(n, p) dimensions.
 
     For p <= n they are the features themselves. For p > n, dense X uses a QR decomposition of the centered
     X^T; sparse X uses pivoted Cholesky of X X^T, so that neither a p x p matrix nor a dense n x p matrix is
-    formed. Sparse items are shifted towards 0 in columns without zeros; with `move=False` they are not
+    formed. Sparse items are shifted towards 0 in columns without zeros; with `shift=False` they are not
     shifted and the basis contains the items themselves.
     """
     n, p = X.shape
@@ -301,7 +301,7 @@ def row_space(X: Any, move: bool = True) -> RowSpace:
         return RowSpace(X, lambda g: g, are_features=True)
     if not sp.issparse(X):
         return _dense_row_space(X)
-    return _sparse_row_space(shift_full_columns(X)[0] if move else X)
+    return _sparse_row_space(shift_full_columns(X)[0] if shift else X)
 
 
 def _dense_row_space(X: NDArray[Any]) -> RowSpace:

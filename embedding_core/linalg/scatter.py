@@ -84,8 +84,8 @@ def class_scatter(X: Any, Z: ClassWeights, coordinates: bool = False) -> Scatter
         raise InvalidInput(f"Z has shape {Z.shape}; expected one row for each of the {X.shape[0]} items.")
     check_square_budget(X.shape[1])
     if sp.issparse(X):
-        X, Z, move = _sparse_items(X, np.asarray(Z[:]))
-        sums = _sum_rows(Z, X.T @ Z, move)
+        X, Z, shift = _sparse_items(X, np.asarray(Z[:]))
+        sums = _sum_rows(Z, X.T @ Z, shift)
     else:
         sums = _sum_blocks(X, Z)
     if sums.weight.sum() == 0:
@@ -200,8 +200,8 @@ def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
 def _sparse_items(X: Any, Z: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
     """Return the weighted items, shifted towards 0 in columns without zeros, their weights, and the shift."""
     used = Z.any(axis=1)
-    X, move = shift_full_columns(X if used.all() else X[used])
-    return X, Z[used], move
+    X, shift = shift_full_columns(X if used.all() else X[used])
+    return X, Z[used], shift
 
 
 def _within_sparse(

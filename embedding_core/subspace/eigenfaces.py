@@ -15,6 +15,9 @@ from embedding_core.subspace.principal import PrincipalSpace, principal_space
 
 _BLOCK_DISTANCES = 2_000_000
 
+SCORED_ITEMS = 2000
+"""Largest number of labeled items used to choose the dimension; of more, evenly spaced ones are used."""
+
 
 def dimension_scores(Q: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
     """Micro-F1 (r,) of the nearest neighbor in the first 1, 2, ... r columns of Q.
@@ -38,10 +41,6 @@ def _fold_scores(
             squared += (asked[rows, column, None] - known[:, column]) ** 2
             found[rows] = squared.argmin(axis=1)
     return [micro_f1_empty1(truth, labels[found]) for found in nearest]
-
-
-SCORED_ITEMS = 2000
-"""Largest number of labeled items used to choose the dimension; of more, evenly spaced ones are used."""
 
 
 class Eigenfaces(SubspaceEmbedding):

@@ -26,6 +26,8 @@ from embedding_core.linalg.row_blocks import RowBlocks, load_rows, project_rows
 
 COLUMNS_WITHOUT_LABELS = 2
 
+_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "basis_items_", "gamma_")
+
 
 def optional_labels(y: Any, n: int) -> Indicator:
     """Convert labels to an `Indicator`; y may be None or contain only -1."""
@@ -113,9 +115,6 @@ class SubspaceEmbedding(LinearEmbedding):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self._supervised
         return tags
-
-
-_FITTED_BY_KERNEL = ("projection_", "dual_coef_", "basis_items_", "gamma_")
 
 
 class KernelEmbedding(SubspaceEmbedding):

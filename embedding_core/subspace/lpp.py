@@ -41,7 +41,7 @@ def locality_quotient(
 def item_space(X: Any, center: bool) -> RowSpace:
     """Like `eigen.row_space`; without `center` the basis contains the items, not only their differences."""
     if center or sp.issparse(X) or X.shape[1] <= X.shape[0]:
-        return row_space(X, move=center)
+        return row_space(X, shift=center)
     space = row_space(np.vstack([X, np.zeros((1, X.shape[1]))]))
     return RowSpace(space.coordinates[:-1] - space.coordinates[-1], space.lift)
 
