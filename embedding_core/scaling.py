@@ -116,7 +116,7 @@ class Scaler(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the mean and standard deviation of each column; y is ignored."""
         if self.kind not in SCALINGS:
-            raise InvalidInput(f"Unknown scaling {self.kind!r}; choose one of {', '.join(SCALINGS)}.")
+            raise InvalidInput(f"scale {self.kind!r} is not known; choose one of {', '.join(SCALINGS)}.")
         X = as_features(X)
         p = X.shape[1]
         self.mean_, self.scale_ = np.zeros(p), np.ones(p)

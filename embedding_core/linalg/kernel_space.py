@@ -210,7 +210,7 @@ def check_precomputed(K: Any) -> NDArray[Any]:
     K = K.toarray() if sp.issparse(K) else np.asarray(K)
     if K.shape[0] != K.shape[1]:
         raise InvalidInput(
-            f"Precomputed kernel has shape {K.shape}; it must be a square matrix of all items of the fit."
+            f"Precomputed kernel has shape {K.shape}; it should be a square matrix of all items of the fit."
         )
     rounding = kernel_rounding(K) * np.abs(K).max()
     gap = np.abs(K - K.T)

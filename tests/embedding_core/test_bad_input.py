@@ -50,11 +50,11 @@ ITEMS = {
 LABELS = {
     "all unlabeled": (
         lambda y: y * 0 - 1,
-        "All 60 items are unlabeled .* at least two classes need an item",
+        "All 60 items are unlabeled .* label at least one item of two classes",
     ),
     "all columns unlabeled": (
         lambda y: np.full((60, 3), -1),
-        "All 60 items are unlabeled .* at least two labels need an item",
+        "All 60 items are unlabeled .* label at least one item of two labels",
     ),
     "one class": (lambda y: np.where(y < 0, -1, 5), r"class.* 5|5\).*(Label items of another class)"),
     "no label at all": (lambda y: np.zeros((60, 3), dtype=int), "(Label items|Use MultiLabelDLE)"),
@@ -70,7 +70,7 @@ LABELS = {
     "none": (lambda y: None, "y is None; give classes"),
     "mixed types": (
         lambda y: np.array(["a", 1] * 30, dtype=object),
-        "y holds int, str; expected all strings",
+        "y contains int, str; expected all strings",
     ),
     "three dimensions": (lambda y: np.zeros((60, 2, 2)), r"y has 3 dimensions; expected \(n,\) classes"),
 }

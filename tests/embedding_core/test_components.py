@@ -1,4 +1,4 @@
-"""Connected components: found, joined through groups of items, and put into words."""
+"""Connected components: finding them, joining them through groups of items, describing them."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def blocks(*sizes):
     return sp.block_diag([np.ones((size, size)) for size in sizes], format="csr")
 
 
-def test_components_are_put_into_words_largest_first_and_not_all_of_many():
+def test_description_lists_the_largest_components_first_and_at_most_five():
     assert graph_components(blocks(2, 5, 1)).describe() == "3 components (sizes 5, 2, 1)"
     many = Components(np.arange(7, dtype=np.int32), np.ones(7, dtype=np.intp))
     assert many.describe() == "7 components (sizes 1, 1, 1, 1, 1, ...)"

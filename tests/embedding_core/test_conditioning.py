@@ -1,4 +1,4 @@
-"""Sparse items moved towards 0 without filling their zeros."""
+"""Sparse items are shifted towards 0 without filling their zeros."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ def test_full_columns_are_centered_and_no_zero_is_filled(dtype):
     np.testing.assert_array_equal(move[[0, 2, 4]], 0)
     np.testing.assert_allclose(moved.toarray() + move, dense, atol=1e-15)
     np.testing.assert_allclose(moved.toarray()[:, 1].mean(), 0, atol=1e-15)
-    np.testing.assert_array_equal(moved.toarray()[:, 3], 0)  # constant: to the last digit
+    np.testing.assert_array_equal(moved.toarray()[:, 3], 0)  # constant: exactly 0
 
 
-def test_an_entry_given_in_two_parts_is_one_entry():
-    # column 0 has a zero in the second row, though it has as many entries as there are rows
+def test_duplicate_entries_count_as_one_entry():
+    # column 0 has a zero in the second row although it has as many stored entries as rows
     X = sp.csr_array((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
     moved, move = shift_full_columns(X)
     np.testing.assert_array_equal(move, 0)
@@ -38,7 +38,7 @@ def test_items_without_full_columns_are_not_copied():
     assert shift_full_columns(sp.csr_array((0, 3)))[0].shape == (0, 3)
 
 
-def test_two_sets_of_items_are_moved_alike_and_no_zero_is_filled():
+def test_two_sets_of_items_get_the_same_shift_and_no_zero_is_filled():
     rng = np.random.default_rng(0)
     items, others = rng.random((5, 4)) + 7, rng.random((6, 4)) + 7
     items[1, 0] = others[2, 3] = 0
@@ -59,7 +59,7 @@ def test_two_sets_of_items_are_moved_alike_and_no_zero_is_filled():
             )
 
 
-def test_a_move_subtracts_once_from_an_entry_given_in_two_parts():
+def test_a_shift_is_subtracted_once_from_a_duplicate_entry():
     X = sp.csr_array((np.array([1.0, 2.0, 4.0]), np.array([0, 0, 0]), np.array([0, 2, 3])), shape=(2, 1))
     move = common_shift(X, X)
     np.testing.assert_array_equal(move, [3.5])

@@ -1,4 +1,4 @@
-"""All public estimators keep scikit-learn's contract: cloning, pipelines, searches, frames, attributes."""
+"""All public estimators follow scikit-learn's contract: cloning, pipelines, searches, frames, attributes."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from tests.synthetic import multi_label, single_label
 
 
 def searched(model, X, Y, **options):
-    """A search for the dimension, behind a scaler and, where the estimator does not classify, before 1NN."""
+    """A search for the dimension, after a scaler and, if the estimator is not a classifier, before 1NN."""
     steps = [StandardScaler(), model, *([] if is_classifier(model) else [KNeighborsClassifier(1)])]
     dimensions = {f"{type(model).__name__.lower()}__n_components": [1, 3]}
     return GridSearchCV(make_pipeline(*steps), dimensions, **options).fit(X, Y)
@@ -62,13 +62,13 @@ def test_fitted_attributes(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_items_of_the_fit_are_placed_where_the_fit_put_them(name):
+def test_transform_of_the_fitted_items_equals_the_embedding(name):
     X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     found, moved = model.transform(X), model.transform(X + 0.01)
     if not name.startswith("SLEML"):
         np.testing.assert_allclose(found, model.embedding_, atol=1e-10)
-    elif name == "SLEML-kernel_ridge":  # an approximation, near only where a map can be
+    elif name == "SLEML-kernel_ridge":  # an approximation
         assert np.corrcoef(found.ravel(), model.embedding_.ravel())[0, 1] > 0.9
     assert 0 < np.abs(moved - found).max() < np.ptp(found) or name == "SLEML-nystrom"
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Results of all estimators in this process with one thread, and of real processes with one and two."""
+    """Results of all estimators in this process with one thread, and in other processes with one and two."""
     folder = tmp_path_factory.mktemp("threads")
     libraries = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     with contextlib.ExitStack() as stack:  # waits for the processes
@@ -57,11 +57,11 @@ def test_one_and_two_threads_agree(name, results):
         np.testing.assert_allclose(two, one, rtol=0, atol=1e-10 * np.abs(one).max(), err_msg=part)
 
 
-def test_two_threads_did_compute_otherwise_than_one(results):
+def test_results_with_two_threads_were_computed_separately(results):
     assert any(results[1][part].tobytes() != results[2][part].tobytes() for part in results[1])
 
 
-def test_one_and_two_threads_agree_where_distances_are_equal(results):
+def test_one_and_two_threads_agree_if_distances_are_tied(results):
     one, two = (results[threads]["equal distances"] for threads in (1, 2))
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-10 * np.abs(one).max())
 

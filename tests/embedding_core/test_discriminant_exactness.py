@@ -116,8 +116,8 @@ ONE_OF_EACH = [
 
 @pytest.mark.parametrize("ratio", [1.0, 1e4, 3e7, 1e10])
 @pytest.mark.parametrize("model", ONE_OF_EACH, ids=repr)
-def test_a_feature_that_another_determines_costs_no_other_whatever_its_scale(model, ratio):
-    # (c, 1 - c) are one coordinate, sqrt(2) c, of an orthonormal basis: nothing else changes
+def test_a_dependent_feature_removes_no_other_at_any_scale(model, ratio):
+    # (c, 1 - c) is one coordinate, sqrt(2) c, of an orthonormal basis: nothing else changes
     X, y = single_label(60, 5)
     W = connected_graph(X)
     y[2::3] = -1
@@ -173,7 +173,9 @@ def test_tall_items_need_no_n_by_n_matrix(model):
     ("parameters", "matrices"), [({}, 3.7), ({"projection": "g"}, 4.7), ({"objective": "balanced"}, 5.5)]
 )
 def test_wide_items_need_few_n_by_n_matrices_and_no_p_by_p_one(monkeypatch, parameters, matrices):
-    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 40)  # blocks as much smaller than the whole as in earnest
+    monkeypatch.setattr(
+        row_blocks, "BLOCK_ROWS", 40
+    )  # blocks that are small relative to the data, as in real use
     monkeypatch.setattr(eigen, "BLOCK_ROWS", 40)
     n, p = 500, 6000
     X, Y = sparse_items(n, p, density=0.02), multi_label(n)[1]
@@ -214,7 +216,7 @@ def test_on_white_items_and_the_complete_graph_dle_is_lda_of_unit_columns():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_graph_in_pieces_takes_directions_from_wide_data_and_a_warning_says_so(form):
+def test_a_disconnected_graph_removes_directions_of_wide_data_with_a_warning(form):
     X, y = single_label(24, 33)
     W = class_graph(y) - np.diag(np.diag(class_graph(y)))
     A = X.T @ literal_laplacian(W) @ X
@@ -222,7 +224,7 @@ def test_a_graph_in_pieces_takes_directions_from_wide_data_and_a_warning_says_so
     with pytest.warns(UserWarning, match=r"The graph has 4 components \(sizes .*\) and X 33 features for 24"):
         U = DLE().fit(FORMS[form](X), y, W).projection_
     np.testing.assert_allclose(positive_power(A, 0) @ U, U, atol=1e-8)
-    DLE(objective="balanced").fit(FORMS[form](X), y, W)  # has S_w beside A
+    DLE(objective="balanced").fit(FORMS[form](X), y, W)  # uses S_w in addition to A
     MultiLabelDLE(beta=1.0).fit(
         FORMS[form](X), np.column_stack([y == 0, y != 0, y < 9]), W
     )  # linked by labels
@@ -245,7 +247,7 @@ def test_sparse_items_far_from_0_are_solved_like_dense_ones(model, shape, column
     y[2::3] = -1
     sparse, dense = (clone(model).fit(form(X), y, form(W)) for form in (sp.csr_array, np.asarray))
     assert len(sparse.eigenvalues_) == 3  # K - 1
-    # the items themselves have no more than these digits of their differences
+    # the differences of the items themselves have no more digits
     left = 1e-8 + 1e2 * eigen.EPS * offset
     np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, rtol=left, atol=left * 1e-3)
     np.testing.assert_allclose(projector(sparse.projection_), projector(dense.projection_), atol=10 * left)

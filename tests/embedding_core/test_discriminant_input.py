@@ -1,4 +1,4 @@
-"""What bad input gets from MLDA, DLE, MultiLabelDLE and discriminative projections: a message, never NaN."""
+"""Bad input of MLDA, DLE, MultiLabelDLE and discriminative projections gives clear errors, never NaN."""
 
 import tracemalloc
 
@@ -46,7 +46,7 @@ def problem():
 
 @every_method
 @pytest.mark.parametrize("form", FORMS)
-def test_numbers_that_are_none(model, form):
+def test_non_finite_items_raise_an_error(model, form):
     X, y, W = problem()
     for value, found in ((np.nan, "contains NaN"), (np.inf, "contains infinity")):
         with pytest.raises(InvalidInput, match=found):
@@ -68,11 +68,11 @@ def test_numbers_that_are_none(model, form):
         (np.tile([1, 2], (60, 1)), r"y\[0, 1\] = 2 is not a label; expected 0, 1, or a whole row of -1"),
         (np.tile([1, -1], (60, 1)), "Row 0 of y mixes -1 with 0/1"),
         (np.linspace(0, 1, 60), "Unknown label type"),
-        (np.arange(59) % 3, "give one row of labels .* an item"),
+        (np.arange(59) % 3, "give one row of labels per item"),
         (None, "requires y to be passed"),
     ],
 )
-def test_labels_that_say_nothing(model, labels, message):
+def test_uninformative_labels_raise_an_error(model, labels, message):
     X, _, W = problem()
     with pytest.raises(InvalidInput, match=message):
         model.fit(X, labels, W)
@@ -83,25 +83,25 @@ def test_labels_that_say_nothing(model, labels, message):
 @pytest.mark.parametrize(
     ("where", "value", "message"),
     [
-        ((1, 2), -0.5, r"affinity\[1, 2\] = -0.5 is negative; similarities are >= 0"),
+        ((1, 2), -0.5, r"affinity\[1, 2\] = -0.5 is negative; similarities must be >= 0"),
         ((1, 2), 9.0, r"affinity is not symmetric: \[1, 2\] = 9.0 but .*; pass \(W \+ W.T\) / 2"),
         ((1, 2), np.nan, "affinity contains NaN"),
         ((1, 2), np.inf, "affinity contains infinity"),
         (slice(None), 0.0, "graph has no edge|links no two different items"),
     ],
 )
-def test_graphs_that_are_none(model, form, where, value, message):
+def test_invalid_graphs_raise_an_error(model, form, where, value, message):
     X, y, W = problem()
     with pytest.raises(InvalidInput, match=message):
         model.fit(X, y, form(changed(W, where, value)))
 
 
 @every_graph_method
-def test_graphs_of_other_items_and_none_at_all(model):
+def test_graphs_of_wrong_shape_or_without_edges_raise_an_error(model):
     X, y, W = problem()
     with pytest.raises(InvalidInput, match=r"shape \(59, 59\); expected \(60, 60\)"):
         model.fit(X, y, W[:59, :59])
-    with pytest.raises(InvalidInput, match="needs two or more"):
+    with pytest.raises(InvalidInput, match="needs at least two"):
         model.fit(X[:1], y[1:2])
 
 
@@ -119,7 +119,7 @@ def test_isolated_items_are_placed_by_the_projection(model, form):
 
 @every_method
 @pytest.mark.parametrize("form", FORMS)
-def test_more_components_than_there_are(model, form):
+def test_too_many_components_raise_an_error(model, form):
     X, y, W = problem()
     allowed = 3 if not isinstance(model, DP) else 7 if model.kernel == "linear" else 60
     with pytest.raises(InvalidInput, match=f"n_components={allowed + 1} exceeds .*; lower it"):
@@ -142,7 +142,7 @@ def test_items_that_all_coincide(model, form, p, value):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("p", [3, 40])
 @pytest.mark.parametrize("model", [MLDA(), DLE(), DLE(projection="g"), MultiLabelDLE()], ids=repr)
-def test_classes_without_spread_or_with_the_same_items(model, form, p):
+def test_classes_without_spread_or_with_identical_items(model, form, p):
     X, _ = single_label(20, p)
     y = np.arange(20) % 4
     for items, labels in ((X[y], y), (np.vstack([X, X]), np.repeat([0, 1], 20)), (X[:4], np.arange(4))):
@@ -151,14 +151,14 @@ def test_classes_without_spread_or_with_the_same_items(model, form, p):
             model.fit(form(items), labels, affinity)
 
 
-def test_numbers_too_small_for_float64():
+def test_numbers_that_underflow_float64():
     X, y = single_label(12, 30)
     with pytest.raises(InvalidInput, match=r"overflows: the features vary too little or too much.*Scale X"):
         DLE(projection="g").fit(sp.csr_array(X * 1e-152), y, np.ones((12, 12)))
 
 
 @pytest.mark.parametrize("model", [DLE(sigma="cv", n_neighbors=5), DP(sigma="cv", n_neighbors=5)], ids=repr)
-def test_a_fold_that_leaves_one_class_scores_nothing(model, monkeypatch):
+def test_a_fold_with_one_remaining_class_scores_zero(model, monkeypatch):
     X, _, _ = problem()
     y = np.full(60, -1)
     y[:4] = [0, 0, 0, 1]
@@ -172,7 +172,7 @@ def test_a_fold_that_leaves_one_class_scores_nothing(model, monkeypatch):
     assert max(placed) > 0
 
 
-def test_a_fold_that_leaves_no_label_at_all_scores_nothing():
+def test_a_fold_without_remaining_labels_scores_zero():
     X, _, _ = problem()
     Y = np.full((60, 2), -1)
     Y[0], Y[1] = 1, 0
@@ -181,7 +181,7 @@ def test_a_fold_that_leaves_no_label_at_all_scores_nothing():
 
 @pytest.mark.parametrize("shape", [(50_000, 40_000), (60_000, 80_000)])
 @pytest.mark.parametrize("model", [MLDA(), DLE(), MultiLabelDLE(), DP()], ids=repr)
-def test_matrices_beyond_the_memory_budget_are_refused_before_any_is_made(model, shape):
+def test_matrices_over_the_memory_budget_are_refused_before_allocation(model, shape):
     n, p = shape
     X = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n) % p)), shape=shape)
     y = np.arange(n) % 3
@@ -189,7 +189,8 @@ def test_matrices_beyond_the_memory_budget_are_refused_before_any_is_made(model,
     d = min(n, p)
     tracemalloc.start()
     with pytest.raises(
-        InvalidInput, match=rf"4 matrices of {d} x {d}, .* the budget is 8.0 GB; reduce X to 15811 features"
+        InvalidInput,
+        match=rf"4 matrices of {d} x {d}, .* the budget is 8.0 GB; first reduce X to 15811 features",
     ):
         model.fit(X, y, W)
     assert tracemalloc.get_traced_memory()[1] < 1e8

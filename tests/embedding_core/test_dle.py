@@ -57,7 +57,7 @@ def test_multi_label_dle_is_the_literal_one(shape, correlation, beta):
     np.testing.assert_allclose(projector(model.projection_), projector(expected["u"]), atol=1e-7)
 
 
-def test_without_label_graph_on_classes_multi_label_dle_is_dle():
+def test_multi_label_dle_without_label_graph_is_dle_on_classes():
     X, y, W = half_labeled(single_label, (60, 7))
     plain, multi = DLE().fit(X, y, W), MultiLabelDLE(beta=0.0).fit(X, y, W)
     np.testing.assert_array_equal(multi.projection_, plain.projection_)
@@ -92,8 +92,8 @@ def test_balanced_objective_solves_the_generalized_problem(shape):
 
 @pytest.mark.parametrize("scale", [1.0, 1e4, 1e7, 1e8, 1e10])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_a_feature_that_only_tells_the_pieces_of_the_graph_apart_costs_no_other(scale, form):
-    """Every item twice, each time in a piece of its own: the number of the piece varies with nothing else."""
+def test_a_feature_that_only_separates_components_removes_no_other(scale, form):
+    """Every item occurs in two components: the number of the component is independent of everything else."""
     X, y = single_label(40, 4)
     W = np.kron(connected_graph(X), np.eye(2))
     X, y, piece = np.repeat(X, 2, axis=0), np.repeat(y, 2), np.arange(80) % 2
@@ -112,7 +112,7 @@ def test_a_feature_that_only_tells_the_pieces_of_the_graph_apart_costs_no_other(
     np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-8)
 
 
-def test_a_rescaled_graph_leaves_u():
+def test_a_rescaled_graph_does_not_change_u():
     X, y, W = half_labeled(single_label, (60, 7))
     model, rescaled = DLE().fit(X, y, W), DLE().fit(X, y, 16 * W)
     np.testing.assert_allclose(rescaled.projection_, model.projection_, atol=1e-9)
@@ -143,7 +143,7 @@ def test_unlabeled_items_shape_the_embedding(estimator):
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
 @pytest.mark.parametrize("graph", ["knn", "gaussian"])
 @pytest.mark.parametrize("sigma", ["auto", 3.0])
-def test_own_graph_is_the_one_of_the_graphs_module(estimator, graph, sigma):
+def test_the_default_graph_is_that_of_the_affinity_module(estimator, graph, sigma):
     X, y, _ = half_labeled(single_label, (60, 7))
     W = build_knn_graph(X, 6, sigma=sigma) if graph == "knn" else build_gaussian_graph(X, sigma)
     own = estimator(graph=graph, n_neighbors=6, sigma=sigma).fit(X, y)
@@ -154,7 +154,7 @@ def test_own_graph_is_the_one_of_the_graphs_module(estimator, graph, sigma):
 
 
 @pytest.mark.parametrize("estimator", [DLE, MultiLabelDLE])
-def test_cross_validation_picks_the_best_candidate_by_labeled_items_alone(estimator):
+def test_cross_validation_picks_the_best_candidate_by_labeled_items_only(estimator):
     X, y, _ = half_labeled(single_label, (60, 7))
     model = estimator(sigma="cv", n_neighbors=5).fit(X, y)
     scale = estimator(n_neighbors=5).fit(X, y).sigma_
@@ -164,7 +164,7 @@ def test_cross_validation_picks_the_best_candidate_by_labeled_items_alone(estima
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
+def test_cross_validation_picks_the_sigma_with_the_best_held_out_score(seed):
     X, y = single_label(seed=seed)
     X, y = X + np.random.default_rng(seed).normal(0, 4, X.shape), np.where(np.arange(60) % 2, -1, y)
     family = graph_family(X, "knn", 5)
@@ -182,7 +182,7 @@ def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
     assert DLE(n_components=2, sigma="cv", n_neighbors=5).fit(X, y).sigma_ == max(scores, key=scores.get)
 
 
-def test_cross_validation_with_hardly_any_labels_falls_back_on_the_scale():
+def test_cross_validation_with_very_few_labels_uses_the_scale():
     X, _ = multi_label()
     y = np.r_[0, 0, 1, np.full(57, -1)]
     assert DLE(sigma="cv").fit(X, y).sigma_ == DLE().fit(X, y).sigma_
@@ -195,7 +195,7 @@ def test_micro_f1_is_the_accuracy_of_classes():
     assert micro_f1_empty1(np.zeros((1, 2), dtype=int), np.zeros((1, 2), dtype=int)) == 1.0
 
 
-def test_unlabeled_items_take_over_the_labels_of_the_nearest():
+def test_unlabeled_items_get_the_labels_of_the_nearest_labeled_item():
     Y = np.array([[1, 0], [-1, -1], [0, 1], [-1, -1]])
     X = np.array([[0.0], [1.0], [10.0], [7.0]])
     for items in (X, sp.csr_array(X)):
@@ -253,9 +253,9 @@ def test_bad_parameters_are_named(parameters, message):
 
 def test_bad_data_are_named():
     X, Y = multi_label()
-    with pytest.raises(InvalidInput, match=r"DLE takes exactly one class an item. Use MultiLabelDLE"):
+    with pytest.raises(InvalidInput, match=r"DLE takes exactly one class per item. Use MultiLabelDLE"):
         DLE().fit(X, Y)
-    with pytest.raises(InvalidInput, match=r"Row 2 of y carries 0 labels \(1 such rows\)"):
+    with pytest.raises(InvalidInput, match=r"Row 2 of y has 0 labels \(1 such rows\)"):
         DLE().fit(X[:4], [[1, 0], [0, 1], [0, 0], [-1, -1]])
     with pytest.raises(InvalidInput, match="links no two different items"):
         DLE().fit(X, np.arange(60) % 3, affinity=np.zeros((60, 60)))

@@ -1,4 +1,4 @@
-"""Cases that were once wrong, in the five papers' estimators and in those they are compared with."""
+"""Regression tests of the estimators of the five papers and of those they are compared with."""
 
 import tracemalloc
 import warnings
@@ -31,7 +31,7 @@ def shuffled(n, seed=3):
     return np.random.default_rng(seed).permutation(n)
 
 
-def test_weights_of_equal_sums_leave_no_column_of_rounding():
+def test_weights_of_equal_sums_give_no_column_of_rounding_errors():
     X, y = single_label(60, 5, K=3)
     weight = np.random.default_rng(0).permutation(np.repeat([0.1, 0.2, 0.3, 0.4, 0.7], 4))
     weight = np.concatenate([weight[np.argsort(shuffled(20, k))] for k in range(3)])
@@ -47,17 +47,17 @@ def test_weights_of_equal_sums_leave_no_column_of_rounding():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_list_of_names_may_hold_the_unlabeled(name):
+def test_a_list_of_class_names_may_contain_unlabeled_items(name):
     X, y = partly_labeled()
     given = [-1 if c < 0 else "abcd"[c] for c in y]
     plain = fresh(name).fit(X, np.array(given, dtype=object))
     assert list(fresh(name).fit(X, given).classes_) == list(plain.classes_) == list("abcd")
 
 
-def test_text_that_says_minus_one_is_refused():
-    with pytest.raises(InvalidInput, match='the text "-1"'):
+def test_the_string_minus_one_is_refused():
+    with pytest.raises(InvalidInput, match='the string "-1"'):
         as_indicator(np.array(["cat", "-1", "dog"]))
-    with pytest.raises(InvalidInput, match="y is no array"):
+    with pytest.raises(InvalidInput, match="y is not an array"):
         as_indicator([[0, 1], [1]])
 
 
@@ -69,7 +69,7 @@ def test_neighbors_of_single_precision_are_those_of_double(form, scale):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_given_distances_tie_as_items_do():
+def test_ties_of_precomputed_distances_are_broken_as_for_items():
     X = np.random.default_rng(2).integers(0, 3, (200, 4)).astype(float)
     squared = ((X[:, None] - X) ** 2).sum(axis=2)
     expected = np.sort(nearest_others(X, 6), axis=1)
@@ -80,7 +80,7 @@ def test_given_distances_tie_as_items_do():
     np.testing.assert_allclose(by_kernel.sigma_, plain.sigma_)
 
 
-def test_many_components_take_room_for_the_columns_asked_for():
+def test_many_components_need_memory_only_for_the_requested_columns():
     n = 4000
     i = np.arange(0, n, 2)
     W = sp.csr_array((np.ones(n), (np.r_[i, i + 1], np.r_[i + 1, i])), shape=(n, n))
@@ -107,7 +107,7 @@ def test_signs_of_a_kernel_embedding_do_not_depend_on_the_order_or_form_of_rows(
 
 
 @pytest.mark.parametrize("model", [MLDA(), MultiLabelDLE(), DiscriminativeProjections(n_components=1)])
-def test_of_entries_of_equal_size_the_first_is_positive(model):
+def test_the_first_of_the_largest_entries_is_positive(model):
     rng = np.random.default_rng(0)
     c = rng.normal(size=60)
     X, y = np.column_stack([c, 1 - c]), (c > 0).astype(int)
@@ -117,7 +117,7 @@ def test_of_entries_of_equal_size_the_first_is_positive(model):
         assert found[0, 0] > 0
 
 
-def test_weight_zero_counts_as_unlabeled_in_the_correlation_too():
+def test_weight_zero_is_unlabeled_also_in_the_correlation():
     X, Y = multi_label(80)
     weight = np.where(np.arange(80) < 30, 0.0, 1.0)
     hidden = Y.copy()
@@ -133,14 +133,14 @@ def test_weight_zero_counts_as_unlabeled_in_the_correlation_too():
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_whose_squares_overflow_are_refused(name):
     X, y = partly_labeled()
-    with pytest.raises(InvalidInput, match=r"X holds .*e\+154; squares of numbers beyond"):
+    with pytest.raises(InvalidInput, match=r"X contains .*e\+154; squares of numbers beyond"):
         fresh(name).fit(X * (1e154 / np.abs(X).max()), y)
     model = fresh(name).fit(X, y)
     with pytest.raises(InvalidInput, match="squares of numbers beyond"):
         model.transform(X * 1e200)
 
 
-def test_a_sigma_that_leaves_no_link_is_a_bad_choice_not_bad_input():
+def test_a_sigma_without_links_is_a_bad_candidate_not_an_error():
     rng = np.random.default_rng(0)
     X = np.vstack([np.repeat(rng.normal(size=(8, 3)) * 10, 12, axis=0), rng.normal(size=(6, 3)) * 10])
     y = np.arange(len(X)) % 3
@@ -154,11 +154,13 @@ def test_items_without_a_link_are_counted(name):
     X, y = partly_labeled()
     W = build_knn_graph(X, 8).toarray()
     W[:5] = W[:, :5] = 0.0
-    with pytest.warns(UserWarning, match=r"5 of 60 items have no link to any other \(the first is row 0\)"):
+    with pytest.warns(
+        UserWarning, match=r"5 of 60 items have no link to any other item \(the first is row 0\)"
+    ):
         fresh(name).fit(X, y, W)
 
 
-def test_what_is_no_array_no_landmark_no_seed_is_named():
+def test_invalid_arrays_landmarks_and_seeds_raise_clear_errors():
     X, y = partly_labeled()
     with pytest.raises(InvalidInput, match="X is a dict; give an array"):
         MLDA().fit({"a": 1}, y)
@@ -167,7 +169,7 @@ def test_what_is_no_array_no_landmark_no_seed_is_named():
             DiscriminativeProjections(landmarks=landmarks).fit(X, y)
     with pytest.raises(InvalidInput, match="random_state='x' is not legal"):
         LPSSVM(landmarks=5, random_state="x").fit(X, y)
-    with pytest.raises(InvalidInput, match="y names no class at all"):
+    with pytest.raises(InvalidInput, match="y contains no class"):
         DiscriminativeProjections().fit(X, y).transform_labels([-1])
 
 
@@ -189,7 +191,7 @@ def test_a_class_that_no_unlabeled_item_leans_to_is_found_as_zero():
     assert set(found[y < 0]) <= {1, 2}
 
 
-def test_labels_that_always_go_together():
+def test_labels_that_always_occur_together():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(60, 4))
@@ -229,7 +231,7 @@ def test_the_transducer_gives_items_without_a_link_the_proportions():
 
 def test_a_class_without_unlabeled_mass_keeps_its_share():
     W = np.zeros((5, 5))
-    W[0, 1] = W[1, 0] = 1.0  # a part with labeled items alone
+    W[0, 1] = W[1, 0] = 1.0  # a component with only labeled items
     W[2, 3] = W[3, 2] = W[3, 4] = W[4, 3] = 1.0
     y = np.array([0, 1, 1, -1, -1])
     model = LocalGlobalConsistency(alpha=0.5).fit(np.zeros((5, 1)), y, affinity=W)
@@ -246,7 +248,7 @@ def test_features_that_have_too_few_dimensions_are_named():
     "name", ["DLE", "DLE-balanced", "DiscriminativeProjections", "LPP", "LPP-rbf", "LapSVM"]
 )
 @pytest.mark.parametrize("factor", [1e-199, 1e199])
-def test_weights_of_any_legal_size_give_the_same_places(name, factor):
+def test_edge_weights_of_any_legal_size_give_the_same_embedding(name, factor):
     X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     W = W / W.max()

@@ -83,7 +83,7 @@ def exact_pseudo_inverse(B):
 
 @pytest.mark.parametrize("rank", [4, 6])
 @pytest.mark.parametrize("exponent", [0, 10, 20, 30, 40])
-def test_whitening_of_features_that_determine_each_other_is_right_at_all_scales(rank, exponent):
+def test_whitening_of_dependent_features_is_accurate_at_all_scales(rank, exponent):
     for seed in range(8):
         rng = np.random.default_rng(seed)
         B = np.tril(rng.integers(-3, 4, (6, rank)), -1) + np.eye(6, rank)
@@ -145,14 +145,14 @@ def test_compressed_factor_has_full_rank_and_the_same_square():
     np.testing.assert_allclose(compressed @ compressed.T, H @ H.T, atol=1e-12)
 
 
-def test_rounding_is_no_class_difference():
+def test_rounding_errors_are_not_a_class_difference():
     H = np.random.default_rng(0).normal(size=(7, 2)) * 1e-14
     assert compress_factor(H, np.eye(7)).shape == (7, 0)
 
 
-def test_k_class_means_around_their_mean_have_rank_k_minus_1_whatever_rounding_adds():
+def test_k_centered_class_means_have_rank_k_minus_1_despite_rounding():
     H = np.random.default_rng(0).normal(size=(7, 4))
-    H[:, 3] = -H[:, 1] - H[:, 2] + 1e-9 * H[:, 3]  # more than the threshold takes for rounding
+    H[:, 3] = -H[:, 1] - H[:, 2] + 1e-9 * H[:, 3]  # above the threshold for rounding errors
     H[:, 0] = 0  # a class without items
     assert compress_factor(H, np.eye(7)).shape == (7, 2)
     assert compress_factor(np.zeros((7, 3)), np.eye(7)).shape == (7, 0)

@@ -44,7 +44,7 @@ def test_laplacian_eigenmap_is_the_literal_one(form, sigma):
     check_laplacian_pairs(model.embedding_, model.eigenvalues_, W)
 
 
-def test_laplacian_eigenmap_does_not_look_at_labels():
+def test_laplacian_eigenmap_does_not_use_labels():
     X, y = overlapping()
     model = LaplacianEigenmaps(n_neighbors=9).fit(X, y)
     shuffled = LaplacianEigenmaps(n_neighbors=9).fit(X, np.random.default_rng(0).permutation(y))
@@ -55,8 +55,8 @@ def test_laplacian_eigenmap_does_not_look_at_labels():
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_laplacian_eigenmap_is_scikit_learn_s(form):
-    """SpectralEmbedding divides unit eigenvectors by the roots of the degrees: the same scaling."""
+def test_laplacian_eigenmap_equals_that_of_scikit_learn(form):
+    """SpectralEmbedding divides unit eigenvectors by the square roots of the degrees: the same scaling."""
     X, y = overlapping(120)
     W = build_knn_graph(X, 10, "heat")
     W = W if form == "sparse" else W.toarray()
@@ -68,7 +68,7 @@ def test_laplacian_eigenmap_is_scikit_learn_s(form):
     assert model.sigma_ is None
 
 
-def test_sle_ml_at_balance_one_is_the_laplacian_eigenmap_on_its_own_weights_not_on_gaussian_ones():
+def test_sle_ml_at_balance_one_is_the_laplacian_eigenmap_of_its_graph_not_of_gaussian_weights():
     X, Y = multi_label()
     model = SLEML(balance=1.0, n_neighbors=9).fit(X, Y)
     same = LaplacianEigenmaps().fit(X, Y, affinity=build_half_knn_graph(X, 9))
@@ -146,7 +146,7 @@ def test_a_small_balance_of_ccdr_shows_classes_that_one_half_does_not():
     assert spread[1e-3] < 0.05 < 0.2 < spread[0.5]
 
 
-def test_ccdr_with_twins_and_unused_labels():
+def test_ccdr_with_duplicate_items_and_unused_labels():
     X, Y = multi_label(30)
     X, Y = np.vstack([X, X]), np.vstack([Y, Y])
     Y = np.hstack([Y, np.zeros((60, 1), dtype=np.int8)])
@@ -177,7 +177,7 @@ def test_constraint_score_solves_its_eigenproblem_and_does_not_depend_on_beta(be
     assert ConstraintScore(beta=7.0).fit(X, y).embedding_.tobytes() == Z.tobytes()
 
 
-def test_constraint_score_is_sle_ml_with_balanced_labels_alone():
+def test_constraint_score_is_sle_ml_with_only_balanced_labels():
     X, y = single_label()
     model = ConstraintScore().fit(X, y)
     same = SLEML(balance=0.0, class_weight="balanced").fit(X, y)
@@ -200,33 +200,39 @@ def test_constraint_score_places_unlabeled_items_by_the_map():
 @pytest.mark.parametrize("method", [ConstraintScore, SLapEig, SLE])
 def test_methods_for_one_class_per_item_refuse_several_labels(method):
     X, Y = multi_label()
-    with pytest.raises(
-        InvalidInput, match=rf"Row \d+ of y carries \d labels .*{method.__name__} takes exactly"
-    ):
+    with pytest.raises(InvalidInput, match=rf"Row \d+ of y has \d labels .*{method.__name__} takes exactly"):
         method().fit(X, Y)
 
 
-@pytest.mark.parametrize("method", [ConstraintScore, SLapEig, SLE, CCDR, LaplacianEigenmaps])
+ALL_EQUAL = "All 20 items have the same features.*give features that vary"
+
+
+@pytest.mark.parametrize("method", [ConstraintScore, SLapEig, CCDR, LaplacianEigenmaps])
 def test_items_that_all_coincide_give_no_nan(method):
     X, y = np.ones((20, 3)), np.arange(20) % 2
-    with pytest.warns(UserWarning, match="All 20 items have the same features.*give features that vary"):
-        if method is SLE:
-            with pytest.raises(InvalidInput, match="links no two items"):
-                method().fit(X, y)
-            return
+    with pytest.warns(UserWarning, match=ALL_EQUAL):
         model = method().fit(X, y)
     assert np.isfinite(model.embedding_).all()
     assert np.isfinite(model.transform(X[:1])).all()
 
 
+def test_items_that_all_coincide_have_no_links_in_sle():
+    X, y = np.ones((20, 3)), np.arange(20) % 2
+    with (
+        pytest.warns(UserWarning, match=ALL_EQUAL),
+        pytest.raises(InvalidInput, match="links no two items"),
+    ):
+        SLE().fit(X, y)
+
+
 @pytest.mark.parametrize("method", [SLapEig, CCDR, LaplacianEigenmaps])
-def test_a_disconnected_given_graph_is_told_apart_with_a_warning(method):
+def test_components_of_a_supplied_graph_are_separated_with_a_warning(method):
     X, y = overlapping(60, K=2)
     W = np.zeros((60, 60))
     for rows in (slice(0, 25), slice(25, 55)):
         W[rows, rows] = build_knn_graph(X[rows], 12, "heat").toarray()
     y[::3] = -1
-    if method is CCDR:  # a center joins the items of its class
+    if method is CCDR:  # a class center links the items of its class
         y = np.where(np.arange(60) < 25, 0, 1)
     with pytest.warns(UserWarning) as caught:
         model = method(n_components=2).fit(X, y, affinity=sp.csr_array(W))

@@ -1,4 +1,4 @@
-"""S-LapEig and S-LE, which treat pairs of one class and of two differently: literal versions, limits."""
+"""S-LapEig and S-LE, which distinguish pairs within a class from others: literal versions, limits."""
 
 import warnings
 
@@ -33,7 +33,7 @@ FORMS = pytest.mark.parametrize("form", [np.asarray, sp.csr_array, np.float32])
 
 
 def literal_slapeig(X, y, k, sigma, tau):
-    """W of Sect. 2.4 pair by pair; t = |x_i - x_j|² / τ² itself where a class is unknown."""
+    """W of Sect. 2.4 pair by pair; d² = t = |x_i - x_j|² / τ² if a class is unknown."""
     n = len(X)
     d = np.empty((n, n))
     for i in range(n):
@@ -63,7 +63,7 @@ def test_slapeig_is_the_literal_one(form, hidden, k, sigma, tau):
         check_laplacian_pairs(model.embedding_, model.eigenvalues_, W)
 
 
-def test_slapeig_on_a_given_graph_takes_it_for_exp_minus_t():
+def test_slapeig_reads_a_supplied_graph_as_exp_minus_t():
     X, y = partly_labeled(overlapping)
     tau = mean_distance(X) ** 2
     affinity = np.exp(-literal_squares(X) / tau)
@@ -74,7 +74,7 @@ def test_slapeig_on_a_given_graph_takes_it_for_exp_minus_t():
     assert given.tau_ is None
 
 
-def test_slapeig_divides_a_given_graph_by_its_largest_entry_where_that_is_above_one():
+def test_slapeig_divides_a_supplied_graph_by_its_largest_entry_if_above_one():
     X, y = partly_labeled(overlapping)
     W = build_knn_graph(X, 15, "heat")
     W /= W.max()
@@ -83,7 +83,7 @@ def test_slapeig_divides_a_given_graph_by_its_largest_entry_where_that_is_above_
 
 
 def test_slapeig_of_unlabeled_items_is_the_laplacian_eigenmap():
-    """Two items alone have a class, and are no neighbors: all pairs have d² = t."""
+    """Only two items have a class, and they are not neighbors: all pairs have d² = t."""
     X, _ = overlapping()
     y = np.full(60, -1)
     y[[0, np.argmax(literal_squares(X)[0])]] = 0, 1
@@ -93,14 +93,14 @@ def test_slapeig_of_unlabeled_items_is_the_laplacian_eigenmap():
     same_span(model.embedding_, same.embedding_, same.degree_)
 
 
-def test_slapeig_with_fewer_neighbors_than_a_class_has_falls_into_classes():
+def test_slapeig_with_fewer_neighbors_than_the_class_size_separates_classes():
     X, y = single_label(80, K=2)
     with pytest.warns(UserWarning, match=r"has 2 components .*A larger n_neighbors may join them"):
         model = SLapEig(n_neighbors=12, n_components=1).fit(X, y)
     assert np.ptp(model.embedding_[y == 0]) == np.ptp(model.embedding_[y == 1]) == 0
 
 
-def test_slapeig_of_items_so_far_apart_that_weights_vanish():
+def test_slapeig_with_weights_that_underflow():
     X, y = single_label(60, K=2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The graph of neighbors")
@@ -114,7 +114,9 @@ def test_slapeig_of_items_so_far_apart_that_weights_vanish():
 
 
 def test_slapeig_far_from_the_origin_is_the_same():
-    X, y = overlapping(60, 20)  # up to 15 features a tree is searched, without this trap
+    X, y = overlapping(
+        60, 20
+    )  # with up to 15 features scikit-learn searches a tree, which does not have this problem
     near, far = (SLapEig(n_neighbors=30, tau=50.0).fit(items, y) for items in (X, X + 2.0**24))
     np.testing.assert_allclose(far.degree_, near.degree_, rtol=1e-6)
 
@@ -168,7 +170,7 @@ def test_sle_without_push_is_the_laplacian_eigenmap_of_the_same_class_pairs():
     assert max(np.ptp(model.embedding_[y == c], axis=0).max() for c in range(4)) < 1e-9
 
 
-def test_push_of_sle_outgrows_pull():
+def test_push_of_sle_exceeds_pull():
     X, y = load_iris(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     score = {}
@@ -179,7 +181,7 @@ def test_push_of_sle_outgrows_pull():
     assert score[0.01] > 0.9 > 0.7 > score[0.9]
 
 
-def test_sle_refuses_what_does_not_fit_memory(monkeypatch):
+def test_sle_refuses_data_over_the_memory_budget(monkeypatch):
     monkeypatch.setattr("embedding_core.eigenmaps.sle.BUDGET_BYTES", 1e4)
     with pytest.raises(InvalidInput, match=r"all pairs of 60 items needs 0.0 GB, .* SLEML or SLapEig"):
         SLE().fit(*overlapping())

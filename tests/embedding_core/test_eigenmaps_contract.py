@@ -1,4 +1,4 @@
-"""The eigenmaps keep scikit-learn's contract, name bad input, and work as methods of the registry."""
+"""The eigenmaps follow scikit-learn's contract, reject bad input, and work as registered methods."""
 
 import pickle
 import warnings
@@ -72,7 +72,7 @@ def test_pipeline_grid_search_clone_pickle_frames(method):
     model, name = method(n_neighbors=60), method.__name__.lower()
     pipeline = make_pipeline(StandardScaler(), model, KNeighborsClassifier(3))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fold has fewer items than neighbors are asked for
+        warnings.simplefilter("ignore")  # a fold has fewer items than n_neighbors
         search = GridSearchCV(pipeline, {f"{name}__n_components": [1, 2]}, cv=StratifiedKFold(2)).fit(X, y)
     assert search.best_score_ > 0.6
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(7)])
@@ -125,13 +125,13 @@ def registered(monkeypatch):
 
 
 def labels_for(entry, n=90):
-    """Items and 0/1 columns that the method takes."""
+    """Return items and 0/1 columns that the method accepts."""
     X, Y = multi_label(n) if entry.multi_label else overlapping(n)
     return X, Y if entry.multi_label else np.eye(4, dtype=np.int8)[Y]
 
 
 @EACH_ENTRY
-def test_every_entry_evaluates_with_and_without_the_run_s_graph(entry, registered):
+def test_every_entry_evaluates_with_and_without_a_supplied_graph(entry, registered):
     X, Y = labels_for(entry)
     train, test = stratified_folds(Y, 3)[0]
     for affinity in (None, build_knn_graph(X, 30)):
@@ -145,7 +145,7 @@ def test_every_entry_evaluates_with_and_without_the_run_s_graph(entry, registere
 
 @EACH_ENTRY
 @pytest.mark.parametrize("kind", MAPS)
-def test_new_rows_that_equal_labeled_rows_find_themselves(entry, kind, registered):
+def test_new_rows_that_equal_labeled_rows_get_their_labels(entry, kind, registered):
     X, Y = labels_for(entry)
     Y[::4] = -1
     known = Y[:, 0] >= 0

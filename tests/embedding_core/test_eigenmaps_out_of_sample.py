@@ -1,4 +1,4 @@
-"""The maps that place new items in an eigenmap: what they minimize, and where new items land."""
+"""Out-of-sample maps of the eigenmaps: what they minimize, and the positions of new items."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_linear_map_is_ridge_regression(shape, form, alpha):
 
 
 def singular_items(shape, seed):
-    """Duplicated rows, a constant feature that float64 cannot hold, and one that two others determine."""
+    """Duplicated rows, a constant feature not exact in float64, and one that depends on two others."""
     X = np.random.default_rng(seed).normal(size=shape)
     X[:, 2], X[:, 3] = 0.1, X[:, 0] + X[:, 1]
     X[-10:] = X[:10]
@@ -52,7 +52,7 @@ def singular_items(shape, seed):
     "form", [np.asarray, sp.csr_array, lambda X: X + 5.0], ids=["dense", "sparse", "far"]
 )
 def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
-    for seed in range(5):  # how rounding falls is a matter of chance
+    for seed in range(5):  # rounding errors vary by chance
         X = singular_items(shape, seed)
         Z = np.random.default_rng(seed).normal(size=(shape[0], 2))
         centered = X - X.mean(axis=0)
@@ -65,7 +65,7 @@ def test_without_a_ridge_the_linear_map_is_the_pseudo_inverse(shape, form):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-12, 1e-3])
 @pytest.mark.parametrize("value", [0.1, 1e7 / 3])
-def test_a_constant_feature_has_no_part_in_the_linear_map(alpha, value):
+def test_a_constant_feature_does_not_affect_the_linear_map(alpha, value):
     X, Z = np.random.default_rng(0).normal(size=(300, 5)), np.random.default_rng(1).normal(size=(300, 2))
     expected, offset = eigenmap.fit_linear_map(X, Z, alpha)
     P, b = eigenmap.fit_linear_map(np.insert(X, 2, value, axis=1), Z, alpha)
@@ -76,7 +76,7 @@ def test_a_constant_feature_has_no_part_in_the_linear_map(alpha, value):
 
 @pytest.mark.parametrize("method", [LaplacianEigenmaps, SLEML])
 @pytest.mark.parametrize("shape", [(60, 7), (40, 100)])
-def test_without_a_ridge_items_that_hardly_differ_are_placed_alike(method, shape):
+def test_without_a_ridge_similar_items_are_placed_close_together(method, shape):
     X, y = singular_items(shape, 0), np.arange(shape[0]) % 3
     y[-10:] = y[:10]
     model = method(alpha=0.0, n_components=2, n_neighbors=8).fit(X, y)
@@ -111,7 +111,7 @@ def test_linear_map_of_many_sparse_features_is_the_same_without_a_square_matrix(
     np.testing.assert_allclose(X @ P + b, X @ expected[0] + expected[1], atol=1e-6)
     np.testing.assert_allclose(P, expected[0], atol=1e-5 * np.abs(expected[0]).max())
     monkeypatch.setattr(eigenmap, "_MAX_STEPS", 2)
-    with pytest.warns(UserWarning, match="not exact after 2 steps; give a larger alpha"):
+    with pytest.warns(UserWarning, match="did not converge in 2 steps; use a larger alpha"):
         eigenmap.fit_linear_map(X, Z, alpha)
 
 
@@ -137,7 +137,7 @@ def test_nystrom_is_the_equation_of_the_eigenproblem_for_a_new_node(model, width
 
 
 @pytest.mark.parametrize("model", [ConstraintScore(n_neighbors=8), SLE(n_neighbors=8)], ids=repr)
-def test_nystrom_is_the_mean_of_the_nearest_where_there_is_no_equation(model):
+def test_nystrom_is_the_mean_of_the_nearest_items_if_there_is_no_equation(model):
     X, y = overlapping()
     model = model.set_params(out_of_sample="nystrom").fit(X[:50], y[:50])
     for x, z in zip(X[50:], model.transform(X[50:]), strict=True):
@@ -146,7 +146,7 @@ def test_nystrom_is_the_mean_of_the_nearest_where_there_is_no_equation(model):
 
 
 @pytest.mark.parametrize("method", [LaplacianEigenmaps, CCDR, SLapEig])
-def test_nystrom_weighs_all_neighbors_the_same_where_the_graph_is_given(method):
+def test_nystrom_gives_neighbors_equal_weights_for_a_supplied_graph(method):
     X, y = overlapping()
     W = build_knn_graph(X, 9)
     model = method(out_of_sample="nystrom", n_neighbors=9).fit(X, y, affinity=W)
@@ -155,7 +155,7 @@ def test_nystrom_weighs_all_neighbors_the_same_where_the_graph_is_given(method):
     np.testing.assert_allclose(model.transform(X[:1] + 0.1)[0], expected, atol=1e-12)
 
 
-def test_nystrom_far_from_all_items_goes_to_the_nearest():
+def test_nystrom_far_from_all_items_uses_the_nearest():
     X, y = overlapping()
     model = LaplacianEigenmaps(out_of_sample="nystrom", n_neighbors=9).fit(X, y)
     far = X[:1] + 1e4
@@ -191,7 +191,7 @@ def test_default_gamma_is_one_over_the_mean_squared_distance():
 
 @pytest.mark.parametrize("method", EIGENMAPS)
 @pytest.mark.parametrize("kind", MAPS)
-def test_new_items_land_near_their_class(method, kind):
+def test_new_items_are_placed_near_their_class(method, kind):
     X, y = overlapping(200, K=3)
     model = method(n_neighbors=75, out_of_sample=kind).fit(X[:150], y[:150])
     classifier = KNeighborsClassifier(5).fit(model.transform(X[:150]), y[:150])
@@ -208,7 +208,7 @@ def test_dense_and_sparse_items_agree(method, kind):
         np.testing.assert_allclose(model.transform(asked), same, atol=1e-8)
 
 
-def test_nystrom_does_not_advise_to_use_no_components():
+def test_nystrom_does_not_suggest_zero_components():
     X, y = np.array([[0.0], [1.0]]), [0, 1]
     with pytest.raises(InvalidInput, match=r"component 0 has μ = 2; use another out_of_sample\.$"):
         SLEML(balance=1.0, n_neighbors=1, out_of_sample="nystrom").fit(X, y)

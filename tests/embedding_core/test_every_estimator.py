@@ -162,7 +162,7 @@ def test_labels_of_several_a_item_are_taken_or_refused_by_name(name):
     X = partly_labeled()[0]
     Y = label_columns("MLDA")
     if name in ONE_CLASS_AN_ITEM:
-        with pytest.raises(InvalidInput, match=r"takes exactly one class an item"):
+        with pytest.raises(InvalidInput, match=r"takes exactly one class per item"):
             fresh(name).fit(X, Y)
     else:
         assert all(np.isfinite(values).all() for values in outputs(fresh(name).fit(X, Y), X).values())

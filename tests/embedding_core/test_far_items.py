@@ -1,4 +1,4 @@
-"""Items far from 0, dense and sparse: every method that a move does not change gives what it gives near 0."""
+"""Items far from 0, dense and sparse: every shift-invariant method gives the same result as near 0."""
 
 import numpy as np
 import pytest
@@ -9,11 +9,11 @@ from tests.core_estimators import ALL_NAMES, fresh, outputs
 OFFSET = 1e7
 MOVED_ALONG = ("embedding", "transform")
 BY_ORIGIN = ("LPSSVM-linear", "MLSI")
-"""These see where 0 is: X D X^T of LPSSVM and the singular vectors of MLSI are not centered in the papers."""
+"""Not shift-invariant: X D X^T of LPSSVM and the singular vectors of MLSI are not centered in the papers."""
 
 
 def far_items(p):
-    """Items near 0 and the same far from it, to the last digit; three classes, every third unlabeled."""
+    """Return items near 0 and exactly the same items far from 0; three classes, every third unlabeled."""
     y = np.repeat([0, 1, 2], 20)
     far = np.random.default_rng(1).normal(size=(60, p)) + 3 * np.eye(3, p)[y] + OFFSET
     y[::3] = -1
@@ -27,7 +27,7 @@ def test_items_far_from_0_are_solved_like_those_near_it(name, p):
     expected = outputs(fresh(name).fit(near, y), near[:30])
     for form in (np.asarray, sp.csr_array):
         found = outputs(fresh(name).fit(form(far), y), form(far[:30]))
-        for part in set(expected) - {"projection"}:  # small where it does not matter
+        for part in set(expected) - {"projection"}:  # may differ along directions that do not matter
             a, b = expected[part], found[part]
             if part in MOVED_ALONG:
                 a, b = a - a.mean(axis=0), b - b.mean(axis=0)

@@ -1,4 +1,4 @@
-"""All public estimators give the same for the same items, labels and graph in whatever form they come."""
+"""All public estimators give the same result for every form of the same items, labels and graph."""
 
 import inspect
 
@@ -32,7 +32,7 @@ FORMS = {
 
 
 def same(model, expected, X, X_other=None, atol=1e-8):
-    """Both models give the same numbers, up to `atol` of the largest."""
+    """Assert that both models give the same numbers, up to `atol` of the largest."""
     theirs = outputs(expected, X)
     for part, values in outputs(model, X if X_other is None else X_other).items():
         scale = np.abs(theirs[part]).max()
@@ -89,13 +89,13 @@ def test_affinity_in_any_form(name):
     unsorted = sp.csr_array(W[:, ::-1].tocsr()[:, ::-1])
     for affinity in (dense, sp.csr_matrix(W), sp.coo_array(W), unsorted):
         same(fresh(name).fit(X, y, affinity=affinity), plain, X, atol=atol)
-    for affinity in (looped, sp.csr_array(looped)):  # links of an item with itself cancel in D - W
+    for affinity in (looped, sp.csr_array(looped)):  # self-loops cancel in D - W
         same(fresh(name).fit(X, y, affinity=affinity), plain, X, atol=atol)
     np.testing.assert_array_equal(W.toarray(), dense)
 
 
 @pytest.mark.parametrize("name", WITH_GRAPH)
-def test_a_given_graph_takes_the_place_of_the_own_one(name):
+def test_a_supplied_graph_replaces_the_default_one(name):
     X, y = partly_labeled()
     one, two = (fresh(name).fit(X, y, build_knn_graph(X, k)) for k in (8, 25))
     assert np.abs(one.embedding_ - two.embedding_).max() > 1e-4 * np.abs(two.embedding_).max()
@@ -107,14 +107,14 @@ def test_order_of_the_labels_does_not_matter(name):
     labels = np.array([2, 0, 3, 1])
     plain, turned = fresh(name).fit(X, Y), fresh(name).fit(X, Y[:, labels])
     expected = plain.embedding_
-    if name.startswith("LPSSVM"):  # three dimensions a label, side by side
+    if name.startswith("LPSSVM"):  # three dimensions per label, side by side
         expected = expected.reshape(60, 4, 3)[:, labels].reshape(60, 12)
         np.testing.assert_allclose(turned.decision_function(X), plain.decision_function(X)[:, labels])
     np.testing.assert_allclose(turned.embedding_, expected, atol=1e-8 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_place_is_that_of_the_item_alone(name):
+def test_the_position_of_an_item_does_not_depend_on_other_new_items(name):
     X, y = partly_labeled()
     model = fresh(name).fit(X, y)
     together = model.transform(X)
@@ -133,8 +133,8 @@ def test_weights_of_items(name):
     same(fresh(name).fit(X, y, sample_weight=weight), unlabeled, X, atol=1e-6)
     for bad, message in (
         (np.ones(59), r"sample_weight has shape \(59,\); expected \(60,\)"),
-        (-np.ones(60), "sample_weight holds negative"),
-        (np.full(60, np.nan), "sample_weight holds negative or non-finite"),
+        (-np.ones(60), "sample_weight contains negative"),
+        (np.full(60, np.nan), "sample_weight contains negative or non-finite"),
         (np.zeros(60), "sample_weight is zero for"),
     ):
         with pytest.raises(InvalidInput, match=message):

@@ -1,4 +1,4 @@
-"""Kernel values: the same for all forms of items, exact where they must be."""
+"""Kernel values: the same for all forms of items, exact where required."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_rbf_values_by_pairs(form, form_of_items, dtype):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_item_and_itself_have_the_value_one(form):
+def test_rbf_of_an_item_with_itself_is_one(form):
     X = form(np.random.default_rng(0).normal(size=(300, 40)) * 10)
     K = rbf_values(X, X, 1e-3)
     np.testing.assert_allclose(K, K.T, rtol=0, atol=1e-15)
@@ -37,7 +37,7 @@ def test_an_item_and_itself_have_the_value_one(form):
 @pytest.mark.parametrize("form_of_items", [np.asarray, sp.csr_array])
 def test_rbf_values_far_from_the_origin(form, form_of_items):
     far = items() + 2.0**26
-    far[:, 1] *= np.arange(len(far)) != 3  # one zero: as sparse items this column stays where it is
+    far[:, 1] *= np.arange(len(far)) != 3  # one zero: this column of sparse items is not shifted
     far[:, 1] /= 2.0**26
     near = far - 2.0**26 * (np.arange(far.shape[1]) != 1)
     found = rbf_values(form(far), form_of_items(far[:9]), 0.3)
@@ -45,7 +45,7 @@ def test_rbf_values_far_from_the_origin(form, form_of_items):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_places_are_sums_of_kernel_values_block_by_block(name, monkeypatch):
+def test_positions_are_sums_of_kernel_values_block_by_block(name, monkeypatch):
     kernel, X = Kernel(name, 0.3), items()
     given = X @ X.T if name == "precomputed" else X
     rows = np.arange(0, 30, 3)

@@ -1,4 +1,4 @@
-"""Nearest neighbors: exact, and of equals the first."""
+"""Nearest neighbors: exact, with ties broken by the lower index."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from embedding_core.graph.knn import nearest_others
 
 
 def literal(X, k):
-    """Sort all others by distance, then by number."""
+    """Sort all other items by distance, then by index."""
     chosen = []
     for i, x in enumerate(X):
         squared = ((X - x) ** 2).sum(axis=1)
@@ -20,26 +20,26 @@ def literal(X, k):
 
 
 def grid(seed, n=300):
-    """Whole numbers: many distances are equal, many items the same."""
+    """Integers: many distances are equal and many items coincide."""
     return np.random.default_rng(seed).integers(0, 3, (n, 4)).astype(float)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("k", [1, 5, 299])
-def test_of_equal_distances_the_first_are_taken(form, k):
+def test_ties_are_broken_by_the_lower_index(form, k):
     for seed in range(3):
         X = grid(seed)
         np.testing.assert_array_equal(nearest_others(form(X), k), literal(X, k))
 
 
-def test_distances_that_differ_are_ordered():
+def test_different_distances_are_sorted():
     X = np.random.default_rng(0).normal(size=(200, 30)) + 1e4
     np.testing.assert_array_equal(nearest_others(X, 7), literal(X, 7))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_the_search_itself_finds_neighbors_far_from_0(form, monkeypatch):
-    monkeypatch.setattr(knn, "_MOST_WORK", 0.0)  # nothing is sorted out after it
+    monkeypatch.setattr(knn, "_MOST_WORK", 0.0)  # ties are not resolved afterwards
     X = np.random.default_rng(0).normal(size=(200, 30)) + 2.0**26
     np.testing.assert_array_equal(nearest_others(form(X), 7), literal(X, 7))
 

@@ -83,7 +83,7 @@ def test_labels_are_found_by_name_in_any_order_of_the_columns():
         ([1.0, np.nan], "y contains NaN in row 1"),
         ([[1.0, 0], [np.inf, 0]], "y contains infinity in row 1"),
         ([0.5, 1.5], "Unknown label type"),
-        (np.array(["a", 1], dtype=object), "Unknown label type: y holds int, str"),
+        (np.array(["a", 1], dtype=object), "Unknown label type: y contains int, str"),
         (np.array(["a", np.nan], dtype=object), "Unknown label type"),
         ([["a", "b"]], "expected numbers 0, 1 and -1"),
         (np.zeros((2, 2, 2)), "3 dimensions"),
@@ -167,7 +167,7 @@ def test_row_sums_of_eq_15_are_at_least_one_and_of_eq_16_one():
 
 
 @pytest.mark.parametrize("kind", LABEL_WEIGHTS)
-def test_rows_without_labels_weigh_nothing(kind):
+def test_rows_without_labels_have_zero_weight(kind):
     _, Y = multi_label()
     Y[3], Y[5], Y[:, 2] = 0, -1, np.where(Y[:, 2] == -1, -1, 0)
     Z = label_weights(Y, kind)
@@ -190,7 +190,7 @@ def test_unknown_weights_are_named():
         ([[-1, -1]], True),
     ],
 )
-def test_one_label_each_is_asked_of_labeled_rows(rows, single):
+def test_one_label_each_ignores_unlabeled_rows(rows, single):
     assert one_label_each(np.array(rows, dtype=np.int8)) is single
 
 

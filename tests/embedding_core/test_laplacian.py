@@ -20,7 +20,7 @@ def problem(n: int = 50) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def literal_label_graph(Y: np.ndarray, C: np.ndarray) -> np.ndarray:
-    """Eq. 18 of DLE, pair by pair; an item without a label is linked to nobody."""
+    """Eq. 18 of DLE, pair by pair; an item without labels has no links."""
     W = np.zeros((len(Y), len(Y)))
     for i, a in enumerate(Y.astype(float)):
         for j, b in enumerate(Y.astype(float)):
@@ -92,7 +92,7 @@ def test_quadratic_form_measures_the_linked_differences():
     np.testing.assert_allclose(GraphLaplacian(W).quadratic(X), expected, atol=1e-11)
 
 
-def test_blocks_and_a_far_origin_change_nothing(monkeypatch):
+def test_blocks_and_a_distant_origin_change_nothing(monkeypatch):
     X, Y, C = problem()
     X = (X * 64).round() / 64
     L = GraphLaplacian(build_knn_graph(X), label_affinity(Y, C), 0.3)

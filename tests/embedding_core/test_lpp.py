@@ -107,7 +107,7 @@ def test_the_kernel_of_inner_products_gives_the_linear_form(shape, center, scali
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("gamma", ["scale", 0.3])
 def test_rbf_solves_the_eigenproblem_in_coefficients_of_the_items(center, gamma):
-    # K L K alpha = lambda K D K alpha; centered, with the rows of K moved by their weighted mean
+    # K L K alpha = lambda K D K alpha; centered: the rows of K are shifted by their weighted mean
     X, _ = multi_label()
     W = graph(X)
     model = LPP(kernel="rbf", gamma=gamma, center=center, scaling="natural", n_components=4)
@@ -152,7 +152,7 @@ def test_links_of_equal_classes_give_lda():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_move_of_the_items_changes_no_distance(kernel):
+def test_a_shift_of_the_items_changes_no_distance(kernel):
     X, _ = multi_label()
     W = graph(X)
     here, there = (
@@ -175,7 +175,7 @@ def test_rotation_and_scale_of_features_and_graph():
 
 @pytest.mark.parametrize("name", ["knn", "gaussian"])
 @pytest.mark.parametrize("form", FORMS)
-def test_the_graph_is_built_where_none_is_given(name, form):
+def test_the_graph_is_built_if_none_is_supplied(name, form):
     X, y = single_label()
     W = build_knn_graph(X, 8) if name == "knn" else build_gaussian_graph(X)
     model = LPP(graph=name, n_neighbors=8).fit(FORMS[form](X), y)
@@ -186,7 +186,7 @@ def test_the_graph_is_built_where_none_is_given(name, form):
     assert model.projection_.shape == (7, 3)
 
 
-def test_a_precomputed_kernel_gives_the_distances_of_its_own_graph():
+def test_a_precomputed_kernel_defines_the_distances_of_the_graph():
     X, _ = multi_label()
     linear = LPP(n_neighbors=8).fit(X)
     model = LPP(kernel="precomputed", n_neighbors=8).fit(X @ X.T)
@@ -210,7 +210,7 @@ def test_sigma_is_chosen_by_neighbors_of_the_labeled_items():
     np.testing.assert_allclose(model.sigma_, max(scores, key=scores.__getitem__) * scale)
 
 
-def test_labels_decide_on_nothing_but_the_number_of_columns():
+def test_labels_only_determine_the_number_of_columns():
     X, y = single_label()
     plain = LPP(n_components=3).fit(X)
     assert plain.classes_.tolist() == []
@@ -222,19 +222,19 @@ def test_labels_decide_on_nothing_but_the_number_of_columns():
     model = LPP().fit(X, np.full((60, 5), -1))
     assert model.embedding_.shape == (60, 4)
     assert model.classes_.tolist() == [0, 1, 2, 3, 4]
-    assert LPP().fit(X[:, :2], np.arange(60) % 9).embedding_.shape == (60, 2)  # there are no more
+    assert LPP().fit(X[:, :2], np.arange(60) % 9).embedding_.shape == (60, 2)  # the rank is 2
 
 
 @pytest.mark.filterwarnings("ignore:.* no link to any other")
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.filterwarnings("ignore:The graph has 11 components")
-def test_items_without_links_are_placed_but_not_learned_from(kernel):
+def test_items_without_links_are_embedded_but_not_used_in_the_fit(kernel):
     X, _ = multi_label()
     W = graph(X)
     W[50:], W[:, 50:] = 0.0, 0.0
     model = LPP(kernel=kernel, gamma=0.2, n_components=3, scaling="natural")
     alone = model.fit(X[:50], affinity=W[:50, :50]).eigenvalues_
-    beside = model.fit(X, affinity=W + np.eye(60))  # a link to itself is none
+    beside = model.fit(X, affinity=W + np.eye(60))  # self-loops are ignored
     np.testing.assert_allclose(beside.eigenvalues_, alone, atol=1e-8)
     np.testing.assert_allclose(beside.transform(X), beside.embedding_)
 
@@ -252,7 +252,7 @@ def test_landmarks_span_the_directions():
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_odd_features_give_finite_results_of_the_rank_there_is(form):
+def test_degenerate_features_give_finite_results_of_the_actual_rank(form):
     X, _ = multi_label()
     X[:, 2], X[:, 3] = 1e6 / 3, X[:, 0]
     X = np.vstack([X, X[:10]])
@@ -271,11 +271,11 @@ def test_float32_is_fitted_in_float64():
     )
 
 
-def test_a_graph_in_parts_is_told_where_it_shows():
+def test_a_disconnected_graph_warns_only_if_it_affects_the_result():
     X, _ = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match=r"2 components \(sizes 100, 50\).*Raise n_neighbors"):
         LPP(kernel="rbf").fit(X)
-    LPP().fit(X)  # four features cannot tell the parts
+    LPP().fit(X)  # four features cannot separate the components
 
 
 @pytest.mark.parametrize(

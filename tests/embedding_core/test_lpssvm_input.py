@@ -182,7 +182,7 @@ def test_linear_form_makes_no_n_by_n_matrix():
         ({"n_components": 11, "landmarks": 10}, "n_components=11 exceeds the 10 dimensions"),
         ({"landmarks": 61}, "landmarks=61 with 60 items; choose from 1 to 60"),
         ({"landmarks": "all"}, "landmarks='all' is not legal"),
-        ({"landmarks": [3, 60]}, "landmarks name rows 3 to 60; there are rows 0 to 59"),
+        ({"landmarks": [3, 60]}, "landmarks contains rows 3 to 60; use rows 0 to 59"),
         ({"graph": "ring"}, "graph='ring' is not legal; choose one of knn, gaussian, kernel"),
         ({"sigma": -1.0}, "sigma=-1.0 is not a positive number"),
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
@@ -253,11 +253,11 @@ def test_bad_kernels_are_named():
         fit((vectors * (values - values.mean())) @ vectors.T, y, W)
     indefinite = np.eye(60)
     indefinite[:3, :3] = [[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]]
-    with pytest.raises(InvalidInput, match="a squared length comes out as -"):
+    with pytest.raises(InvalidInput, match="a squared length is -"):
         fit(indefinite, y, W)
     with pytest.raises(InvalidInput, match=r"n_neighbors=0 is not legal"):
         LPSSVM(kernel="precomputed", n_neighbors=0).fit(K, y)
-    with pytest.warns(UserWarning, match="n_neighbors=99 but each of the 60 items has 59"):
+    with pytest.warns(UserWarning, match="n_neighbors=99, but there are only 59 other"):
         LPSSVM(kernel="precomputed", n_neighbors=99).fit(K, y)
 
 

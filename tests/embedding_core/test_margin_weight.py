@@ -96,7 +96,7 @@ def test_bad_weights_are_named(method):
     X, y, W = half_labeled()
     for bad, message in (
         (np.ones(59), r"sample_weight has shape \(59,\); expected \(60,\)"),
-        (-np.ones(60), "sample_weight holds negative"),
+        (-np.ones(60), "sample_weight contains negative"),
         (np.zeros(60), "sample_weight is zero for all labeled items but 0 .* give items of two or more"),
         (np.where(y == 2, 1.0, 0.0), f"{method.__name__} separates classes: give items of two or more"),
     ):

@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn where it has the same, and against their definitions where it has not."""
+"""Metrics against scikit-learn where it has the same metric, otherwise against their definitions."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from embedding_core.metrics import METRICS, multilabel_metrics
 
 
 def draw(seed, n=60, n_labels=5, levels=None):
-    """Labels, decisions and scores at random; few score levels make many ties."""
+    """Return random labels, decisions and scores; few score levels give many ties."""
     rng = np.random.default_rng(seed)
     Y = (rng.random((n, n_labels)) < 0.35).astype(int)
     Y[:, 0] = np.maximum(Y[:, 0], Y.sum(axis=1) == 0)
@@ -77,14 +77,14 @@ def test_constant_labels_are_finite_and_follow_the_stated_conventions(Y, decided
     assert found["map_macro"] == float(Y)
 
 
-def test_row_without_labels_leaves_one_error_and_counts_zero_in_coverage0():
+def test_row_without_labels_is_ignored_by_one_error_and_counts_zero_in_coverage0():
     Y, scores = [[0, 0], [0, 1]], [[0.1, 0.9], [0.9, 0.1]]
     found = multilabel_metrics(Y, [[0, 1], [1, 0]], scores)
     assert found["one_error"] == 1.0
     assert found["coverage0"] == 0.5
 
 
-def test_ties_at_the_top_share_the_one_error_whatever_the_column_order():
+def test_ties_at_the_top_share_the_one_error_in_any_column_order():
     Y, scores = np.array([[1, 0, 0]]), np.array([[0.7, 0.7, 0.1]])
     for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
         assert multilabel_metrics(Y[:, order], Y[:, order], scores[:, order])["one_error"] == 0.5
@@ -100,8 +100,8 @@ def test_single_column_is_defined():
 @pytest.mark.parametrize(
     ("Y", "decided", "scores", "message"),
     [
-        ([[-1, -1]], [[0, 0]], [[0, 0]], "Leave unlabeled rows"),
-        ([[1, 0]], [[1, 2]], [[0, 0]], r"Y_pred holds \[2\]"),
+        ([[-1, -1]], [[0, 0]], [[0, 0]], "Leave out unlabeled rows"),
+        ([[1, 0]], [[1, 2]], [[0, 0]], r"Y_pred contains \[2\]"),
         ([[1, 0]], [[1, 0]], [[np.nan, 0]], "1 NaN or infinite"),
         ([[1, 0]], [[1, 0]], [[0.1]], "differ in shape"),
         ([1, 0], [[1, 0]], [[1, 0]], r"Y_true has shape \(2,\)"),

@@ -1,4 +1,6 @@
-"""MLDA: its eigenproblem, reduction to LDA, invariances, odd data, errors."""
+"""MLDA: eigenproblem, reduction to LDA, invariances, degenerate data, errors, and the Gram matrix form."""
+
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -7,8 +9,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from threadpoolctl import threadpool_limits
 
 from embedding_core import MLDA
+from embedding_core.discriminant.mlda import solve_by_gram
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import LABEL_WEIGHTS, as_indicator, label_weights
+from embedding_core.linalg import row_blocks
 from tests.synthetic import (
     literal_scatter,
     multi_label,
@@ -54,7 +58,7 @@ def test_on_classes_it_is_classical_lda(weights):
     np.testing.assert_allclose(projector(model.projection_), projector(G), atol=1e-9)
     ratio = model.eigenvalues_ / model.eigenvalues_.sum()
     np.testing.assert_allclose(ratio, lda.explained_variance_ratio_[:3], rtol=1e-8)
-    # same distances up to the one factor by which the two scale S_w
+    # same distances up to the common factor by which the two scale S_w
     np.testing.assert_allclose(within_metric(model) * len(X), G @ G.T, rtol=1e-6, atol=1e-9)
 
 
@@ -74,7 +78,7 @@ def test_sparse_wide_data_never_need_a_p_by_p_matrix(p):
     np.testing.assert_allclose(sparse.embedding_, X @ sparse.projection_)
 
 
-def test_unlabeled_items_are_placed_but_not_learned_from():
+def test_unlabeled_items_are_embedded_but_not_used_in_the_fit():
     X, Y = multi_label()
     hidden = Y.copy()
     hidden[40:] = -1
@@ -145,7 +149,7 @@ def test_mean_is_weighted_by_z():
 
 
 @pytest.mark.parametrize("weights", LABEL_WEIGHTS)
-def test_odd_data_give_finite_results_of_the_rank_there_is(weights):
+def test_degenerate_data_give_finite_results_of_the_actual_rank(weights):
     X, Y = multi_label(K=6)
     X[:, 2], X[:, 3] = 4.0, X[:, 0]  # constant, repeated feature
     X, Y = np.vstack([X, X[:10]]), np.vstack([Y, Y[:10]])  # repeated rows
@@ -218,7 +222,7 @@ def test_bad_data_are_named():
         MLDA().fit(np.vstack([X, X]), np.repeat([0, 1], 60))
     with pytest.raises(InvalidInput, match=r"sample_weight has shape \(2,\)"):
         MLDA().fit(X, Y, sample_weight=[1, 2])
-    with pytest.raises(InvalidInput, match="sample_weight holds negative"):
+    with pytest.raises(InvalidInput, match="sample_weight contains negative"):
         MLDA().fit(X, Y, sample_weight=-np.ones(60))
     with pytest.raises(InvalidInput, match="sample_weight is zero"):
         MLDA().fit(X, Y, sample_weight=np.zeros(60))
@@ -226,15 +230,88 @@ def test_bad_data_are_named():
 
 @pytest.mark.parametrize("p", [2, 7])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_one_item_a_class_has_no_within_scatter(p, form):
+def test_one_item_per_class_has_no_within_scatter(p, form):
     with pytest.raises(InvalidInput, match="no direction that separates"):
         MLDA().fit(form(multi_label(p=p)[0][:4]), [0, 1, 2, 3])
 
 
-def test_a_feature_that_tells_the_classes_apart_without_spread_is_outside_the_range_of_s_w():
-    # the pseudo-inverse of the paper ignores it, and rounding must not bring it back
+def test_a_feature_constant_within_classes_is_outside_the_range_of_s_w():
+    # the pseudo-inverse of the paper ignores it; rounding errors must not reintroduce it
     X, y = single_label()
     X = np.column_stack([X, np.array([0.1, 1 / 3, 7.7, 2**0.5])[y]])
     model = MLDA(scaling="within").fit(X, y)
     np.testing.assert_array_equal(model.projection_[-1], 0.0)
     np.testing.assert_allclose(model.eigenvalues_, MLDA().fit(X[:, :-1], y).eigenvalues_)
+
+
+def assert_solves(X, Z, rank):
+    """S_w^+ S_b v = lambda v with v^T S_w v = 1, and no eigenvalue is missing."""
+    solution = solve_by_gram(X, Z)
+    G, values = solution.projection, solution.eigenvalues
+    S_b, S_w, _ = literal_scatter(X.toarray().astype(np.float64), Z)
+    M = positive_power(S_w, -1) @ S_b
+    assert G.shape == (X.shape[1], rank)
+    np.testing.assert_allclose(M @ G, G * values, atol=1e-7 * np.abs(G * values).max())
+    np.testing.assert_allclose(G.T @ S_w @ G, np.eye(rank), atol=1e-7)
+    np.testing.assert_allclose(values, np.sort(np.linalg.eigvals(M).real)[::-1][:rank], rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", LABEL_WEIGHTS)
+@pytest.mark.parametrize("p", [41, 300])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gram_form_solves_the_eigenproblem(monkeypatch, weights, p, dtype):
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 7)
+    _, Y = multi_label(40)
+    assert_solves(sparse_items(40, p, density=0.3).astype(dtype), label_weights(Y, weights), 3)
+
+
+def test_gram_form_with_single_labels_has_s_w_of_rank_n_minus_k():
+    _, y = single_label(40)
+    assert_solves(sparse_items(40, 150, density=0.3), label_weights(as_indicator(y).Y), 3)
+
+
+def test_gram_form_with_repeated_rows_equal_labels_and_empty_items():
+    X = sparse_items(40, 150, density=0.3)
+    _, Y = multi_label(40, K=5)
+    Y[:, 4] = Y[:, 0]
+    X = sp.csr_array(sp.vstack([X, X[:9], 0 * X[:2]]))
+    assert_solves(X, label_weights(np.vstack([Y, Y[:9], Y[:2]]), "binary"), 3)
+
+
+def test_gram_form_of_items_in_few_dimensions():
+    X = sp.csr_array(sparse_items(40, 3, density=0.8) @ sparse_items(3, 90, seed=1, density=0.5))
+    assert_solves(X, label_weights(multi_label(40)[1]), 3)
+    X = sp.csr_array(sparse_items(40, 2, density=0.8) @ sparse_items(2, 90, seed=1, density=0.5))
+    assert_solves(X, label_weights(multi_label(40)[1]), 2)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-12, 1e12])
+def test_gram_form_without_scatter_within_classes_has_no_direction(factor):
+    X, y = sparse_items(4, 90, density=0.5) * factor, np.arange(4)
+    assert solve_by_gram(X, label_weights(as_indicator(y).Y)).projection.shape == (90, 0)
+    twice = sp.csr_array(sp.vstack([X, X]))
+    assert solve_by_gram(twice, label_weights(as_indicator(np.r_[y, y]).Y)).projection.shape == (90, 0)
+
+
+def test_gram_form_with_weights_and_unlabeled_items_is_deterministic():
+    X, (_, Y) = sparse_items(60, 150, density=0.3), multi_label(60)
+    Y[::5] = -1
+    s = np.random.default_rng(0).integers(0, 3, 60)
+    sparse = MLDA(scaling="within").fit(X, Y, sample_weight=s)
+    dense = MLDA(scaling="within").fit(X.toarray(), Y, sample_weight=s)
+    np.testing.assert_allclose(sparse.eigenvalues_, dense.eigenvalues_, rtol=1e-8)
+    np.testing.assert_allclose(sparse.projection_, dense.projection_, atol=1e-8)
+    np.testing.assert_allclose(sparse.mean_, dense.mean_)
+    again = MLDA(scaling="within").fit(X, Y, sample_weight=s)
+    assert again.projection_.tobytes() == sparse.projection_.tobytes()
+
+
+def test_gram_form_makes_no_p_by_p_matrix():
+    p = 6000
+    X, (_, Y) = sparse_items(50, p, density=0.01), multi_label(50)
+    MLDA().fit(X, Y)  # imports
+    tracemalloc.start()
+    MLDA().fit(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < p * p / 8

@@ -1,4 +1,4 @@
-"""Odd data in all public estimators: what says nothing changes nothing, and rounding is no signal."""
+"""Degenerate data in all public estimators: redundant data change nothing, rounding errors are no signal."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 # widths of kernels that do not depend on the number of features
 WIDTHS = {"DiscriminativeProjections-rbf": {"gamma": 0.05}, "LPSSVM-rbf": {"theta": 0.05}}
 MOVES_ALONG = [name for name in NAMES if name != "LPSSVM-linear"]
-"""A move of all items does not change these; X D X^T of LPSSVM is not centered, in the paper either."""
+"""Shift-invariant estimators; X D X^T of LPSSVM is not centered, as in the paper."""
 
 
 def distances(Q):
@@ -27,14 +27,14 @@ def distances(Q):
 
 
 def same_places(model, expected, atol=1e-6):
-    """Both place their items alike, up to a move of all."""
+    """Assert that both embeddings are equal up to a shift."""
     assert model.embedding_.shape == expected.embedding_.shape
     theirs = distances(expected.embedding_)
     np.testing.assert_allclose(distances(model.embedding_), theirs, atol=atol * theirs.max())
 
 
 def seeds(name):
-    """How rounding falls is a matter of chance: several problems, fewer for what is slow."""
+    """Rounding errors vary by chance: use several problems, fewer for slow estimators."""
     return range(2 if name.startswith("LPSSVM") else 6)
 
 
@@ -61,7 +61,7 @@ def test_a_constant_feature_of_sparse_items_changes_nothing(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_features_that_others_determine_add_no_dimension(name):
+def test_linearly_dependent_features_add_no_dimension(name):
     more = {"n_components": 2} | WIDTHS.get(name, {})
     for seed in seeds(name):
         X, y = partly_labeled(100, 3, seed=seed)
@@ -80,8 +80,8 @@ def test_features_that_others_determine_add_no_dimension(name):
     "name", ["DLE", "DLE-balanced", "MultiLabelDLE", "DiscriminativeProjections", "LPSSVM-linear"]
 )
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_a_feature_that_no_link_crosses_does_not_make_rounding_a_direction(name, form):
-    # two groups that a 0/1 feature tells apart, linked only inside: X^T L X is zero along it
+def test_a_feature_constant_on_components_does_not_turn_rounding_into_a_direction(name, form):
+    # two groups separated by a 0/1 feature, without links between them: X^T L X is zero along it
     for seed in seeds(name):
         X, y = partly_labeled(150, 4, seed=seed)
         rng = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def test_a_feature_that_no_link_crosses_does_not_make_rounding_a_direction(name,
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_repeated_items_lie_on_one_point(name):
+def test_repeated_items_have_the_same_position(name):
     X, y = partly_labeled()
     X, y = np.vstack([X, X[:20]]), np.append(y, y[:20])
     W = build_knn_graph(X, 12, sigma=5.0)
@@ -106,7 +106,7 @@ def test_repeated_items_lie_on_one_point(name):
 
 
 @pytest.mark.parametrize("name", SEVERAL_LABELS)
-def test_labels_that_nobody_or_everybody_has(name):
+def test_labels_that_no_item_or_every_item_has(name):
     X, Y = partly_labeled()[0], label_columns(name)
     hidden = Y[:, :1] < 0
     columns = np.hstack([Y, np.where(hidden, -1, 0), np.where(hidden, -1, 1)])
@@ -119,7 +119,7 @@ def test_labels_that_nobody_or_everybody_has(name):
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("LPSSVM")])
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_scale_of_the_items_as_a_whole_does_not_matter(name, scale):
-    # that of LPSSVM does: C weighs errors against margins in units of the items
+    # except for LPSSVM: C weighs errors against margins in units of the items
     X, y = partly_labeled()
     W = build_knn_graph(X, 8)
     plain, scaled = (fresh(name).fit(items, y, W).embedding_ for items in (X, scale * X))

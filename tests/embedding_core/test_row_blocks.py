@@ -1,4 +1,4 @@
-"""Blocks of rows: any cut gives the same bytes, streams give what arrays give, bad sources are named."""
+"""Blocks of rows: any block size gives the same bytes, streams equal arrays, bad sources raise errors."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ METHODS = [DLE, MultiLabelDLE, MLDA, DiscriminativeProjections]
 
 
 class Cut:
-    """An array that comes in blocks of `step` rows, and counts the passes."""
+    """An array that is read in blocks of `step` rows and counts the passes."""
 
     def __init__(self, X, step, shape=None):
         self.X, self.step, self.passes = X, step, 0
@@ -45,7 +45,7 @@ def small_blocks(monkeypatch):
 
 
 def problem(method, n=100, dtype=np.float64):
-    """Items far from the origin, labels of which some are hidden, a graph with a hub and a lonely item."""
+    """Items far from the origin, partly hidden labels, a graph with a hub and an isolated item."""
     X, y = (single_label if method is DLE else multi_label)(n, 7)
     W = build_knn_graph(X, 4).tolil()
     W[0, 1:], W[1:, 0] = 0.1, 0.1
@@ -56,7 +56,7 @@ def problem(method, n=100, dtype=np.float64):
 
 @pytest.mark.parametrize("step", [1, 5, 16, 33, 200])
 @pytest.mark.parametrize("size", [1, 8, 60, 100])
-def test_blocks_are_cut_anew(step, size):
+def test_blocks_are_realigned(step, size):
     X = np.arange(120.0).reshape(60, 2)
     found = [(rows, block.copy()) for rows, block in row_blocks(Cut(X, step), size)]
     expected = list(row_blocks(X, size))
@@ -149,7 +149,7 @@ def test_streams_give_what_arrays_give(small_blocks, method, dtype, step):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_cut_of_a_stream_changes_no_byte(small_blocks, method):
+def test_the_block_size_of_a_stream_changes_no_byte(small_blocks, method):
     X, y, W = problem(method, dtype=np.float32)
     results = {method().fit(Cut(X, step), y, W).embedding_.tobytes() for step in (1, 11, 16, 64, 1000)}
     assert len(results) == 1
@@ -163,7 +163,7 @@ def test_float32_loses_nothing_to_float64(small_blocks, method):
 
 
 def test_number_of_passes_does_not_depend_on_n(small_blocks):
-    # a look at the first block; sums, S_w; look, first columns, three panels; embedding
+    # passes: first block; sums, S_w; first block, first columns, three panels; embedding
     for n in (100, 200):
         X, y, W = problem(DLE, n)
         source = Cut(X, 10)
@@ -171,7 +171,7 @@ def test_number_of_passes_does_not_depend_on_n(small_blocks):
         assert source.passes == 1 + 2 + 1 + 1 + 3 + 1
 
 
-def test_wide_streams_are_brought_into_memory():
+def test_wide_streams_are_loaded_into_memory():
     X, y = single_label(30, 45)
     np.testing.assert_array_equal(MLDA().fit(Cut(X, 7), y).projection_, MLDA().fit(X, y).projection_)
     X, y = single_label(60, 20)
@@ -180,10 +180,10 @@ def test_wide_streams_are_brought_into_memory():
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 1000])
-def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
+def test_initial_labels_are_those_of_the_nearest_labeled_item(monkeypatch, chunk):
     monkeypatch.setattr(dle, "CHUNK_ROWS", chunk)
     X, Y = multi_label()
-    X[7], X[8], Y[7], Y[8] = X[9], X[9], 0, 1  # of equally near items the first decides
+    X[7], X[8], Y[7], Y[8] = X[9], X[9], 0, 1  # ties are broken by the first item
     Y[9::3] = -1
     labeled = Y[:, 0] >= 0
     expected = Y.copy()
@@ -197,11 +197,11 @@ def test_first_labels_are_those_of_the_nearest(monkeypatch, chunk):
 @pytest.mark.parametrize("method", [DLE, MultiLabelDLE, DiscriminativeProjections])
 def test_a_stream_needs_a_graph(method):
     X, y, _ = problem(method)
-    with pytest.raises(InvalidInput, match="no affinity is given; finding neighbors of 100 items"):
+    with pytest.raises(InvalidInput, match="no affinity is given; finding the neighbors of 100 items"):
         method().fit(Cut(X, 10), y)
 
 
-def test_a_model_of_frames_forgets_their_names_in_a_stream():
+def test_a_refit_on_a_stream_drops_the_column_names_of_a_frame():
     import pandas as pd
 
     X, y, _ = problem(MLDA)
@@ -212,34 +212,34 @@ def test_a_model_of_frames_forgets_their_names_in_a_stream():
 
 def test_bad_sources_are_named():
     X, y, _ = problem(MLDA)
-    with pytest.raises(InvalidInput, match="blocks hold 100 rows, their shape says 120"):
+    with pytest.raises(InvalidInput, match="blocks contain 100 rows, but their shape says 120"):
         MLDA().fit(Cut(X, 10, (120, 7)), np.resize(np.arange(3), 120))
     with pytest.raises(InvalidInput, match=r"A block of shape \(10, 7\) starts at row 90"):
         MLDA().fit(Cut(X, 10, (95, 7)), y[:95])
     with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
         MLDA().fit(Cut(X, 10), y[:-1])
-    with pytest.raises(InvalidInput, match="blocks of X hold int64; give float32 or float64"):
+    with pytest.raises(InvalidInput, match="blocks of X contain int64; use float32 or float64"):
         MLDA().fit(Cut(X.astype(np.int64), 10), y)
     with pytest.raises(InvalidInput, match="expecting 7 features"):
         MLDA().fit(X, y).transform(Cut(X[:, :5], 10))
     source = Cut(X, 10)
     source.dtype = np.dtype(np.float32)
-    with pytest.raises(InvalidInput, match="holds float64; its source says float32"):
+    with pytest.raises(InvalidInput, match="has dtype float64, but the source says float32"):
         MLDA().fit(source, y)
     X[77, 2] = np.nan
     with pytest.raises(InvalidInput, match="contains NaN or infinity in row 77"):
         MLDA().fit(Cut(X, 10), y)
-    X[77, 2], X[78, 1] = 1e308, 1e308  # large, and finite: not taken for infinity
+    X[77, 2], X[78, 1] = 1e308, 1e308  # large but finite: not reported as infinity
     for step in (10, 100):
         with pytest.raises(
-            InvalidInput, match=r"X holds 1e\+308.*; squares of numbers beyond 4e\+151 overflow"
+            InvalidInput, match=r"X contains 1e\+308.*; squares of numbers beyond 4e\+151 overflow"
         ):
             MLDA().fit(Cut(X, step), y)
-    with pytest.raises(InvalidInput, match=r"X holds 1e\+308 in row 77"):
+    with pytest.raises(InvalidInput, match=r"X contains 1e\+308 in row 77"):
         load_rows(Cut(X, 10))
 
 
-def test_a_source_may_give_empty_blocks():
+def test_a_source_may_yield_empty_blocks():
     X, y, _ = problem(MLDA)
 
     class Gaps(Cut):

@@ -1,4 +1,4 @@
-"""Weights of items in DLE, MultiLabelDLE and discriminative projections: copies in the sums over labels."""
+"""Sample weights of the discriminant methods are equivalent to copies of labeled items."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def draw_weights(n, low=0):
 
 
 def with_copies(X, y, W, s):
-    """Every item once, unlabeled where s = 0, and s - 1 labeled copies that no edge touches."""
+    """Return every item once (unlabeled if s = 0) and s - 1 labeled copies without edges."""
     hidden = y.copy()
     hidden[s == 0] = -1
     more = np.maximum(s - 1, 0)
@@ -46,7 +46,7 @@ def with_copies(X, y, W, s):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.filterwarnings("ignore:The graph has")  # the copies have no edges
-def test_whole_weights_are_copies_with_the_same_graph_term(model, shape, form):
+def test_integer_weights_equal_copies_with_the_same_graph_term(model, shape, form):
     X, y, W = half_labeled(single_label, shape)
     s = draw_weights(len(X))
     weighted = model.fit(form(X), y, form(W), sample_weight=s)
@@ -70,7 +70,9 @@ def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(model):
     without = model.fit(X, hidden, W).embedding_.tobytes()
     assert without != plain
     weight = np.where(zero, 0.0, 1.0)
-    if getattr(model, "correlation", "train") == "train":  # else the first labels of hidden items count in C
+    if (
+        getattr(model, "correlation", "train") == "train"
+    ):  # otherwise the initial labels of hidden items count in C
         assert model.fit(X, y, W, sample_weight=weight).embedding_.tobytes() == without
 
 
@@ -79,7 +81,7 @@ def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(model):
 def test_weights_in_the_scatter_and_the_correlation_but_not_in_the_label_graph(correlation, shape):
     X, Y, W_X = half_labeled(multi_label, shape)
     s = np.random.default_rng(2).uniform(0.2, 3, shape[0])
-    # the label that an unlabeled item is given counts once
+    # the initial label of an unlabeled item has weight 1
     counted = s if correlation == "train" else np.where(Y[:, 0] >= 0, s, 1.0)
     W_L, filled = literal_label_graph(X, Y, correlation, counted)
     beta = W_X.sum() / (W_L.sum() - np.trace(W_L))
@@ -96,7 +98,7 @@ def test_weights_in_the_scatter_and_the_correlation_but_not_in_the_label_graph(c
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_weighted_projections_solve_the_weighted_problem(mu, shape, form):
     X, Y, W = half_labeled(multi_label, shape)
-    Y[4] = 0  # labeled, but with none
+    Y[4] = 0  # labeled, without any label
     s = np.random.default_rng(3).uniform(0.2, 3, shape[0])
     weight = s[Y[:, 0] >= 0].sum() / W.sum() if mu == "auto" else mu
     A, B, C = paired_matrices(X, Y, W, weight, s)
@@ -126,13 +128,13 @@ def test_sigma_is_chosen_with_the_weights(model):
     [
         (np.ones(3), r"sample_weight has shape \(3,\); expected \(60,\)"),
         (np.ones((60, 1)), r"sample_weight has shape \(60, 1\)"),
-        (np.full(60, -1.0), "sample_weight holds negative or non-finite values"),
-        (np.full(60, np.nan), "sample_weight holds negative or non-finite values"),
-        (["much"] * 60, "sample_weight holds no numbers"),
+        (np.full(60, -1.0), "sample_weight contains negative or non-finite values"),
+        (np.full(60, np.nan), "sample_weight contains negative or non-finite values"),
+        (["much"] * 60, "sample_weight is not numeric"),
         (np.zeros(60), "sample_weight is zero for all labeled items; .* separates classes"),
         (
             (single_label()[1] == 2).astype(float),
-            "sample_weight is zero for all labeled items but those of class 2",
+            "sample_weight is zero for all labeled items except those of class 2",
         ),
     ],
 )

@@ -68,7 +68,7 @@ def test_float32_with_a_large_offset_is_scaled_in_double_precision():
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_given_features_are_not_changed(kind):
+def test_the_input_is_not_modified(kind):
     X = draw()
     before = X.copy()
     Scaler(kind).fit_transform(X)
@@ -101,7 +101,7 @@ def test_bad_features_are_named(X, message):
         Scaler("zscore").fit(X)
 
 
-def test_misfits_are_refused():
+def test_input_that_does_not_match_the_fit_is_refused():
     with pytest.raises(InvalidInput, match="choose one of none, zscore, unit"):
         Scaler("minmax").fit(draw())
     fitted = Scaler("zscore").fit(draw())

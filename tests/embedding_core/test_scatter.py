@@ -71,7 +71,7 @@ def test_blocks_of_rows_add_up(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_data_far_from_the_origin_keep_their_digits(dtype):
+def test_data_far_from_the_origin_stay_accurate(dtype):
     X, Y = multi_label()
     X = (X * 64).round() / 64  # exact in float32 also after the shift
     Z = label_weights(Y, "l1")
@@ -81,7 +81,7 @@ def test_data_far_from_the_origin_keep_their_digits(dtype):
 
 
 def test_within_survives_classes_far_apart():
-    # S_t - S_b would leave nothing of S_w here
+    # S_t - S_b would lose all digits of S_w here
     X, y = single_label()
     Z = label_weights(as_indicator(y).Y, "binary")
     apart = class_scatter(X + 1e8 * y[:, None], Z).within
@@ -89,7 +89,7 @@ def test_within_survives_classes_far_apart():
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_a_feature_constant_within_classes_has_exactly_no_within_scatter(form):
+def test_a_feature_constant_within_classes_has_exactly_zero_within_scatter(form):
     X, y = single_label()
     X[:, 3] = np.array([0.1, 1 / 3, 7.7, 2**0.5])[y]
     within = class_scatter(form(X), label_weights(as_indicator(y).Y, "l1")).within
@@ -114,7 +114,7 @@ def test_empty_and_full_label_columns_and_constant_features():
         (np.ones((3, 2)), r"Z has shape \(3, 2\); expected one row for each of the 60"),
         (-np.ones((60, 2)), "negative or non-finite"),
         (np.full((60, 2), np.nan), "negative or non-finite"),
-        (np.zeros((60, 2)), "no item carries a label"),
+        (np.zeros((60, 2)), "no item has a label"),
     ],
 )
 def test_bad_weights_are_named(Z, message):

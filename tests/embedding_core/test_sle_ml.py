@@ -1,4 +1,4 @@
-"""SLE-ML against a literal version, its theorems and limits, its graph, and what bad input gets."""
+"""SLE-ML against a literal version: theorems, limits, graph, degenerate data, errors."""
 
 import tracemalloc
 
@@ -21,12 +21,14 @@ from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import as_indicator
 from tests.literal_eigenmaps import (
     MAPS,
+    check_laplacian_pairs,
     literal_eigenmap,
     literal_weights,
     overlapping,
     partly_labeled,
     same_span,
 )
+from tests.odd_data import FORMS, mostly_slowly_over_all_data, odd_data
 from tests.synthetic import multi_label, single_label
 
 
@@ -72,7 +74,9 @@ def test_balance_one_is_the_laplacian_eigenmap_with_weights_of_halves():
 
 
 def test_neighbors_far_from_the_origin_are_the_same():
-    X, _ = overlapping(60, 20)  # up to 15 features a tree is searched, without this trap
+    X, _ = overlapping(
+        60, 20
+    )  # with up to 15 features scikit-learn searches a tree, which does not have this problem
     far = build_half_knn_graph(X + 2.0**24, 5)
     np.testing.assert_array_equal(far.toarray(), build_half_knn_graph(X, 5).toarray())
     assert far.indices.dtype == np.int32
@@ -88,7 +92,7 @@ def test_balance_zero_puts_each_class_on_one_point():
         assert np.ptp(model.embedding_[y == k], axis=0).max() == 0
     with pytest.raises(InvalidInput, match="exceeds the 3 dimensions that 4 distinct label sets span"):
         SLEML(balance=0.0, n_components=4).fit(X, y)
-    with pytest.raises(InvalidInput, match="finds 1 distinct label sets: nothing to tell apart"):
+    with pytest.raises(InvalidInput, match="finds 1 distinct label sets: there is nothing to separate"):
         SLEML(balance=0.0).fit(X, np.ones((60, 2), dtype=int))
 
 
@@ -111,7 +115,7 @@ def test_two_labels_lie_between_their_classes():
     np.testing.assert_allclose(Z[10:20], 0, atol=1e-12)
 
 
-def test_shuffled_labels_at_09_give_chance_and_small_balance_fakes_classes():
+def test_shuffled_labels_give_chance_at_09_and_fake_classes_at_a_small_balance():
     X, y = load_digits(return_X_y=True)
     X, y = X[::2], np.random.default_rng(0).permutation(y[::2])
     score = {}
@@ -179,7 +183,7 @@ def test_auto_neighbors_are_one_and_a_half_class_sizes():
     assert auto_neighbors(as_indicator([0, 0, 0, 1])) == 3
 
 
-def test_unlabeled_items_go_where_their_neighbors_are():
+def test_unlabeled_items_are_placed_near_their_neighbors():
     X, y = overlapping(120, K=3)
     hidden = y.copy()
     hidden[1::3] = -1
@@ -207,7 +211,7 @@ def test_items_without_links_are_placed_by_the_map_with_a_warning():
 
 
 @pytest.mark.parametrize("balance", [0.5, 1.0])
-def test_a_graph_in_pieces_is_told_apart_with_a_warning(balance):
+def test_components_of_the_graph_are_separated_with_a_warning(balance):
     X, y = single_label(60, K=2)
     X[y == 1] += 1e3
     with pytest.warns(UserWarning, match=r"has 2 components \(sizes .*separates them first"):
@@ -215,11 +219,13 @@ def test_a_graph_in_pieces_is_told_apart_with_a_warning(balance):
     mu, Z = literal_eigenmap(literal_weights(X, as_indicator(y).Y, 6, balance), 3)
     np.testing.assert_allclose(model.eigenvalues_, mu, atol=1e-10)
     assert np.ptp(model.embedding_[y == 0, 0]) == np.ptp(model.embedding_[y == 1, 0]) == 0
-    same_span(model.embedding_[:, 1:], Z[:, 1:], model.degree_)  # the first mixes with the constant vector
+    same_span(
+        model.embedding_[:, 1:], Z[:, 1:], model.degree_
+    )  # the first coordinate mixes with the constant vector
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
-def test_given_affinity_takes_the_place_of_the_neighbors(form):
+def test_a_supplied_affinity_replaces_the_neighbors(form):
     X, Y = partly_labeled(multi_label)
     W = build_half_knn_graph(X, 12)
     before = W.toarray()
@@ -290,3 +296,37 @@ def test_bad_data_are_named():
         SLEML(balance=1.0).fit(X, Y, affinity=np.zeros((60, 60)))
     with pytest.warns(UserWarning, match="all pairs are linked"):
         SLEML(n_neighbors=99).fit(X, Y)
+
+
+def literal_ridge(X, Z, alpha):
+    """Positions by the linear map: ridge regression of Z on X, both centered."""
+    X_c, Z_c = X - X.mean(axis=0), Z - Z.mean(axis=0)
+    G = X_c.T @ X_c
+    G_inverse = np.linalg.pinv(G + alpha * np.trace(G) / len(X) * np.eye(len(G)), rcond=1e-10, hermitian=True)
+    return X_c @ G_inverse @ X_c.T @ Z_c + Z.mean(axis=0)
+
+
+@mostly_slowly_over_all_data
+@pytest.mark.parametrize("balance", [0.6, 1.0])
+@pytest.mark.filterwarnings("ignore:The graph .*has 2 components")
+def test_sle_ml_solves_its_problem_on_degenerate_data(kind, shape, dtype, form, balance):
+    X, Y, W = odd_data(kind, shape, dtype)
+    model = SLEML(balance=balance, alpha=1e-3).fit(FORMS[form](X), Y, FORMS[form](W))
+    by_labels = literal_weights(X.astype(float), Y, 1, 0.0)
+    check_laplacian_pairs(model.embedding_, model.eigenvalues_, balance * W + (1 - balance) * by_labels)
+    places = literal_ridge(X.astype(float), model.embedding_, 1e-3)
+    np.testing.assert_allclose(model.transform(FORMS[form](X)), places, atol=1e-6)
+
+
+@pytest.mark.parametrize("out_of_sample", MAPS)
+@pytest.mark.parametrize("shape", [(60, 7), (60, 80)])
+def test_a_rotation_of_the_features_changes_nothing(out_of_sample, shape):
+    X, y = overlapping(*shape)
+    y[1::3] = -1
+    Q = np.linalg.qr(np.random.default_rng(0).normal(size=(shape[1], shape[1])))[0]
+    model = SLEML(out_of_sample=out_of_sample).fit(X, y)
+    turned = SLEML(out_of_sample=out_of_sample).fit(X @ Q, y)
+    np.testing.assert_allclose(turned.eigenvalues_, model.eigenvalues_, atol=1e-10)
+    np.testing.assert_allclose(turned.embedding_, model.embedding_, atol=1e-8)
+    new = X[:20] + 0.1
+    np.testing.assert_allclose(turned.transform(new @ Q), model.transform(new), atol=1e-7)

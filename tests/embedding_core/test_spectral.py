@@ -1,4 +1,4 @@
-"""Smallest eigenpairs of Laplacian operators: theorems, traps of Lanczos, agreement with dense algebra."""
+"""Smallest eigenpairs of Laplacian operators: theorems, pitfalls of Lanczos, agreement with dense algebra."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def ring(m, weight=1.0):
 
 
 def torus(m):
-    """m x m grid with both ends joined: almost every eigenvalue is fourfold."""
+    """m x m torus: almost every eigenvalue has multiplicity four."""
     return sp.csr_array(sp.kron(ring(m), sp.eye_array(m)) + sp.kron(sp.eye_array(m), ring(m)))
 
 
@@ -68,8 +68,8 @@ def test_lanczos_gives_the_dense_eigenpairs(lanczos_only, r, form):
 
 @pytest.mark.parametrize("dense_size", [0, 400])
 @pytest.mark.parametrize("weight", [1e-10, 1e-33])
-def test_a_node_on_weak_links_has_the_place_that_its_equation_asks_for(monkeypatch, dense_size, weight):
-    # the degree is the unit of a node's equation: of what is left of it in u = D^(1/2) z, rounding is all
+def test_a_weakly_linked_node_satisfies_its_equation(monkeypatch, dense_size, weight):
+    # with a small degree, u = D^(1/2) z of the node is dominated by rounding errors
     monkeypatch.setattr(spectral, "DENSE_SIZE", dense_size)
     W = cloud(300).toarray()
     W[7] *= weight
@@ -81,7 +81,7 @@ def test_a_node_on_weak_links_has_the_place_that_its_equation_asks_for(monkeypat
 
 
 @pytest.mark.parametrize("degree", [1, 2, 8])
-def test_the_filter_changes_nothing_but_the_time(lanczos_only, monkeypatch, degree):
+def test_the_filter_does_not_change_the_result(lanczos_only, monkeypatch, degree):
     monkeypatch.setattr(spectral, "_MAX_DEGREE", degree)
     W = cloud(500)
     np.testing.assert_allclose(
@@ -94,8 +94,8 @@ def test_repeated_eigenvalues_are_all_found(lanczos_only):
     np.testing.assert_allclose(solution.eigenvalues, torus_eigenvalues(30, 20), atol=1e-12)
 
 
-def test_what_lanczos_misses_is_found_by_the_check(lanczos_only, monkeypatch):
-    """A first run that leaves out three leading eigenvectors is noticed and completed."""
+def test_eigenvectors_missed_by_lanczos_are_found_by_the_check(lanczos_only, monkeypatch):
+    """A first run that misses three leading eigenvectors is detected and completed."""
     honest = spectral._arpack
     calls = []
 
@@ -114,7 +114,7 @@ def test_what_lanczos_misses_is_found_by_the_check(lanczos_only, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("r", [20, 40, 45])
 def test_forty_one_components(lanczos_only, r):
-    """The trap of plain eigsh: 41 zeros, then pairs of single components, equal ones included."""
+    """Plain eigsh fails here: 41 zeros, then eigenpairs of single components, some of them equal."""
     parts = [cloud(60 + c, seed=c % 39) for c in range(39)]
     parts += [parts[3], parts[3]]
     W = sp.csr_array(sp.block_diag(parts))
@@ -126,7 +126,7 @@ def test_forty_one_components(lanczos_only, r):
     np.testing.assert_array_equal(solution.eigenvalues[:40], 0)
 
 
-def test_contrasts_tell_the_largest_components_apart_first():
+def test_contrasts_separate_the_largest_components_first():
     W = sp.block_diag([ring(4), ring(9), ring(6)])
     Z = smallest_eigenpairs(CombinedGraph(sp.csr_array(W)), 2).coordinates
     small, large, middle = Z[0], Z[4], Z[13]
@@ -146,13 +146,13 @@ def test_labels_join_components():
     assert sorted(CombinedGraph(W, find_label_sets(Y_split)).components().sizes) == [8, 11]
     assert CombinedGraph(W, find_label_sets(Y)).components().sizes.tolist() == [19]
     Y_overlap = Y_split.copy()
-    Y_overlap[1] = 1  # has both labels: similar to either set
+    Y_overlap[1] = 1  # has both labels: similar to both sets
     graph = CombinedGraph(W, find_label_sets(Y_overlap), 0.3)
     assert graph.components().sizes.tolist() == [19]
     check_pairs(graph, 4)
 
 
-def test_small_parts_are_solved_whole():
+def test_small_components_are_solved_by_dense_algebra():
     solution = check_pairs(CombinedGraph(np.ones((6, 6)) - np.eye(6)), 5)
     np.testing.assert_allclose(solution.eigenvalues, 1.2, atol=1e-12)
     pair = sp.csr_array(np.array([[0.0, 2.0], [2.0, 0.0]]))
@@ -160,7 +160,7 @@ def test_small_parts_are_solved_whole():
 
 
 def test_complete_graph_by_lanczos(lanczos_only):
-    """One eigenvalue, 89 times: every Lanczos run ends at once."""
+    """One eigenvalue with multiplicity 89: every Lanczos run ends at once."""
     solution = check_pairs(CombinedGraph(np.ones((90, 90)) - np.eye(90)), 4)
     np.testing.assert_allclose(solution.eigenvalues, 90 / 89, atol=1e-10)
 
@@ -186,7 +186,7 @@ def test_same_input_same_bytes_and_threads_agree(lanczos_only):
 
 
 def test_bad_requests_are_named(lanczos_only, monkeypatch):
-    with pytest.raises(InvalidInput, match="5 eigenvectors asked for; a graph of 5 nodes has 1 to 4"):
+    with pytest.raises(InvalidInput, match="5 eigenvectors requested; a graph of 5 nodes has 4 besides"):
         smallest_eigenpairs(CombinedGraph(ring(5)), 5)
     with pytest.raises(InvalidInput, match="Node 1 has degree 0"):
         smallest_eigenpairs(CombinedGraph(sp.csr_array(np.diag([1.0, 0.0, 1.0]))), 1)

@@ -1,4 +1,4 @@
-"""The comparison projections keep scikit-learn's contract and run in comparisons."""
+"""The comparison projections follow scikit-learn's contract and run in comparisons."""
 
 import tracemalloc
 import types
@@ -71,14 +71,14 @@ def expected_failures(estimator):
 
 @pytest.fixture
 def registered(monkeypatch):
-    """The registry with the family of these methods, whether it has it already or not."""
+    """Return the registry including these methods."""
     methods = types.MappingProxyType({**registry.METHODS, **ENTRIES})
     for module in (registry, annotator):
         monkeypatch.setattr(module, "METHODS", methods)
 
 
 class InBlocks:
-    """Items that are read a block of rows at a time."""
+    """Items that are read one block of rows at a time."""
 
     dtype = np.dtype(np.float64)
 
@@ -123,7 +123,7 @@ def test_sparse_items_give_the_dense_result(estimator, shape):
 
 
 @pytest.mark.parametrize("estimator", SUPERVISED, ids=repr)
-def test_unlabeled_items_are_placed_but_not_learned_from(estimator):
+def test_unlabeled_items_are_embedded_but_not_used_in_the_fit(estimator):
     X, y = single_label()
     y[40:] = -1
     X_moved = X.copy()
@@ -160,11 +160,11 @@ def test_kernels_and_graphs_need_the_items_in_memory():
     for estimator in (LPP(kernel="rbf"), MDDM(kernel="rbf")):
         with pytest.raises(InvalidInput, match="X is a InBlocks; a kernel needs the items in memory"):
             estimator.fit(InBlocks(X), y)
-    with pytest.raises(InvalidInput, match="comes in blocks of rows and no affinity is given"):
+    with pytest.raises(InvalidInput, match="is read in blocks of rows and no affinity is given"):
         LPP().fit(InBlocks(X))
 
 
-def test_a_fit_with_another_kernel_leaves_nothing_of_the_former():
+def test_refit_with_another_kernel_removes_old_attributes():
     X, y = single_label()
     for estimator in (LPP(graph="gaussian"), MDDM()):
         estimator.fit(X, y).set_params(kernel="rbf").fit(X, y)
@@ -174,7 +174,7 @@ def test_a_fit_with_another_kernel_leaves_nothing_of_the_former():
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_entries_say_what_the_estimators_do(name):
+def test_entries_describe_the_estimators(name):
     method = ENTRIES[name]
     assert method.estimator_class().__module__ == method.module
     assert type(method.build()).__name__ == method.attribute
@@ -184,7 +184,7 @@ def test_entries_say_what_the_estimators_do(name):
     if method.multi_label:
         assert method.build().fit(X, Y).transform(X).shape[0] == 60
     else:
-        with pytest.raises(InvalidInput, match="exactly one class an item"):
+        with pytest.raises(InvalidInput, match="exactly one class per item"):
             method.build().fit(X, Y)
 
 

@@ -47,7 +47,7 @@ def test_lda_solves_its_eigenproblem_and_is_mlda_of_classes(shape, form):
 
 def test_lda_takes_one_class_per_item_and_at_most_k_minus_one_columns():
     X, Y = multi_label()
-    with pytest.raises(InvalidInput, match=r"Row \d+ of y carries \d labels .* LDA takes exactly one class"):
+    with pytest.raises(InvalidInput, match=r"Row \d+ of y has \d labels .* LDA takes exactly one class"):
         LDA().fit(X, Y)
     with pytest.raises(InvalidInput, match="n_components=4 exceeds K-1=3 for LDA"):
         LDA(n_components=4).fit(*single_label())
@@ -81,14 +81,14 @@ def test_cca_solves_its_eigenproblem(form, ridge, shape):
         np.testing.assert_allclose(model.eigenvalues_, 1.0)
 
 
-def test_equally_correlated_directions_of_cca_are_settled():
+def test_equally_correlated_directions_of_cca_are_unique():
     X, Y = multi_label(25, 40)
     model = CCA(n_components=4).fit(X, Y)
     np.testing.assert_allclose(model.projection_.T @ model.projection_, np.eye(4), atol=1e-8)
     spread = centered(model.embedding_).std(axis=0)
     assert (np.diff(spread) < 0).all()
     np.testing.assert_allclose(CCA().fit(X, Y).projection_, model.projection_[:, :3], atol=1e-10)
-    # together they are the shortest solution of least squares
+    # together they are the least-squares solution of minimum norm
     shortest = np.linalg.pinv(centered(X)) @ centered(Y)
     np.testing.assert_allclose(projector(model.projection_), projector(shortest), atol=1e-8)
 
@@ -101,8 +101,8 @@ def test_cca_of_classes_is_lda():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_columns_of_classes_have_rank_k_minus_one_whatever_their_sizes(seed):
-    # they sum to 1: rounding must not make a direction of it
+def test_columns_of_classes_have_rank_k_minus_one_for_all_class_sizes(seed):
+    # they sum to 1: rounding errors must not become a direction
     rng = np.random.default_rng(seed)
     y = np.r_[np.arange(3), rng.choice(3, rng.integers(50, 3000), p=rng.dirichlet(np.ones(3)))]
     X = rng.normal(size=(len(y), 5)) + y[:, None]
@@ -112,13 +112,13 @@ def test_columns_of_classes_have_rank_k_minus_one_whatever_their_sizes(seed):
 
 
 @pytest.mark.parametrize("estimator", [CCA(), MDDM(), MLSI(center=True), LDA()], ids=repr)
-def test_far_from_the_origin_the_digits_are_kept(estimator):
+def test_results_are_accurate_far_from_the_origin(estimator):
     X, y = single_label()
     near, far = estimator.fit(X, y).projection_, estimator.fit(X + 1e7, y).projection_
     np.testing.assert_allclose(far, near, atol=1e-7)
 
 
-def test_cca_does_not_depend_on_scales_and_idle_labels():
+def test_cca_does_not_depend_on_scales_and_constant_labels():
     X, Y = multi_label()
     plain = CCA(scaling="natural").fit(X, Y)
     more = np.column_stack([Y, np.zeros(60), np.ones(60), Y[:, 0]])
@@ -160,7 +160,7 @@ def test_mlsi_without_labels_is_latent_semantic_indexing():
     )
 
 
-def test_mlsi_of_labels_alone_has_no_more_columns_than_labels():
+def test_mlsi_of_only_labels_has_at_most_as_many_columns_as_labels():
     X, Y = multi_label()
     fitted = centered(X) @ np.linalg.lstsq(centered(X), centered(Y), rcond=None)[0]
     model = MLSI(beta=1, center=True, n_components=4).fit(X, Y)
@@ -183,10 +183,10 @@ def test_mddm_solves_eq_23(shape, form):
     G = model.projection_
     np.testing.assert_allclose(G.T @ G, np.eye(4), atol=1e-10)
     np.testing.assert_allclose(M @ G, G * model.eigenvalues_, atol=1e-8 * np.abs(M).max())
-    np.testing.assert_allclose(model.eigenvalues_.sum(), np.trace(M))  # there is no more dependence
+    np.testing.assert_allclose(model.eigenvalues_.sum(), np.trace(M))  # all of the dependence
 
 
-def test_mddm_of_classes_sees_their_means():
+def test_mddm_of_classes_depends_on_their_means():
     X, y = single_label()
     model = MDDM().fit(X, y)
     counts = np.bincount(y)
@@ -242,7 +242,7 @@ def test_landmarks_of_mddm_are_labeled_items():
     assert (some.eigenvalues_ <= exact.eigenvalues_ + 1e-9).all()
 
 
-def test_a_label_on_its_own_is_enough():
+def test_a_single_label_is_enough():
     X, Y = multi_label()
     for estimator in (CCA(), MDDM(), MDDM(kernel="rbf"), MLSI()):
         assert estimator.fit(X, Y[:, :1]).embedding_.shape == (60, 1)
@@ -251,7 +251,7 @@ def test_a_label_on_its_own_is_enough():
 @pytest.mark.parametrize(
     "estimator", [CCA(), MDDM(), MDDM(kernel="rbf"), MLSI(beta=1, center=True)], ids=repr
 )
-def test_labels_that_do_not_vary_tell_nothing(estimator):
+def test_constant_labels_raise_an_error(estimator):
     X, _ = multi_label()
     for y in (np.full(60, 5), np.zeros((60, 3))):
         with pytest.raises(InvalidInput, match=r"finds no direction .*\(n_samples=60\)"):

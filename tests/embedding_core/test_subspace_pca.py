@@ -61,12 +61,12 @@ def test_lanczos_and_decomposition_give_the_same_space():
     np.testing.assert_allclose(np.abs(few.sums(Y)), np.abs(all_axes.sums(Y)[:4]), atol=1e-8)
 
 
-def test_axes_that_lanczos_leaves_out_are_noticed(monkeypatch):
+def test_axes_missed_by_lanczos_are_detected(monkeypatch):
     X = sparse_items(120, 60)
     expected = PCA(n_components=3).fit(X.toarray())
 
     class Forgetful(decomposition.PCA):
-        """Finds one axis more and loses the second."""
+        """Finds one more axis and drops the second."""
 
         def fit(self, X, y=None):
             self.set_params(n_components=4)
@@ -91,7 +91,7 @@ def test_repeated_singular_values_and_few_directions_of_sparse_items():
         PCA(n_components=2).fit(thin)
 
 
-def test_pca_far_from_the_origin_keeps_its_digits():
+def test_pca_is_accurate_far_from_the_origin():
     X, _ = multi_label()
     near, far = PCA(n_components=7).fit(X), PCA(n_components=7).fit(X + 1e6)
     np.testing.assert_allclose(far.eigenvalues_, near.eigenvalues_, rtol=1e-7)
@@ -99,7 +99,7 @@ def test_pca_far_from_the_origin_keeps_its_digits():
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("r", [2, 30])  # sparse items: by Lanczos, by a decomposition
-def test_pca_of_wide_items_far_from_the_origin_keeps_its_digits(form, r):
+def test_pca_of_wide_items_is_accurate_far_from_the_origin(form, r):
     far = np.random.default_rng(0).normal(size=(40, 90)) + 2.0**24
     near, found = PCA(n_components=r).fit(far - 2.0**24), PCA(n_components=r).fit(form(far))
     np.testing.assert_allclose(found.projection_, near.projection_, atol=1e-9)
@@ -113,7 +113,9 @@ def test_pca_of_many_wide_items_is_refused_beyond_the_budget(form, monkeypatch):
     monkeypatch.setattr(eigen, "SQUARE_BUDGET_BYTES", 4 * 8 * 30**2)
     X = np.random.default_rng(0).normal(size=(31, 60))
     PCA(n_components=4).fit(form(X[:30]))
-    with pytest.raises(InvalidInput, match=r"4 matrices of 31 x 31, .* reduce X to 30 features or fewer"):
+    with pytest.raises(
+        InvalidInput, match=r"4 matrices of 31 x 31, .* first reduce X to 30 features or fewer"
+    ):
         PCA(n_components=4).fit(form(X))
 
 
@@ -123,7 +125,7 @@ def test_pca_of_float32_is_summed_in_float64():
 
 
 @pytest.mark.parametrize("make", [single_label, multi_label])
-def test_eigenfaces_take_the_dimension_in_which_neighbors_do_best(make):
+def test_eigenfaces_choose_the_dimension_with_the_best_neighbors(make):
     X, y = make()
     y[::4] = -1
     model = Eigenfaces().fit(X, y)
@@ -167,7 +169,7 @@ def test_fisherfaces_are_pca_to_n_minus_c_and_lda(form):
     G = front.components_.T @ lda.scalings_[:, :3]
     assert model.n_principal_ == 26
     np.testing.assert_allclose(projector(model.projection_), projector(G), atol=1e-7)
-    # the one factor by which the two scale S_w
+    # the common factor by which the two scale S_w
     np.testing.assert_allclose(
         30 * model.projection_ @ model.projection_.T, G @ G.T, atol=1e-6 * np.abs(G @ G.T).max()
     )
@@ -187,7 +189,7 @@ def test_fisherfaces_need_two_items_of_some_class_and_one_class_per_item():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="Each of the 4 classes has one labeled item"):
         Fisherfaces().fit(X[:4], [0, 1, 2, 3])
-    with pytest.raises(InvalidInput, match=r"Fisherfaces takes exactly one class an item\. Use MLDA"):
+    with pytest.raises(InvalidInput, match=r"Fisherfaces takes exactly one class per item\. Use MLDA"):
         Fisherfaces().fit(X, Y)
 
 
@@ -218,7 +220,7 @@ def test_laplacianfaces_with_all_the_variance_are_lpp():
 @pytest.mark.parametrize(
     "parameters", [{"scaling": "natural"}, {"graph": "gaussian"}, {"n_neighbors": 5}, {"sigma": 3.0}], ids=str
 )
-def test_laplacianfaces_hand_their_parameters_to_lpp(parameters):
+def test_laplacianfaces_pass_their_parameters_to_lpp(parameters):
     X, y = single_label()
     model, local = Laplacianfaces(variance=1.0, **parameters).fit(X, y), LPP(**parameters).fit(X, y)
     np.testing.assert_allclose(model.projection_, local.projection_, atol=1e-8)
@@ -245,6 +247,6 @@ def test_bad_parameters_are_named(estimator, message):
 
 
 @pytest.mark.parametrize("estimator", [PCA(), Eigenfaces(), Laplacianfaces()], ids=repr)
-def test_items_that_do_not_vary_have_no_axes(estimator):
+def test_constant_items_have_no_axes(estimator):
     with pytest.raises(InvalidInput, match=r"finds no direction in which items vary \(n_samples=9\)"):
         estimator.fit(np.ones((9, 3)), np.arange(9) % 2)

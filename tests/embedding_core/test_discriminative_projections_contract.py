@@ -63,7 +63,7 @@ def test_disconnected_graphs_isolated_nodes_and_unlabeled_components(shape, kern
         warnings.simplefilter("always")
         model = DP(kernel=kernel, mu=0.3, n_components=4).fit(X, y, W)
     said = [str(one.message) for one in caught]
-    assert sum("hold no labeled item" in text for text in said) == (kernel == "rbf")
+    assert sum("contain no labeled item" in text for text in said) == (kernel == "rbf")
     assert sum("no link to any other" in text for text in said) == 1
     assert np.isfinite(model.embedding_).all()
     if kernel == "linear":
@@ -84,7 +84,7 @@ def test_few_labeled_items_and_coinciding_means():
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(5))
-def test_rounding_makes_no_direction_of_constant_features(form, seed):
+def test_rounding_errors_of_constant_features_give_no_direction(form, seed):
     X, y, W = partly_labeled(seed=seed)
     constant = np.random.default_rng(seed).normal(size=5) * 10.0 ** np.arange(-4, 6, 2)
     X = np.column_stack([X, np.tile(constant, (60, 1))])
@@ -138,7 +138,7 @@ def test_clone_pipeline_grid_search_and_frames(kernel):
     np.testing.assert_allclose(framed.transform(frame), model.transform(X))
 
 
-def test_grid_search_cuts_a_precomputed_kernel_both_ways():
+def test_grid_search_slices_a_precomputed_kernel_on_both_axes():
     X, y = single_label(90)
     search = GridSearchCV(
         make_pipeline(DP(kernel="precomputed", ridge=1e-3), KNeighborsClassifier(1)),
@@ -204,18 +204,20 @@ def test_bad_data_are_named(monkeypatch):
 def test_bad_labels_are_named():
     X, y, W = partly_labeled()
     model = DP().fit(X, y, W)
-    with pytest.raises(InvalidInput, match=r"y holds 7, which fit has not seen; choose among \[0, 1, 2, 3\]"):
+    with pytest.raises(
+        InvalidInput, match=r"y contains 7, which was not seen in fit; choose among \[0, 1, 2, 3\]"
+    ):
         model.transform_labels([0, 7])
     with pytest.raises(InvalidInput, match="y has 2 columns; expected the 4 labels"):
         model.transform_labels([[0, 1]])
-    with pytest.raises(InvalidInput, match=r"Row 1 of y carries no label \(2 such rows\)"):
+    with pytest.raises(InvalidInput, match=r"Row 1 of y has no label \(2 such rows\)"):
         model.transform_labels([[1, 0, 0, 0], [0, 0, 0, 0], [-1, -1, -1, -1]])
-    with pytest.raises(InvalidInput, match="Row 0 of y carries no label"):
+    with pytest.raises(InvalidInput, match="Row 0 of y has no label"):
         model.transform_labels([-1, 2])
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_labels_on_which_all_labeled_items_agree_say_nothing(kernel):
+def test_labels_on_which_all_labeled_items_agree_raise_an_error(kernel):
     X, Y, W = partly_labeled(multi_label)
     agreed = "items have no label on which they differ; DiscriminativeProjections separates"
     alone = "^Only one item is labeled; DiscriminativeProjections separates"

@@ -42,9 +42,9 @@ def test_columns_solve_the_printed_eigenproblem(shape, form, mu):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
-def test_several_labels_an_item_add_pair_by_pair(shape, form):
+def test_several_labels_per_item_are_summed_pair_by_pair(shape, form):
     X, Y, W = partly_labeled(multi_label, shape)
-    Y[3] = 0  # labeled, but with none
+    Y[3] = 0  # labeled, without any label
     A, B, C = paired_matrices(X, Y, W, 0.7)
     model = DP(mu=0.7, scaling="natural", n_components=6).fit(FORMS[form](X), Y, FORMS[form](W))
     gamma = columns(model)
@@ -53,7 +53,7 @@ def test_several_labels_an_item_add_pair_by_pair(shape, form):
     np.testing.assert_allclose(gamma.T @ (A + C) @ gamma, np.diag(model.eigenvalues_), atol=1e-7)
 
 
-def test_pairs_are_the_printed_matrices_for_one_label_an_item():
+def test_pairs_give_the_printed_matrices_for_one_label_per_item():
     X, y, W = partly_labeled()
     for printed, paired in zip(
         printed_matrices(X, y, W, 0.3), paired_matrices(X, as_indicator(y).Y, W, 0.3), strict=True
@@ -89,7 +89,7 @@ def test_eigenvalues_lie_between_0_and_1_and_ascend(make, shape, mu):
 @pytest.mark.parametrize("make", [single_label, multi_label])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_move_of_the_items_moves_the_labels_along(make, shape, form):
+def test_a_shift_of_the_items_shifts_the_labels_too(make, shape, form):
     X, Y, W = partly_labeled(make, shape)
     t = np.random.default_rng(0).normal(size=shape[1]) * 30
     plain, moved = (DP(n_components=5).fit(FORMS[form](Z), Y, W) for Z in (X, X + t))
@@ -99,7 +99,7 @@ def test_a_move_of_the_items_moves_the_labels_along(make, shape, form):
     np.testing.assert_allclose(moved.label_projection_, expected, atol=1e-4 * np.abs(expected).max())
 
 
-def test_far_from_the_origin_digits_are_kept():
+def test_results_are_accurate_far_from_the_origin():
     X, y, W = partly_labeled()
     moved = DP(n_components=5).fit(X + 1e6, y, W)
     np.testing.assert_allclose(moved.projection_, DP(n_components=5).fit(X, y, W).projection_, atol=1e-6)
@@ -157,7 +157,7 @@ def test_without_graph_and_with_classes_of_one_size_its_columns_are_those_of_lda
 
 
 @pytest.mark.parametrize("n_components", [3, 5])
-def test_solutions_that_put_all_items_on_one_point_are_left_out(n_components):
+def test_solutions_that_map_all_items_to_one_point_are_omitted(n_components):
     X, _ = single_label()
     y = np.arange(60) % 4
     W = build_knn_graph(X, 4).toarray()
@@ -182,7 +182,7 @@ def test_unit_columns_are_the_natural_ones_rescaled():
     np.testing.assert_allclose(unit.label_projection_ * length, natural.label_projection_)
 
 
-def test_any_dimension_up_to_p_and_the_first_ones_stay():
+def test_any_dimension_up_to_p_with_the_same_first_columns():
     X, y, W = partly_labeled()
     full, first = DP(n_components=7).fit(X, y, W), DP(n_components=2).fit(X, y, W)
     assert np.linalg.matrix_rank(full.projection_) == 7
@@ -201,7 +201,7 @@ def test_ridge_is_a_multiple_of_the_identity_in_c():
 
 @pytest.mark.parametrize("graph", ["knn", "gaussian"])
 @pytest.mark.parametrize("sigma", ["auto", 3.0])
-def test_own_graph_is_the_one_of_the_graphs_module(graph, sigma):
+def test_the_default_graph_is_that_of_the_affinity_module(graph, sigma):
     X, y, _ = partly_labeled()
     W = build_knn_graph(X, 6, sigma=sigma) if graph == "knn" else build_gaussian_graph(X, sigma)
     own, given = DP(graph=graph, n_neighbors=6, sigma=sigma).fit(X, y), DP().fit(X, y, affinity=W)
@@ -223,7 +223,7 @@ def test_unlabeled_items_shape_the_embedding_only_through_the_graph():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_cross_validation_picks_the_sigma_that_refits_without_a_fold_say(seed):
+def test_cross_validation_picks_the_sigma_with_the_best_held_out_score(seed):
     X, y, _ = partly_labeled(seed=seed)
     X += np.random.default_rng(seed).normal(0, 4, X.shape)
     target, family = as_indicator(y), graph_family(X, "knn", 5)
@@ -264,7 +264,7 @@ def test_labels_are_placed_by_g_and_sets_at_the_mean_of_their_labels():
     np.testing.assert_array_equal(named.projection_, DP().fit(X, y, W).projection_)
 
 
-def test_items_lie_nearer_to_their_own_label():
+def test_items_are_closer_to_their_own_label():
     X, y = single_label(200, seed=4)
     X *= 2
     hidden = np.where(np.arange(200) % 2, y, -1)
@@ -280,7 +280,7 @@ def test_classes_and_their_columns_are_the_same():
     )
 
 
-def test_a_label_that_nobody_has_is_left_out():
+def test_a_label_without_items_is_omitted():
     X, y, W = partly_labeled()
     Y = as_indicator(y).Y
     more = np.insert(Y, 2, np.where(Y[:, 0] < 0, -1, 0), axis=1)

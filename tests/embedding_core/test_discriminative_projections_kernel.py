@@ -1,4 +1,4 @@
-"""Discriminative projections by a kernel with landmarks (Nyström): exact where these span all, bounds."""
+"""Discriminative projections with a kernel: linear and printed problem, new items, landmarks (Nyström)."""
 
 import pickle
 from itertools import pairwise
@@ -14,8 +14,118 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.linalg import kernel_space
 from tests.literal_discriminant import connected_graph
-from tests.literal_projections import DP, FORMS, distances, partly_labeled, printed_matrices
-from tests.synthetic import single_label
+from tests.literal_projections import (
+    DP,
+    FORMS,
+    SHAPES,
+    distances,
+    eigenvalues_in_range,
+    partly_labeled,
+    printed_matrices,
+)
+from tests.synthetic import literal_laplacian, single_label
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scaling", ["unit", "natural"])
+@pytest.mark.parametrize("ridge", [0.0, 1e-2])
+def test_the_kernel_of_inner_products_gives_the_linear_form(shape, scaling, ridge):
+    X, y, _ = partly_labeled(shape=shape)
+    linear = DP(scaling=scaling, n_components=5, ridge=ridge).fit(X, y)
+    model = DP(scaling=scaling, n_components=5, ridge=ridge, kernel="precomputed").fit(X @ X.T, y)
+    np.testing.assert_allclose(model.eigenvalues_, linear.eigenvalues_, atol=1e-8)
+    np.testing.assert_allclose(distances(model.embedding_), distances(linear.embedding_), atol=1e-6)
+    new = X[:9] + np.random.default_rng(0).normal(size=(9, shape[1]))
+    signs = np.sign((model.embedding_ * linear.embedding_).sum(axis=0))
+    np.testing.assert_allclose(model.transform(new @ X.T) * signs, linear.transform(new), atol=1e-6)
+    np.testing.assert_allclose(model.label_projection_ * signs, linear.label_projection_, atol=1e-6)
+    assert not hasattr(model, "projection_")
+
+
+@pytest.mark.parametrize("graph", ["knn", "gaussian"])
+def test_a_sparse_kernel_is_the_dense_one_with_a_graph_of_its_own(graph):
+    X, y, _ = partly_labeled()
+    dense, sparse = (
+        DP(kernel="precomputed", graph=graph).fit(K, y) for K in (X @ X.T, sp.csr_array(X @ X.T))
+    )
+    np.testing.assert_array_equal(sparse.embedding_, dense.embedding_)
+    np.testing.assert_allclose(sparse.transform(sp.csr_array(X @ X.T)), dense.embedding_, atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-3])
+@pytest.mark.parametrize("gamma", ["scale", 0.3])
+def test_rbf_solves_the_printed_problem_with_kernel_rows_for_items(ridge, gamma):
+    # f = sum_j alpha_j phi(x_j): f^T x_i becomes (K alpha)_i, |f|² alpha^T K alpha
+    X, y, W = partly_labeled()
+    g = 1 / (7 * X.var()) if gamma == "scale" else gamma
+    K = rbf_kernel(X, gamma=g)
+    A, B, C = printed_matrices(K, y, W, 0.3)
+    model = DP(mu=0.3, kernel="rbf", gamma=gamma, ridge=ridge, scaling="natural").fit(X, y, W)
+    np.testing.assert_allclose(model.gamma_, g)
+    J = np.eye(60)[:, y >= 0]
+    T = np.linalg.cholesky(K + 1e-14 * np.eye(60))
+    centered = T - T[y >= 0].mean(axis=0)
+    trace = 4 * (centered.T @ J * (centered.T @ J)).sum() + 0.3 * np.trace(T.T @ literal_laplacian(W) @ T)
+    R = scipy.linalg.block_diag(ridge * trace * K, np.zeros((4, 4)))
+    gamma_columns = np.vstack([model.dual_coef_, model.label_projection_])
+    spread, near = B + C + R, A + C + R
+    np.testing.assert_allclose(gamma_columns.T @ spread @ gamma_columns, np.eye(3), atol=1e-6)
+    np.testing.assert_allclose(gamma_columns.T @ near @ gamma_columns, np.diag(model.eigenvalues_), atol=1e-6)
+    np.testing.assert_allclose(
+        near @ gamma_columns, spread @ gamma_columns * model.eigenvalues_, atol=1e-6 * np.abs(spread).max()
+    )
+    np.testing.assert_allclose(model.eigenvalues_, eigenvalues_in_range(near, spread, 1e-13)[:3], atol=1e-5)
+
+
+def test_without_ridge_a_kernel_of_full_rank_drops_out():
+    X, y, W = partly_labeled()
+    narrow, wide = (
+        DP(kernel="rbf", gamma=gamma, scaling="natural").fit(X, y, W).embedding_ for gamma in (0.5, 1.0)
+    )
+    np.testing.assert_allclose(distances(narrow), distances(wide), atol=1e-7)
+    ridged = DP(kernel="rbf", gamma=0.5, scaling="natural", ridge=1e-2).fit(X, y, W).embedding_
+    assert np.abs(distances(ridged) - distances(narrow)).max() > 1e-4
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rbf_transform_of_the_fitted_items_equals_the_embedding(form, dtype):
+    X, y, _ = partly_labeled()
+    X = np.maximum(X, 0.0)
+    items = FORMS[form](X.astype(dtype))
+    model = DP(kernel="rbf", ridge=1e-4, n_neighbors=5).fit(items, y)
+    np.testing.assert_array_equal(model.transform(items), model.embedding_)
+    np.testing.assert_allclose(model.transform(items[:9]), model.embedding_[:9], atol=1e-9)
+    assert model.embedding_.dtype == np.float64
+    np.testing.assert_allclose(model.gamma_, 1 / (7 * X.var()), rtol=1e-6)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.transform(items), model.transform(items))
+
+
+def test_rbf_far_from_the_origin():
+    X, y, W = partly_labeled()
+    plain, moved = (DP(kernel="rbf", gamma=0.1, ridge=1e-3).fit(Z, y, W) for Z in (X, X + 1e5))
+    np.testing.assert_allclose(moved.embedding_, plain.embedding_, atol=1e-6)
+    np.testing.assert_allclose(moved.transform(X[:5] + 1e5), plain.transform(X[:5]), atol=1e-6)
+
+
+def test_rbf_separates_classes_that_no_linear_map_separates():
+    rng = np.random.default_rng(0)
+    angle, y = rng.uniform(0, 2 * np.pi, 200), np.arange(200) % 2
+    X = np.column_stack([np.cos(angle), np.sin(angle)]) * (1 + 2 * y)[:, None] + rng.normal(0, 0.1, (200, 2))
+    hidden = np.where(np.arange(200) < 100, y, -1)
+    model = DP(kernel="rbf", ridge=1e-4).fit(X, hidden)
+    to_labels = distances(np.vstack([model.embedding_, model.label_projection_]))[:200, 200:]
+    assert (to_labels.argmin(axis=1) == y)[100:].mean() > 0.97
+
+
+def test_refit_with_another_kernel_removes_old_attributes():
+    X, y, _ = partly_labeled()
+    model = DP(kernel="rbf").fit(X, y)
+    model.set_params(kernel="linear").fit(X, y)
+    assert not hasattr(model, "dual_coef_")
+    model.set_params(kernel="rbf").fit(X, y)
+    assert not hasattr(model, "projection_")
 
 
 def problem(n=60):
@@ -26,7 +136,7 @@ def problem(n=60):
 
 def test_landmarks_that_span_all_items_give_the_exact_form():
     X, y, _ = problem()
-    X, y = np.vstack([X, X[:20]]), np.concatenate([y, y[:20]])  # repeated items add nothing to the span
+    X, y = np.vstack([X, X[:20]]), np.concatenate([y, y[:20]])  # repeated items do not enlarge the span
     W = connected_graph(X)
     for parameters in ({"ridge": 1e-3}, {"ridge": 1e-3, "scaling": "natural"}):
         exact = DP(kernel="rbf", gamma=0.5, n_components=5, **parameters).fit(X, y, W)
@@ -71,7 +181,7 @@ def test_columns_solve_the_printed_problem_with_the_landmarks_kernel_values_for_
     np.testing.assert_allclose(model.eigenvalues_, scipy.linalg.eigh(A + C, B + C)[0][:6], atol=1e-7)
 
 
-def test_more_landmarks_cost_less_and_all_the_least():
+def test_more_landmarks_lower_the_cost_and_all_items_give_the_minimum():
     # f from a larger space: every eigenvalue of the smaller one lies above (Poincaré)
     X, y, W = problem()
     rows = np.random.default_rng(0).permutation(60)
@@ -107,7 +217,7 @@ def test_decisions_agree_with_the_exact_form():
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_items_of_fit_lie_where_fit_put_them(form, dtype):
+def test_transform_of_the_fitted_items_equals_the_embedding(form, dtype):
     X, y, W = problem()
     items = FORMS[form](np.maximum(X, 0).astype(dtype))
     model = DP(kernel="rbf", landmarks=20, ridge=1e-3).fit(items, y, W)
@@ -117,7 +227,7 @@ def test_items_of_fit_lie_where_fit_put_them(form, dtype):
     np.testing.assert_array_equal(copy.transform(items), model.embedding_)
 
 
-def test_kernel_values_are_formed_a_block_at_a_time(monkeypatch):
+def test_kernel_values_are_computed_one_block_at_a_time(monkeypatch):
     X, y, W = problem()
     model = DP(kernel="rbf", landmarks=20).fit(X, y, W)
     monkeypatch.setattr(kernel_space, "BLOCK_VALUES", 20 * 7)
@@ -125,7 +235,7 @@ def test_kernel_values_are_formed_a_block_at_a_time(monkeypatch):
 
 
 class InBlocks:
-    """Items that are read a block of rows at a time."""
+    """Items that are read one block of rows at a time."""
 
     def __init__(self, X):
         self.X, self.shape, self.dtype = X, X.shape, X.dtype
@@ -140,7 +250,7 @@ def test_new_items_may_come_in_blocks_but_not_those_of_fit(landmarks):
     X, y, W = problem()
     model = DP(kernel="rbf", landmarks=landmarks).fit(X, y, W)
     np.testing.assert_allclose(model.transform(InBlocks(X)), model.embedding_, atol=1e-12)
-    with pytest.raises(InvalidInput, match=r"InBlocks; fitted by a kernel, .* needs the items in memory"):
+    with pytest.raises(InvalidInput, match=r"InBlocks; with a kernel, .* needs the items in memory"):
         DP(kernel="rbf", landmarks=landmarks).fit(InBlocks(X), y, W)
 
 
@@ -165,10 +275,10 @@ def test_sigma_is_chosen_with_landmarks():
     np.testing.assert_array_equal(fixed.embedding_, chosen.embedding_)
 
 
-def test_beyond_the_budget_landmarks_are_named_and_do(monkeypatch):
+def test_over_the_budget_the_error_suggests_landmarks_which_then_work(monkeypatch):
     X, y, W = problem()
     monkeypatch.setattr(discriminative_projections, "MEMORY_BUDGET_BYTES", 1e5)
-    with pytest.raises(InvalidInput, match=r"60 items needs .* GB; pass landmarks \(500, say\)"):
+    with pytest.raises(InvalidInput, match=r"60 items needs .* GB; pass landmarks \(for example 500\)"):
         DP(kernel="rbf").fit(X, y, W)
     assert DP(kernel="rbf", landmarks=20).fit(X, y, W).embedding_.shape == (60, 3)
 
@@ -179,7 +289,7 @@ def test_beyond_the_budget_landmarks_are_named_and_do(monkeypatch):
         (0, "landmarks=0 is not legal; give a number of items"),
         (61, "landmarks=61 with 60 items"),
         ("many", "landmarks='many' is not legal"),
-        ([0, 60], "landmarks name rows 0 to 60; there are rows 0 to 59"),
+        ([0, 60], "landmarks contains rows 0 to 60; use rows 0 to 59"),
         ([0.5], "is not legal"),
     ],
 )
@@ -189,12 +299,14 @@ def test_bad_landmarks_are_named(landmarks, message):
         DP(kernel="rbf", landmarks=landmarks).fit(X, y, W)
 
 
-def test_a_component_without_labels_is_warned_of_in_the_kernel_form_alone():
+def test_a_component_without_labels_warns_only_in_the_kernel_form():
     X, y, W = problem()
     W[:20, 20:], W[20:, :20] = 0, 0
     y[:20] = -1
     for landmarks in (None, 30):
-        with pytest.warns(UserWarning, match=r"components \(sizes 40, 20\); 1 of them \(20 items\) hold"):
+        with pytest.warns(
+            UserWarning, match=r"components \(sizes 40, 20\); 1 of them \(20 items\) contain no"
+        ):
             DP(kernel="rbf", landmarks=landmarks).fit(X, y, W)
     DP().fit(X, y, W)  # a linear map places all items
     y[3] = 1
