@@ -1,4 +1,4 @@
-"""DLE as printed, for the tests: p x p and n x n matrices, item by item, and graphs to go with it."""
+"""Literal DLE for the tests: the printed p x p and n x n matrices, item by item, and test graphs."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from tests.synthetic import literal_laplacian, literal_scatter, positive_power
 
 
 def connected_graph(X):
-    """Four nearest neighbors, and a weak chain that holds the items together."""
+    """Four nearest neighbors, and a weak chain that connects all items."""
     chain = np.diag(np.full(len(X) - 1, 0.05), 1)
     return build_knn_graph(X, 4).toarray() + chain + chain.T
 
@@ -44,7 +44,7 @@ def literal_label_graph(X, Y, correlation, weight=None):
 
 
 def jacobi(S):
-    """Eigenpairs of S, largest first, by rotations in long double: small ones keep their digits."""
+    """Eigenpairs of S, largest first, by rotations in long double; small ones are accurate too."""
     A, V = np.array(S, dtype=np.longdouble), np.eye(len(S), dtype=np.longdouble)
     for _ in range(12):
         for i, j in itertools.combinations(range(len(A)), 2):

@@ -9,7 +9,7 @@ MAPS = ["linear", "nystrom", "kernel_ridge"]
 
 
 def overlapping(n=60, p=7, K=4):
-    """Classes that overlap, so that a graph of neighbors is in one piece."""
+    """Overlapping classes, so that the nearest-neighbor graph is connected."""
     X, y = single_label(n, p, K)
     return X + np.random.default_rng(1).normal(scale=2, size=X.shape), y
 
@@ -25,7 +25,7 @@ def literal_squares(X):
 
 
 def literal_neighbors(distance, k):
-    """1 where the column is among the k nearest of the row, itself not counted."""
+    """1 if the column is among the k nearest of the row, not counting itself."""
     near = np.zeros(distance.shape)
     order = np.argsort(distance + np.diag(np.full(len(distance), np.inf)), axis=1)
     np.put_along_axis(near, order[:, :k], 1.0, axis=1)

@@ -1,4 +1,4 @@
-"""Discriminative projections as printed, for the tests: whole matrices, pair by pair, in the range."""
+"""Literal discriminative projections for the tests: full matrices as printed, pair by pair."""
 
 import numpy as np
 import scipy.linalg

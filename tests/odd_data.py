@@ -1,4 +1,4 @@
-"""Odd data for the tests of exactness: repeated rows, constant features, empty labels, two components."""
+"""Degenerate data for the exactness tests: repeated rows, constant features, empty labels, two components."""
 
 import numpy as np
 import pytest
@@ -22,11 +22,11 @@ mostly_slowly_over_all_data = pytest.mark.parametrize(
         for case in CASES
     ],
 )
-"""For methods that take longer: other forms than dense float64 with the slow tests."""
+"""For slower methods: forms other than dense float64 are tested only by the slow tests."""
 
 
 def odd_data(kind, shape, dtype):
-    """Items, label columns of which a third is hidden, a graph."""
+    """Return items, label columns with a third hidden, and a graph."""
     X, Y = multi_label(*shape, K=5)
     if kind == "repeated rows":
         X, Y = np.vstack([X, X[:6]]), np.vstack([Y, Y[:6]])

@@ -33,7 +33,7 @@ def sparse_items(n: int, p: int, seed: int = 0, density: float = 0.15) -> Any:
 
 
 def positive_power(S: np.ndarray, power: float, cut: float = 1e-10) -> np.ndarray:
-    """Power of the positive part of a symmetric matrix, Eq. 10-11 of DLE taken literally."""
+    """Power of the positive part of a symmetric matrix, a literal Eq. 10-11 of DLE."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     keep = values > cut * max(values.max(), 1e-300)
     return (vectors[:, keep] * values[keep] ** power) @ vectors[:, keep].T

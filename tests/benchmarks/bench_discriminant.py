@@ -42,7 +42,7 @@ YAHOO = Path(__file__).parents[3] / "shared" / "data" / "yahoo_science"
 
 
 def make_labels(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Classes with a fifth hidden, and label columns with about three labels an item."""
+    """Classes with a fifth hidden, and label columns with about three labels per item."""
     y = rng.integers(0, K, n)
     Y = np.zeros((n, K), dtype=np.int8)
     for labels in (y, rng.integers(0, K, n), (y + 1) % K):
@@ -70,7 +70,7 @@ def make_graph(n: int, rng: np.random.Generator) -> sp.csr_array:
 
 
 def write_problem(folder: Path, n: int) -> None:
-    """Leave items (Parquet and .npy), labels and graph behind, made portion by portion."""
+    """Write items (Parquet and .npy), labels and graph, one portion at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -121,12 +121,12 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def plain_products(X: np.ndarray, L: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The least that any method with a graph must compute, in the type of X."""
+    """The minimum that any method with a graph must compute, in the dtype of X."""
     return X.T @ X, X.T @ (L @ X)
 
 
 def child_memory(folder: Path, method: str, n: int) -> dict[str, float]:
-    """One fit alone: the peak of the process."""
+    """Run one fit only, to measure the peak memory of the process."""
     X, y = load_items(folder), load_labels(folder, method)
     W = load_graph(folder) if method != "MLDA" else None
     METHODS[method]().fit(X, y, W)
@@ -134,7 +134,7 @@ def child_memory(folder: Path, method: str, n: int) -> dict[str, float]:
 
 
 def child_ratio(folder: Path, method: str, n: int) -> dict[str, float]:
-    """Fit and plain products in turn, the median of the ratios."""
+    """Run fit and plain products alternately and return the median of the ratios."""
     X, y, W = load_items(folder), load_labels(folder, method), load_graph(folder)
     L = sp.csr_array((sp.diags_array(W.sum(axis=1)) - W).astype(X.dtype))
     pairs = []

@@ -100,11 +100,11 @@ class Problem:
         return DiscriminativeProjections(n_components=100).fit(self.X, self.y, self.W)
 
     def nothing(self) -> None:
-        """For the memory of the data and the graph alone."""
+        """Measure the memory of only the data and the graph."""
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Processor time: one thread works, and other programs on the machine hardly disturb it."""
+    """CPU time: one thread works, and other programs on the machine hardly affect it."""
     started = time.process_time()
     run()
     return time.process_time() - started
@@ -138,7 +138,7 @@ def child_side(side: str, folder: Path) -> dict[str, Any]:
 
 
 def child_kernel(n: int, landmarks: int | None, file: str) -> dict[str, Any]:
-    """Fit the kernel form, leave behind which label every item lies nearest to."""
+    """Fit the kernel form and write the nearest label of every item."""
     rng = np.random.default_rng(0)
     cluster = rng.integers(0, 10, n)
     X = rng.normal(size=(10, 20))[cluster] + rng.normal(size=(n, 20))

@@ -66,14 +66,14 @@ def time_rounds(
         for name, run in runs.items():
             start = np.array([time.perf_counter(), time.process_time()])
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # both say that a graph is not connected
+                warnings.simplefilter("ignore")  # both warn that a graph is not connected
                 results[name] = run()
             seconds[name].append(np.array([time.perf_counter(), time.process_time()]) - start)
     return {name: np.array(values) for name, values in seconds.items()}, results
 
 
 def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds: int) -> list[Row]:
-    """A row for each solver of scikit-learn."""
+    """Return one row per solver of scikit-learn."""
     X, y = clusters(n, 6, pieces)
     W = build_half_knn_graph(X, 10)
     c = len(graph_components(W).sizes)
@@ -111,7 +111,7 @@ def make_million(folder: Path, n: int, k: int) -> None:
 
 
 def solve_million(folder: Path, balance: float) -> None:
-    """Fit in this process and leave the row of the table in the folder."""
+    """Fit in this process and write the row of the table to the folder."""
     W = sp.csr_array(sp.load_npz(folder / "W.npz"))
     items = np.load(folder / "items.npz")
     X, y = items["X"], items["y"]
@@ -129,7 +129,7 @@ def solve_million(folder: Path, balance: float) -> None:
 
 
 def measure_million(balances: tuple[float, ...] = (0.9, 1.0), seconds: float = 1800) -> list[Row]:
-    """The graph of a million items, made once; each fit in a process of its own, given up after a while."""
+    """Build the graph of a million items once; run each fit in a separate process with a timeout."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "tests.benchmarks.bench_sle_ml"]

@@ -104,12 +104,12 @@ def test_gaussian_graph_is_refused_beyond_the_budget():
         ({"sigma": np.nan}, "not a positive number"),
     ],
 )
-def test_bad_parameters_are_named(arguments, message):
+def test_bad_parameters_raise_clear_errors(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         build_knn_graph(items(), **arguments)
 
 
-def test_bad_items_are_named():
+def test_bad_items_raise_clear_errors():
     X = items()
     X[3, 2] = np.nan
     with pytest.raises(InvalidInput, match="contains NaN"):

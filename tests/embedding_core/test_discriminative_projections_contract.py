@@ -168,12 +168,12 @@ def test_grid_search_slices_a_precomputed_kernel_on_both_axes():
         ({"n_components": 60, "kernel": "rbf"}, r"n_components=60 exceeds the 59 directions .* \(60 items\)"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_raise_clear_errors(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         DP(**parameters).fit(*multi_label())
 
 
-def test_bad_data_are_named(monkeypatch):
+def test_bad_data_raise_clear_errors(monkeypatch):
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match=r"1 class with labeled items \(5\)"):
         DP().fit(X, np.full(60, 5))
@@ -201,7 +201,7 @@ def test_bad_data_are_named(monkeypatch):
         DP(kernel="rbf").fit(X, Y)
 
 
-def test_bad_labels_are_named():
+def test_bad_labels_raise_clear_errors():
     X, y, W = partly_labeled()
     model = DP().fit(X, y, W)
     with pytest.raises(

@@ -293,7 +293,7 @@ def test_over_the_budget_the_error_suggests_landmarks_which_then_work(monkeypatc
         ([0.5], "is not legal"),
     ],
 )
-def test_bad_landmarks_are_named(landmarks, message):
+def test_bad_landmarks_raise_clear_errors(landmarks, message):
     X, y, W = problem()
     with pytest.raises(InvalidInput, match=message):
         DP(kernel="rbf", landmarks=landmarks).fit(X, y, W)

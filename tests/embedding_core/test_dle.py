@@ -246,12 +246,12 @@ def test_same_input_same_bytes():
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_raise_clear_errors(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         MultiLabelDLE(**parameters).fit(*multi_label())
 
 
-def test_bad_data_are_named():
+def test_bad_data_raise_clear_errors():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match=r"DLE takes exactly one class per item. Use MultiLabelDLE"):
         DLE().fit(X, Y)

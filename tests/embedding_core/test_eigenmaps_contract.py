@@ -102,13 +102,13 @@ def test_pipeline_grid_search_clone_pickle_frames(method):
         (SLE(sigma=-1.0), "sigma=-1.0 is not legal"),
     ],
 )
-def test_bad_parameters_are_named(model, message):
+def test_bad_parameters_raise_clear_errors(model, message):
     with pytest.raises(InvalidInput, match=message):
         model.fit(*overlapping())
 
 
 @EACH
-def test_bad_labels_are_named(method):
+def test_bad_labels_raise_clear_errors(method):
     X, _ = overlapping()
     with pytest.raises(InvalidInput, match="All 60 items are unlabeled"):
         method().fit(X, np.full(60, -1))

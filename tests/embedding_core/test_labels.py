@@ -90,7 +90,7 @@ def test_labels_are_found_by_name_in_any_order_of_the_columns():
         (np.array([1j, 2]), "Complex data not supported"),
     ],
 )
-def test_bad_labels_are_named(y, message):
+def test_bad_labels_raise_clear_errors(y, message):
     with pytest.raises(InvalidInput, match=message):
         as_indicator(y)
 
@@ -175,7 +175,7 @@ def test_rows_without_labels_have_zero_weight(kind):
     assert np.isfinite(Z).all()
 
 
-def test_unknown_weights_are_named():
+def test_unknown_weights_raise_clear_errors():
     with pytest.raises(InvalidInput, match="weights='cosine' is not legal; choose one of binary"):
         label_weights(np.eye(2), "cosine")
 

@@ -294,12 +294,12 @@ def test_a_disconnected_graph_warns_only_if_it_affects_the_result():
         ({"kernel": "rbf", "landmarks": 99}, "landmarks=99 with 60 items"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_raise_clear_errors(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         LPP(**parameters).fit(multi_label()[0])
 
 
-def test_bad_data_are_named():
+def test_bad_data_raise_clear_errors():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
         LPP().fit(X, Y[:-1])

@@ -108,6 +108,6 @@ def test_single_column_is_defined():
         (np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2)), "at least one"),
     ],
 )
-def test_bad_input_is_named(Y, decided, scores, message):
+def test_bad_input_raises_clear_errors(Y, decided, scores, message):
     with pytest.raises(InvalidInput, match=message):
         multilabel_metrics(Y, decided, scores)

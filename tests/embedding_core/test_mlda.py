@@ -199,12 +199,12 @@ def test_signs_are_fixed():
         ({"n_components": 4}, "n_components=4 exceeds K-1=3 for MLDA; lower it or add labels"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_raise_clear_errors(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         MLDA(**parameters).fit(*multi_label())
 
 
-def test_bad_data_are_named():
+def test_bad_data_raise_clear_errors():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="inconsistent numbers of samples"):
         MLDA().fit(X[:-1], Y)

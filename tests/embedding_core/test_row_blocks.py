@@ -210,7 +210,7 @@ def test_a_refit_on_a_stream_drops_the_column_names_of_a_frame():
     assert not hasattr(model.fit(Cut(X, 10), y), "feature_names_in_")
 
 
-def test_bad_sources_are_named():
+def test_bad_sources_raise_clear_errors():
     X, y, _ = problem(MLDA)
     with pytest.raises(InvalidInput, match="blocks contain 100 rows, but their shape says 120"):
         MLDA().fit(Cut(X, 10, (120, 7)), np.resize(np.arange(3), 120))

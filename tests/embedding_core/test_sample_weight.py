@@ -138,6 +138,6 @@ def test_sigma_is_chosen_with_the_weights(model):
         ),
     ],
 )
-def test_bad_weights_are_named(model, weight, message):
+def test_bad_weights_raise_clear_errors(model, weight, message):
     with pytest.raises(InvalidInput, match=message):
         model.fit(*single_label(), sample_weight=weight)

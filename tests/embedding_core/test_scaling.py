@@ -96,7 +96,7 @@ def test_parameters_survive_clone():
         ([[1.0], [1.0, 2.0]], "not an array of numbers"),
     ],
 )
-def test_bad_features_are_named(X, message):
+def test_bad_features_raise_clear_errors(X, message):
     with pytest.raises(InvalidInput, match=message):
         Scaler("zscore").fit(X)
 

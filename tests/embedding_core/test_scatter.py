@@ -117,6 +117,6 @@ def test_empty_and_full_label_columns_and_constant_features():
         (np.zeros((60, 2)), "no item has a label"),
     ],
 )
-def test_bad_weights_are_named(Z, message):
+def test_bad_weights_raise_clear_errors(Z, message):
     with pytest.raises(InvalidInput, match=message):
         class_scatter(multi_label()[0], Z)

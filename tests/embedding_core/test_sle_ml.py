@@ -279,12 +279,12 @@ def test_no_n_by_n_matrix_is_made():
         ({"n_components": 59, "out_of_sample": "nystrom"}, "divides by 1 - μ, but component"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_raise_clear_errors(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         SLEML(**parameters).fit(*multi_label())
 
 
-def test_bad_data_are_named():
+def test_bad_data_raise_clear_errors():
     X, Y = multi_label()
     with pytest.raises(InvalidInput, match="1 class with labeled items"):
         SLEML().fit(X, np.zeros(60, dtype=int))

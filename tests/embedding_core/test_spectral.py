@@ -185,7 +185,7 @@ def test_same_input_same_bytes_and_threads_agree(lanczos_only):
     np.testing.assert_allclose(two.coordinates * signs, one.coordinates, atol=1e-10)
 
 
-def test_bad_requests_are_named(lanczos_only, monkeypatch):
+def test_bad_requests_raise_clear_errors(lanczos_only, monkeypatch):
     with pytest.raises(InvalidInput, match="5 eigenvectors requested; a graph of 5 nodes has 4 besides"):
         smallest_eigenpairs(CombinedGraph(ring(5)), 5)
     with pytest.raises(InvalidInput, match="Node 1 has degree 0"):

@@ -279,6 +279,6 @@ def test_classes_that_do_not_differ_have_no_direction(estimator):
     ],
     ids=repr,
 )
-def test_bad_parameters_are_named(estimator, message):
+def test_bad_parameters_raise_clear_errors(estimator, message):
     with pytest.raises(InvalidInput, match=message):
         estimator.fit(*single_label())

@@ -241,7 +241,7 @@ def test_laplacianfaces_pass_their_parameters_to_lpp(parameters):
     ],
     ids=repr,
 )
-def test_bad_parameters_are_named(estimator, message):
+def test_bad_parameters_raise_clear_errors(estimator, message):
     with pytest.raises(InvalidInput, match=message):
         estimator.fit(multi_label()[0])
 

@@ -46,7 +46,7 @@ def test_edges_of_a_graph_rebuild_the_graph():
         ([0, 1], [1], [1.0], "2 starts, 1 ends and 1 weights"),
     ],
 )
-def test_bad_edges_are_named(i, j, w, message):
+def test_bad_edges_raise_clear_errors(i, j, w, message):
     with pytest.raises(InvalidInput, match=message):
         graph_from_edges(i, j, w, 3)
 
@@ -76,7 +76,7 @@ def test_check_affinity_drops_the_diagonal_of_a_copy(form):
         ([[0, 1.0, 0], [1, 0, 0], [0, 0, 0]], r"shape \(3, 3\); expected \(2, 2\)"),
     ],
 )
-def test_bad_affinities_are_named(form, W, message):
+def test_bad_affinities_raise_clear_errors(form, W, message):
     with pytest.raises(InvalidInput, match=message):
         check_affinity(form(np.array(W)), 2)
 

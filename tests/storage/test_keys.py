@@ -19,7 +19,7 @@ PLAIN = st.recursive(
 BASE = {
     "stage": "affinity",
     "variant": "knn",
-    "code": {"embedding_core.graph.affinity": "aa"},
+    "code": {"embedding_core.graph.graphs": "aa"},
     "params": {"n_neighbors": 10},
     "inputs": {"features": "ff"},
     "schema": 1,
@@ -63,7 +63,7 @@ def test_what_has_no_one_text_is_refused_with_its_place(value: object, error: ty
     [
         {"stage": "features"},
         {"variant": "gaussian"},
-        {"code": {"embedding_core.graph.affinity": "ab"}},
+        {"code": {"embedding_core.graph.graphs": "ab"}},
         {"params": {"n_neighbors": 11}},
         {"params": {"n_neighbors": 10.0}},
         {"params": {}},
