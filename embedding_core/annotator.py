@@ -24,12 +24,12 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.knn_classifier.NeighborLabels",
             "embedding_core.scaling.Scaler",
             # What a fitted kernel DLE is made of.
-            "embedding_core.kernel_dle.calibration.Calibration",
+            "embedding_core.kernel_dle.classifier.Calibration",
             "embedding_core.kernel_dle.estimator.KernelDLE",
             "embedding_core.kernel_dle.kernels.MixedKernel",
-            "embedding_core.kernel_dle.metric.Metric",
-            "embedding_core.kernel_dle.neighbor_votes.NeighborVotes",
-            "embedding_core.kernel_dle.solution.Machine",
+            "embedding_core.kernel_dle.kernels.FeatureMetric",
+            "embedding_core.kernel_dle.classifier.NeighborVotes",
+            "embedding_core.kernel_dle.solution.KernelExpansion",
             *(method.type_name for method in METHODS.values()),
         }
     )

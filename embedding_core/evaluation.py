@@ -29,7 +29,7 @@ class Prediction:
     scores: NDArray[np.float64]
 
 
-class Score(NamedTuple):
+class FoldScore(NamedTuple):
     """One metric of one classifier on one fold."""
 
     classifier: str
@@ -130,7 +130,7 @@ def evaluate_fold(
     scale: str = "none",
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
-) -> list[Score]:
+) -> list[FoldScore]:
     """Every metric of one method on one fold.
 
     Parameters
@@ -153,7 +153,7 @@ def evaluate_fold(
 
     Returns
     -------
-    list of Score
+    list of FoldScore
         The classifier is "1nn", "10nn" ... for projections and the method's own name for classifiers.
 
     Notes
@@ -165,7 +165,7 @@ def evaluate_fold(
     predictions = predict_fold(method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label)
     Y_true = as_indicator(Y).Y[np.asarray(test, dtype=np.intp)]
     return [
-        Score(prediction.classifier, metric, value)
+        FoldScore(prediction.classifier, metric, value)
         for prediction in predictions
         for metric, value in multilabel_metrics(Y_true, prediction.labels, prediction.scores).items()
     ]

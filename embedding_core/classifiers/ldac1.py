@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_choice
-from embedding_core.classifiers.base import LabelClassifier, check_neighbors
+from embedding_core.classifiers.label_classifier import LabelClassifier, check_neighbors
 from embedding_core.errors import warn_caller
 from embedding_core.knn_classifier import nearest_rows, vote
 from embedding_core.linalg.centered import center_items

@@ -5,7 +5,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_count, check_not_negative, check_positive
-from embedding_core.classifiers.base import LabelClassifier
+from embedding_core.classifiers.label_classifier import LabelClassifier
 from embedding_core.classifiers.ridge import Ridge, RidgePath
 from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.linalg.eigen import thin_svd

@@ -1,23 +1,102 @@
-"""Kernel DLE as a classifier: scores, logistic functions and neighbors, trained on leave-one-out rows."""
+"""TODO."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from embedding_core.checks import check_choice
 from embedding_core.classifier_mixin import PartialLabelsMixin
-from embedding_core.kernel_dle.calibration import Calibration, fit_calibration
+from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.kernel_dle.estimator import KernelDLE
-from embedding_core.kernel_dle.neighbor_votes import NeighborVotes, fit_votes
-from embedding_core.knn_classifier import decide_labels
+from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator, in_given_form
-from embedding_core.model_selection.decisions import TARGETS, tune_thresholds
-from embedding_core.model_selection.thresholds import shift_scores
+from embedding_core.model_selection.inner_choice import rate_scores
+from embedding_core.model_selection.thresholds import TARGETS, shift_scores, tune_thresholds
+
+PENALTY = 1.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """1 / (1 + exp(-(slope s + offset))) of the score s of each label; slopes and offsets (K,)."""
+
+    slopes: NDArray[np.float64]
+    offsets: NDArray[np.float64]
+
+    def apply(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities (m, K)."""
+        return expit(scores * self.slopes + self.offsets)
+
+
+def fit_calibration(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
+    """Fit scores (l, K) of rows that their own labels did not decide to labels Y (l, K).
+
+    The penalty C = 1 of the slope holds for scores of unit spread. A label that all rows have, or none, stays
+    as it was seen.
+    """
+    K = Y.shape[1]
+    slopes, offsets = np.zeros(K), np.where(Y[0] == 1, np.inf, -np.inf)
+    for k in np.flatnonzero(Y.min(axis=0) != Y.max(axis=0)):
+        spread = float(scores[:, k].std()) or 1.0
+        model = LogisticRegression(C=PENALTY).fit(scores[:, [k]] / spread, Y[:, k])
+        slopes[k], offsets[k] = model.coef_[0, 0] / spread, model.intercept_[0]
+    return Calibration(slopes, offsets)
+
+
+CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
+"""Numbers of neighbors to choose from."""
+
+MOST_ROWS = 10_000
+"""Rows that are asked; of more a sample, so that time grows with the rows and not with their square."""
+
+
+@dataclass(frozen=True)
+class NeighborVotes:
+    """The k rows of `Z` (v, r) nearest to a query vote with their labels `Y` (v, K), weighted by 1/d."""
+
+    Z: NDArray[np.float64]
+    Y: NDArray[np.int8]
+    k: int
+
+    def scores(self, queries: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares (m, K) of the votes, in [0, 1]."""
+        return vote(self.Y, *nearest_rows(self.Z, queries, self.k), "distance")
+
+
+def fit_votes(
+    Z: NDArray[np.float64], Y: NDArray[np.int8], random_state: Any
+) -> tuple[NeighborVotes, NDArray[np.float64]]:
+    """Choose k by the votes (l, K) for each row of all others, which are returned too.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (l, r)
+        Rows that their own labels did not place.
+    Y : ndarray of shape (l, K)
+    random_state : int, RandomState or None
+        Draws `MOST_ROWS` rows to ask where there are more.
+    """
+    asked = np.arange(len(Z))
+    if len(Z) > MOST_ROWS:
+        asked = np.sort(check_random_state(random_state).choice(len(Z), MOST_ROWS, replace=False))
+    distances, indices = other_neighbors(Z, min(max(CANDIDATES), len(asked) - 1), asked)
+    best: tuple[tuple[float, float], int, NDArray[np.float64]] | None = None
+    for k in [k for k in CANDIDATES if k <= distances.shape[1]]:
+        votes = vote(Y[asked], distances[:, :k], indices[:, :k], "distance")
+        quality = rate_scores(Y, votes)
+        if best is None or quality > best[0]:
+            best = quality, k, votes
+    assert best is not None  # two rows at least: one neighbor can be asked
+    return NeighborVotes(Z[asked], Y[asked], best[1]), best[2]
+
 
 HALF = np.array(0.5)
 

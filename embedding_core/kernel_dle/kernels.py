@@ -1,20 +1,171 @@
-"""Kernels without a bandwidth to choose: means over several widths of distances in units of their median."""
+"""TODO."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.utils import check_random_state
 
 from embedding_core.errors import InvalidInput
+from embedding_core.features.compiled import compile_kernel
 from embedding_core.graph.knn import squared_norms
-from embedding_core.kernel_dle.l1 import l1_distances
-from embedding_core.kernel_dle.metric import Metric
+from embedding_core.linalg.conditioning import EPS
 from embedding_core.scaling import Scaler
 from embedding_core.threads import for_row_blocks
+
+_ROWS = numba.types.Array(numba.types.float64, 2, "C", readonly=True)
+_VALUES = numba.types.Array(numba.types.float64, 1, "C", readonly=True)
+_INDICES = numba.types.Array(numba.types.int64, 1, "C", readonly=True)
+_RESULT = numba.types.Array(numba.types.float64, 2, "C")
+_TILE = 32
+
+
+def l1_distances(A: Any, B: Any) -> NDArray[np.float64]:
+    """Sums of absolute differences (n, m) between all rows of A and of B, both dense or both CSR."""
+    result = np.empty((A.shape[0], B.shape[0]))
+    if sp.issparse(B):
+        indptr, indices = B.indptr.astype(np.int64), B.indices.astype(np.int64)
+        _sparse_distances(np.ascontiguousarray(A.toarray()), B.data, indices, indptr, result)
+    else:
+        _dense_distances(np.ascontiguousarray(A), np.ascontiguousarray(B), result)
+    return result
+
+
+def l1_gradients(
+    rows: NDArray[np.float64], items: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sums over items b of weights[a, b] sign(rows[a] - items[b]), of the shape (n, p) of `rows`."""
+    result = np.zeros(rows.shape)
+    rows, items, weights = (np.ascontiguousarray(given) for given in (rows, items, weights))
+    _signed_sums(rows, items, weights, result)
+    return result
+
+
+@compile_kernel(_ROWS, _ROWS, _RESULT, reorder_sums=True)
+def _dense_distances(A: Any, B: Any, result: Any) -> None:
+    """Four rows of B at a time: each number of A is fetched once for them; a tile of B stays in the cache."""
+    n, m, p = A.shape[0], B.shape[0], A.shape[1]
+    for start in range(0, m, _TILE):
+        end = min(start + _TILE, m)
+        for i in range(n):
+            j = start
+            while j + 4 <= end:
+                first = second = third = fourth = 0.0
+                for k in range(p):
+                    x = A[i, k]
+                    first += abs(x - B[j, k])
+                    second += abs(x - B[j + 1, k])
+                    third += abs(x - B[j + 2, k])
+                    fourth += abs(x - B[j + 3, k])
+                result[i, j], result[i, j + 1], result[i, j + 2], result[i, j + 3] = (
+                    first,
+                    second,
+                    third,
+                    fourth,
+                )
+                j += 4
+            while j < end:
+                total = 0.0
+                for k in range(p):
+                    total += abs(A[i, k] - B[j, k])
+                result[i, j] = total
+                j += 1
+
+
+@compile_kernel(_ROWS, _VALUES, _INDICES, _INDICES, _RESULT)
+def _sparse_distances(A: Any, data: Any, indices: Any, indptr: Any, result: Any) -> None:
+    """|a - b| = |a| + sum over the entries of b of |a_k - b_k| - |a_k|: the zeros of b cost nothing."""
+    for i in range(A.shape[0]):
+        length = 0.0
+        for k in range(A.shape[1]):
+            length += abs(A[i, k])
+        for j in range(len(indptr) - 1):
+            change = 0.0
+            for e in range(indptr[j], indptr[j + 1]):
+                x = A[i, indices[e]]
+                change += abs(x - data[e]) - abs(x)
+            result[i, j] = length + change
+
+
+@compile_kernel(_ROWS, _ROWS, _ROWS, _RESULT)
+def _signed_sums(rows: Any, items: Any, weights: Any, result: Any) -> None:
+    for i in range(rows.shape[0]):
+        for j in range(items.shape[0]):
+            for k in range(rows.shape[1]):
+                difference = rows[i, k] - items[j, k]
+                if difference > 0:
+                    result[i, k] += weights[i, j]
+                elif difference < 0:
+                    result[i, k] -= weights[i, j]
+
+
+@dataclass(frozen=True)
+class FeatureMetric:
+    """x -> weights x + basis diag(factors) basis^T x, with `weights` (p,), `basis` (p, r), `factors` (r,)."""
+
+    weights: NDArray[np.float64]
+    basis: NDArray[np.float64]
+    factors: NDArray[np.float64]
+
+    def apply(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map rows (m, p)."""
+        mapped = Z * self.weights
+        if len(self.factors):
+            mapped += ((Z @ self.basis) * self.factors) @ self.basis.T
+        return mapped
+
+
+def whitening_metric(Z: NDArray[np.float64], Y: NDArray[np.int8]) -> FeatureMetric | None:
+    """S_w^(-1/2) of labeled rows, with the Ledoit-Wolf shrinkage of S_w towards the mean variance.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (l, p)
+    Y : ndarray of shape (l, K)
+        A row of several labels deviates from the mean of their classes' means; one of none stands for a class
+        of its own.
+
+    Returns
+    -------
+    FeatureMetric or None
+        None where no row deviates from its class.
+
+    Notes
+    -----
+    S_w is never formed: with its eigenpairs s, V from the thin SVD of the deviations, the root is
+    c I + V ((1 - a) s + a m)^(-1/2) V^T - c V V^T, c = (a m)^(-1/2), a the shrinkage, m the mean variance.
+    """
+    shares = np.column_stack([Y, Y.sum(axis=1) == 0]).astype(np.float64)
+    shares /= shares.sum(axis=1, keepdims=True)
+    size = shares.sum(axis=0)
+    means = (shares.T @ Z) / np.where(size > 0, size, 1.0)[:, None]
+    deviations = Z - shares @ means
+    _, lengths, V = scipy.linalg.svd(deviations, full_matrices=False, check_finite=False)
+    kept = lengths > max(Z.shape) * EPS * max(lengths[0], np.abs(Z).max())
+    if not kept.any():
+        return None
+    values = lengths[kept] ** 2 / len(Z)
+    mean = float(values.sum()) / Z.shape[1]
+    # without shrinkage directions in which no row deviates would have no length at all
+    shrinkage = max(float(ledoit_wolf_shrinkage(deviations, assume_centered=True)), 1e-3)
+    outside = (shrinkage * mean) ** -0.5
+    factors = ((1 - shrinkage) * values + shrinkage * mean) ** -0.5 - outside
+    return FeatureMetric(np.full(Z.shape[1], outside), np.ascontiguousarray(V[kept].T), factors)
+
+
+def sensitivity_metric(gradients: NDArray[np.float64]) -> FeatureMetric:
+    """sqrt(0.9 diag(G) / mean + 0.1) of each feature; `gradients` (p,) is the diagonal of G."""
+    mean = float(gradients.mean())
+    share = gradients / mean if mean > 0 else np.ones_like(gradients)
+    p = len(gradients)
+    return FeatureMetric(np.sqrt(0.9 * share + 0.1), np.zeros((p, 0)), np.zeros(0))
+
 
 WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
 """Factors s of exp(-s d / median). Each is twice the one before: `multi_scale` relies on it."""
@@ -68,7 +219,7 @@ class MixedKernel:
     parts: tuple[str, ...]
     medians: tuple[float, ...]
     scaler: Scaler
-    metric: Metric | None = None
+    metric: FeatureMetric | None = None
 
     @property
     def name(self) -> str:
@@ -107,7 +258,7 @@ class MixedKernel:
         return row_views(X.astype(np.float64), self.parts, self.scaler, self.metric)
 
 
-def row_views(X: Any, parts: tuple[str, ...], scaler: Scaler, metric: Metric | None) -> dict[str, Any]:
+def row_views(X: Any, parts: tuple[str, ...], scaler: Scaler, metric: FeatureMetric | None) -> dict[str, Any]:
     """Rows z-scored ("z") and of unit length ("c"), what of both the parts need."""
     views = {}
     if any(part.startswith("z") for part in parts):
@@ -137,7 +288,7 @@ def part_distances(part: str, A: Any, B: Any) -> NDArray[np.float64]:
 
 
 def fit_kernel(
-    kind: str, X: Any, random_state: Any, metric: Metric | None = None, scaler: Scaler | None = None
+    kind: str, X: Any, random_state: Any, metric: FeatureMetric | None = None, scaler: Scaler | None = None
 ) -> MixedKernel:
     """Learn scaling and medians from rows of X (n, p); medians from `MEDIAN_ROWS` of them at most."""
     X64 = X.astype(np.float64)

@@ -1,9 +1,4 @@
-"""Label scores as a kernel expansion, with their leave-one-out answers, for many penalties at once.
-
-With rows in coordinates whose inner products are the kernel, deformed by the graph, label scores are ridge
-regression on the labeled ones: `RidgePath` gives all penalties and all leave-one-out answers from one
-eigendecomposition.
-"""
+"""TODO."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +6,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from embedding_core.classifiers.ridge import RidgePath
 from embedding_core.errors import InvalidInput
-from embedding_core.kernel_dle.graph import smoothness
+from embedding_core.graph.affinity import kernel_distances
+from embedding_core.graph.graphs import graph_from_edges, pairs_of
+from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
+from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.kernel_dle.kernels import MixedKernel
 from embedding_core.linalg.kernel_space import (
     KernelMap,
@@ -24,9 +23,56 @@ from embedding_core.linalg.kernel_space import (
     place_by_kernel,
 )
 from embedding_core.linalg.row_blocks import project_rows
-from embedding_core.margin.assembly import Span
-from embedding_core.margin.deformation import Deformation, deform_rows
+from embedding_core.margin.kernel_span import Deformation, KernelSpan, deform_rows
 from embedding_core.model_selection.inner_choice import rate_scores
+
+NEIGHBORS = 10
+_LEAST_RADIUS = 1e-3
+
+
+def local_graph(X: Any) -> Any:
+    """Link every row with its ten nearest, W_ij = exp(-d_ij² / (r_i r_j)).
+
+    r_i is the distance from row i to its tenth neighbor. Rows with ten copies of themselves would have none
+    and link to nobody else: a radius is at least a thousandth of the mean one.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+    """
+    nearest = nearest_others(X, min(NEIGHBORS, X.shape[0] - 1))
+    i, j = pairs_of(nearest)
+    rows = np.repeat(np.arange(len(nearest)), nearest.shape[1])
+    reach = squared_lengths(X, rows, nearest.ravel()).reshape(nearest.shape)
+    return _weigh(i, j, squared_lengths(X, i, j), reach.max(axis=1))
+
+
+def local_kernel_graph(K: NDArray[np.float64]) -> Any:
+    """`local_graph` in the feature space of a kernel matrix (n, n)."""
+    squared = kernel_distances(K)
+    nearest = nearest_by_distance(squared, min(NEIGHBORS, len(K) - 1))
+    i, j = pairs_of(nearest)
+    return _weigh(i, j, squared[i, j], np.take_along_axis(squared, nearest, axis=1).max(axis=1))
+
+
+def smoothness(W: Any, rows: Any) -> NDArray[np.float64]:
+    """R^T L R for L = I - D^(-1/2) W D^(-1/2) and coordinates R (n, d), dense or sparse.
+
+    A row without a link adds nothing: the graph says nothing of it.
+    """
+    degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
+    root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+    scaled = sp.csr_array(sp.diags_array(root) @ rows) if sp.issparse(rows) else rows * root[:, None]
+    return GraphLaplacian(W).quadratic(scaled)
+
+
+def _weigh(
+    i: NDArray[np.intp], j: NDArray[np.intp], squared: NDArray[np.float64], reach: NDArray[np.float64]
+) -> Any:
+    radius = np.sqrt(reach)
+    radius = np.maximum(radius, _LEAST_RADIUS * radius.mean() or 1.0)
+    return graph_from_edges(i, j, np.exp(-squared / (radius[i] * radius[j])), len(radius))
+
 
 REGULARISATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
 """lambda that "loo" tries, the strongest first among equals."""
@@ -38,7 +84,7 @@ AUTO_EXACT, AUTO_LANDMARKS = 4000, 2000
 
 
 @dataclass(frozen=True)
-class Machine:
+class KernelExpansion:
     """Scores f(x) = k(x, items) coef + intercept; of the features themselves where `items` is None."""
 
     kernel: Any
@@ -62,7 +108,7 @@ class Fit:
     was learnt from the labels of all rows: then `left_out` is not what a new row would get.
     """
 
-    machine: Machine
+    machine: KernelExpansion
     fitted: NDArray[np.float64]
     left_out: NDArray[np.float64]
     explained: NDArray[np.float64]
@@ -89,19 +135,19 @@ class Problem:
     random_state: Any
 
 
-def span_problem(problem: Problem) -> Span:
+def span_problem(problem: Problem) -> KernelSpan:
     """Coordinates of all rows: features for a linear kernel of fewer features than rows, else landmarks."""
     X, kernel, landmarks = problem.X, problem.kernel, problem.landmarks
     n = X.shape[0]
     if isinstance(kernel, MixedKernel) and kernel.is_linear and X.shape[1] <= n:
-        return Span(kernel.features(X), kernel, None)
+        return KernelSpan(kernel.features(X), kernel, None)
     if landmarks == "auto":
         landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
     if isinstance(landmarks, Integral):
         landmarks = min(int(landmarks), n)
     chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), problem.random_state)
     coordinates = kernel_coordinates(kernel, X, chosen)
-    return Span(coordinates.rows, kernel, coordinates)
+    return KernelSpan(coordinates.rows, kernel, coordinates)
 
 
 def solve(problem: Problem, penalties: Mapping[float, Sequence[float]]) -> list[Fit]:
@@ -120,7 +166,7 @@ def choose_fit(problem: Problem, graph_weight: float | str, regularizations: Seq
 
 
 def _deformations(
-    problem: Problem, span: Span, graph_weights: Iterable[float]
+    problem: Problem, span: KernelSpan, graph_weights: Iterable[float]
 ) -> Iterator[tuple[float, Deformation]]:
     rows, deform = span.take(problem.labeled), None
     for weight in graph_weights:
@@ -133,7 +179,7 @@ def _deformations(
 
 
 def _best_fit(
-    problem: Problem, span: Span, deformed: Deformation, weight: float, regularizations: Sequence[float]
+    problem: Problem, span: KernelSpan, deformed: Deformation, weight: float, regularizations: Sequence[float]
 ) -> Fit:
     Y = problem.Y
     path = RidgePath(deformed.rows, Y)
@@ -150,7 +196,9 @@ def _best_fit(
     A = path.lift(ridge.coef)
     intercept = Y.mean(axis=0) - deformed.rows.mean(axis=0) @ A
     weights = deformed.restore(A)
-    machine = Machine(problem.kernel, _kept_items(problem, span), span.lift(problem.X, weights), intercept)
+    machine = KernelExpansion(
+        problem.kernel, _kept_items(problem, span), span.lift(problem.X, weights), intercept
+    )
     return Fit(
         machine=machine,
         fitted=project_rows(span.rows, weights) + intercept,
@@ -172,7 +220,7 @@ def _about_one_mean(left_out: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArr
     return left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
 
 
-def _kept_items(problem: Problem, span: Span) -> Any:
+def _kept_items(problem: Problem, span: KernelSpan) -> Any:
     if span.coordinates is None:
         return None
     return problem.kernel.take(problem.X, span.coordinates.heads)

@@ -10,8 +10,8 @@ from embedding_core.checks import check_count, check_positive
 from embedding_core.graph.affinity import GRAPHS
 from embedding_core.labels import Indicator
 from embedding_core.linalg.kernel_space import Kernel, place_by_kernel
-from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.machines import kernel_svm_trainer
+from embedding_core.margin.kernel_classifier import KernelClassifier
+from embedding_core.margin.svm import kernel_svm_trainer
 from embedding_core.subspace.lpp import LPP
 
 DIMENSIONS = 10

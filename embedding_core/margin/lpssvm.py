@@ -13,19 +13,23 @@ from embedding_core.errors import TooManyComponents
 from embedding_core.graph.affinity import check_links
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.margin.alternation import (
-    Machine,
+from embedding_core.margin.kernel_classifier import (
+    C_CANDIDATES,
+    KernelClassifier,
+    best_setting,
+    dimension_candidates,
+)
+from embedding_core.margin.kernel_span import KernelSpan, works_in_features
+from embedding_core.margin.lpssvm_solver import (
     Rules,
-    Stage,
+    SharedProblem,
+    SubspaceMachine,
     alternate,
     decide_rows,
     energy_dimension,
     fit_columns,
-    prepare_stage,
+    prepare_problem,
 )
-from embedding_core.margin.assembly import Span, works_in_features
-from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.selection import C_CANDIDATES, best_setting, dimension_candidates
 
 Setting = tuple[float, int | None]
 """C and the dimension, None for the energy rule."""
@@ -218,10 +222,10 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
         W = self._affinity(X, affinity, lambda W: self._graph_score(X, target, times, W))
         check_links(W, components_matter=not works_in_features(self._kernel, X))
-        stage, span = self._prepare(X, times, W)
-        setting, _ = self._best_setting(stage, target)
+        problem, span = self._prepare(X, times, W)
+        setting, _ = self._best_setting(problem, target)
         self.C_ = setting[0]
-        self._store(X, stage, span, self._fit_machines(stage, self._signs(target), setting))
+        self._store(X, problem, span, self._fit_machines(problem, self._signs(target), setting))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Place items in the subspaces of all machines, side by side.
@@ -259,10 +263,12 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
             return 0.0
         return self._best_setting(self._prepare(X, times, W)[0], target, score=True)[1]
 
-    def _prepare(self, X: Any, times: NDArray[np.float64], W: Any) -> tuple[Stage, Span]:
-        return prepare_stage(X, self._kernel, W, times, self.landmarks, self.random_state)
+    def _prepare(self, X: Any, times: NDArray[np.float64], W: Any) -> tuple[SharedProblem, KernelSpan]:
+        return prepare_problem(X, self._kernel, W, times, self.landmarks, self.random_state)
 
-    def _fit_machines(self, stage: Stage, signs: NDArray[np.int8], setting: Setting) -> list[Machine | float]:
+    def _fit_machines(
+        self, problem: SharedProblem, signs: NDArray[np.int8], setting: Setting
+    ) -> list[SubspaceMachine | float]:
         C, r = setting
         gamma = float(self.gamma) if self.update_sign == "printed" else -float(self.gamma)
         rules = Rules(gamma, C, int(self.max_iter), float(self.tol), self.scaling)
@@ -270,19 +276,21 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         def choose(values: NDArray[np.float64]) -> int:
             return energy_dimension(values, self.energy, self.energy_of) if r is None else r
 
-        return fit_columns(signs, lambda sign: alternate(stage, sign, rules, choose))
+        return fit_columns(signs, lambda sign: alternate(problem, sign, rules, choose))
 
-    def _best_setting(self, stage: Stage, target: Indicator, score: bool = False) -> tuple[Setting, float]:
+    def _best_setting(
+        self, problem: SharedProblem, target: Indicator, score: bool = False
+    ) -> tuple[Setting, float]:
         """C and dimension to use, and their score where one was asked for or needed."""
         penalties = C_CANDIDATES if isinstance(self.C, str) else (float(self.C),)
-        dimensions = self._dimensions(len(stage.locality.values))
+        dimensions = self._dimensions(len(problem.locality.values))
         if len(penalties) == len(dimensions) == 1 and not score:
             return (penalties[0], dimensions[0]), np.nan
         Y, signs = target.Y[target.labeled], self._signs(target)
 
         def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
-            machines = self._fit_machines(stage.select(train), signs[train], setting)
-            return decide_rows(machines, stage.rows[test])
+            machines = self._fit_machines(problem.select(train), signs[train], setting)
+            return decide_rows(machines, problem.rows[test])
 
         by_dimension = [(penalties[0], r) for r in dimensions]
         best, value = best_setting(Y, by_dimension, answer, self.multi_label_)
@@ -304,16 +312,20 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
             )
         return [int(self.n_components)]
 
-    def _store(self, X: Any, stage: Stage, span: Span, machines: list[Machine | float]) -> None:
+    def _store(
+        self, X: Any, problem: SharedProblem, span: KernelSpan, machines: list[SubspaceMachine | float]
+    ) -> None:
         """Put the subspaces of all machines side by side, and their decisions."""
-        basis = stage.locality.basis
-        found = [machine for machine in machines if isinstance(machine, Machine)]
+        basis = problem.locality.basis
+        found = [machine for machine in machines if isinstance(machine, SubspaceMachine)]
         none = np.zeros(basis.shape[1])
-        weights = np.column_stack([m.weight if isinstance(m, Machine) else none for m in machines])
+        weights = np.column_stack([m.weight if isinstance(m, SubspaceMachine) else none for m in machines])
         A = fix_signs(basis @ np.hstack([machine.directions for machine in found]))
         directions, self.coef_ = span.lift(X, A), span.lift(X, basis @ weights)
-        self.intercept_ = np.array([m.bias if isinstance(m, Machine) else m for m in machines])
-        self.n_components_ = np.array([len(m.eigenvalues) if isinstance(m, Machine) else 0 for m in machines])
+        self.intercept_ = np.array([m.bias if isinstance(m, SubspaceMachine) else m for m in machines])
+        self.n_components_ = np.array(
+            [len(m.eigenvalues) if isinstance(m, SubspaceMachine) else 0 for m in machines]
+        )
         self.n_iter_ = max(machine.n_iter for machine in found)
         self.eigenvalues_ = np.concatenate([machine.eigenvalues for machine in found])
         if self.kernel == "linear":

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from embedding_core.protocols.splits import draw_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, draw_a_class, predict, trial_rng
 
 
 def condition_of(count: int) -> str:

@@ -8,8 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import draw_a_class, draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import (
+    Arm,
+    Cell,
+    TrialData,
+    draw_a_class,
+    draw_share_a_class,
+    predict,
+    trial_rng,
+)
 from embedding_core.registry import get_method
 
 FOLDS = 3

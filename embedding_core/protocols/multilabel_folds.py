@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, trial_rng
 
 
 def trial(

@@ -14,8 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.protocols.placement import Placement, hit_rates, place_rows, transfer_accuracy
-from embedding_core.protocols.splits import draw_labeled, draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
+from embedding_core.protocols.trial import (
+    Arm,
+    Cell,
+    TrialData,
+    draw_labeled,
+    draw_share_a_class,
+    predict,
+    prepare,
+    trial_rng,
+)
 from embedding_core.registry import get_method
 
 PLANE = 2

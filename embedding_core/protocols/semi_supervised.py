@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.protocols.splits import corrupt, draw_labeled, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, corrupt, draw_labeled, predict, trial_rng
 
 CEILING = "ceiling"
 """Not a method: the share of right labels among the labeled rows, what 1NN can reach at best on average."""

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.protocols.placement import neighbor_agreement, place_rows, transfer_accuracy
-from embedding_core.protocols.splits import draw_rows, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, draw_rows, predict, trial_rng
 from embedding_core.registry import get_method
 
 GIVEN, SHUFFLED, HIDDEN = "labels as given", "labels shuffled", "half of the labels hidden"

@@ -18,10 +18,9 @@ from embedding_core.annotator import Annotator
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import multilabel_metrics, row_precisions
-from embedding_core.model_selection.decisions import tune_thresholds
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
+from embedding_core.model_selection.thresholds import tune_thresholds
+from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare, trial_rng
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")
 """What a split is judged by; the F1 scores with tuned thresholds."""

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.knn_classifier import nearest_rows
-from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.separability import shuffle_labels
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
+from embedding_core.protocols.trial import Arm, Cell, TrialData, find_label, predict, prepare, trial_rng
 from embedding_core.registry import get_method
 
 FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "labels shuffled, rows of the fit"

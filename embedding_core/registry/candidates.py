@@ -58,7 +58,7 @@ class Candidate:
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
-MENU: tuple[Candidate, ...] = (
+CANDIDATES: tuple[Candidate, ...] = (
     Candidate("mlda_knn", "mlda_knn"),
     Candidate("kernel_dle_linear", "kernel_dle", {"kernel": "linear"}, "Kernel DLE, linear"),
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
@@ -85,7 +85,7 @@ def pick_candidates(single_label: bool | None, only: tuple[str, ...] = ()) -> li
     InvalidInput
         For a name that is neither.
     """
-    known = {one.name: one for one in MENU if one.method in METHODS}
+    known = {one.name: one for one in CANDIDATES if one.method in METHODS}
     named = [known.get(name) or _from_registry(name, list(known)) for name in dict.fromkeys(only)]
     return [one for one in named or known.values() if get_method(one.method).takes(single_label)]
 

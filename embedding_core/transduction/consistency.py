@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from embedding_core.checks import is_number
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
-from embedding_core.transduction.conjugate_gradients import solve_columns
-from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
+from embedding_core.transduction.graph_solvers import solve_columns
+from embedding_core.transduction.transducer import InductiveTransducer, Shares, reached_items
 
 FAINT = 1e-9
 """What reaches an item is lost in the solver's rounding below this part of what reaches the best one."""

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
-from embedding_core.transduction.conjugate_gradients import solve_columns
-from embedding_core.transduction.decisions import label_shares
-from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
+from embedding_core.transduction.graph_solvers import solve_columns
+from embedding_core.transduction.score_rules import label_shares
+from embedding_core.transduction.transducer import InductiveTransducer, Shares, reached_items
 
 
 def harmonic_columns(

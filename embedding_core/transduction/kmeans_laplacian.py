@@ -15,8 +15,8 @@ from embedding_core.graph.spectral import DENSE_SIZE, LEAST_STEP
 from embedding_core.knn_classifier import nearest_rows
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.transduction.base import GraphMethod
-from embedding_core.transduction.conjugate_gradients import Apply
+from embedding_core.transduction.graph_solvers import Apply
+from embedding_core.transduction.transducer import GraphMethod
 
 _TOLERANCE = 1e-7
 _GUARD = 5

@@ -10,9 +10,9 @@ from embedding_core.checks import check_count, check_not_negative
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator, label_correlation
 from embedding_core.model_selection.inner_choice import labeled_folds
-from embedding_core.transduction.base import Answer, Transducer, reached_items
-from embedding_core.transduction.decisions import balanced_cuts, label_shares, logistic_scores
-from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
+from embedding_core.transduction.graph_solvers import LAPLACIANS, graph_modes
+from embedding_core.transduction.score_rules import balanced_cuts, label_shares, logistic_scores
+from embedding_core.transduction.transducer import Answer, Transducer, reached_items
 
 
 def green_modes(W: Any, r: int | None, normalized: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -7,11 +7,9 @@ import numpy as np
 
 from embedding_core.checks import check_not_negative, check_positive
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
 from embedding_core.transduction.consistency import share_of, spread
-from embedding_core.transduction.label_graph import label_laplacian, rotate_labels
-from embedding_core.transduction.label_propagation import Shares, ShareTransducer
-from embedding_core.transduction.mlgf import correlated_harmonic
+from embedding_core.transduction.mlgf import correlated_harmonic, label_laplacian, rotate_labels
+from embedding_core.transduction.transducer import Shares, ShareTransducer, reached_items
 
 
 class SMSE(ShareTransducer):

@@ -11,9 +11,9 @@ from embedding_core.checks import check_count, check_positive
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.transduction.base import Answer, Transducer
-from embedding_core.transduction.decisions import label_shares, logistic_scores
-from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
+from embedding_core.transduction.graph_solvers import LAPLACIANS, graph_modes
+from embedding_core.transduction.score_rules import label_shares, logistic_scores
+from embedding_core.transduction.transducer import Answer, Transducer
 
 
 def minimize_on_sphere(

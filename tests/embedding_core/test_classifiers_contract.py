@@ -15,7 +15,7 @@ from embedding_core.knn_classifier import decide_labels
 from embedding_core.labels import as_indicator
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.classifiers import ENTRIES
+from embedding_core.registry.catalog import CLASSIFIERS as ENTRIES
 from embedding_core.scaling import Scaler
 from tests.synthetic import multi_label, single_label, sparse_items
 

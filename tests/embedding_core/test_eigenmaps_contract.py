@@ -27,7 +27,7 @@ from embedding_core.evaluation import evaluate_fold, predict_fold
 from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.eigenmaps import ENTRIES
+from embedding_core.registry.catalog import EIGENMAPS as ENTRIES
 from tests.literal_eigenmaps import MAPS, overlapping, partly_labeled
 from tests.synthetic import multi_label
 

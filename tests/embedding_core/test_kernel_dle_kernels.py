@@ -10,16 +10,19 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LogisticRegression
 
 from embedding_core.kernel_dle import kernels, neighbor_votes
-from embedding_core.kernel_dle.calibration import fit_calibration
-from embedding_core.kernel_dle.few_labels import mean_squared_gradient
-from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph, smoothness
-from embedding_core.kernel_dle.kernels import fit_kernel, multi_scale
-from embedding_core.kernel_dle.l1 import l1_distances, l1_gradients
-from embedding_core.kernel_dle.metric import sensitivity_metric, whitening_metric
-from embedding_core.kernel_dle.neighbor_votes import fit_votes
-from embedding_core.kernel_dle.solution import Problem, solve
+from embedding_core.kernel_dle.classifier import fit_calibration, fit_votes
+from embedding_core.kernel_dle.estimator import mean_squared_gradient
+from embedding_core.kernel_dle.kernels import (
+    fit_kernel,
+    l1_distances,
+    l1_gradients,
+    multi_scale,
+    sensitivity_metric,
+    whitening_metric,
+)
+from embedding_core.kernel_dle.solution import Problem, local_graph, local_kernel_graph, smoothness, solve
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.model_selection.decisions import tune_thresholds
+from embedding_core.model_selection.thresholds import tune_thresholds
 from embedding_core.threads import for_row_blocks
 from tests.literal_kernel_dle import literal_kernel, literal_laplacian
 from tests.synthetic import multi_label, single_label, sparse_items

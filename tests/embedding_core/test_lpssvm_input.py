@@ -78,7 +78,7 @@ def test_machines_beyond_the_exact_size_do_not_depend_on_the_order_either(monkey
     # the first machine, on all dimensions, is unique; the later ones have fewer than fifty
     X, y, W = two_classes()
     exact = LPSSVM(n_components=3).fit(X, y, W).decision_function(X)
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 25)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", 25)
     rows = np.random.default_rng(0).permutation(60)
     for order in (np.arange(60), rows):
         model = LPSSVM(n_components=3).fit(X[order], y[order], W[np.ix_(order, order)])

@@ -6,8 +6,8 @@ from scipy.special import expit
 
 from embedding_core.graph.graphs import build_gaussian_graph
 from embedding_core.labels import as_indicator
+from embedding_core.margin.kernel_classifier import decide, dimension_candidates
 from embedding_core.margin.lpssvm import LPSSVM
-from embedding_core.margin.selection import decide, dimension_candidates
 from embedding_core.model_selection.folds import stratified_folds
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, projector, single_label

@@ -19,11 +19,10 @@ from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.graphs import build_gaussian_graph
 from embedding_core.labels import as_indicator
-from embedding_core.margin.laprls import LapRLS
-from embedding_core.margin.lapsvm import LapSVM
 from embedding_core.margin.lpp_svm import LPPSVM
+from embedding_core.margin.manifold import LapRLS, LapSVM
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.margin import ENTRIES
+from embedding_core.registry.catalog import MARGIN as ENTRIES
 from embedding_core.scaling import Scaler
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, single_label

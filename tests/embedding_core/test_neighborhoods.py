@@ -19,8 +19,7 @@ from embedding_core.protocols.placement import (
     place_rows,
     transfer_accuracy,
 )
-from embedding_core.protocols.splits import draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, TrialData
+from embedding_core.protocols.trial import Arm, TrialData, draw_share_a_class, trial_rng
 from tasks.reproduce.projections import TDT2, USPS
 from tests.trial_sets import blobs, shuffle_rows
 

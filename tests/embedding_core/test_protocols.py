@@ -16,9 +16,18 @@ from embedding_core.protocols import (
     semi_supervised,
     two_classes,
 )
-from embedding_core.protocols.label_names import find_label
-from embedding_core.protocols.splits import corrupt, draw_a_class, draw_labeled, draw_rows, trial_rng
-from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
+from embedding_core.protocols.trial import (
+    Arm,
+    TrialData,
+    corrupt,
+    draw_a_class,
+    draw_labeled,
+    draw_rows,
+    find_label,
+    predict,
+    prepare,
+    trial_rng,
+)
 from embedding_core.subspace import principal
 from embedding_core.subspace.pca import PCA
 from tests.trial_sets import shuffle_rows

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from embedding_core import InvalidInput, KernelDLEClassifier
-from embedding_core.classifiers.baselines import ScaledSVM
-from embedding_core.classifiers.tuned_svm import TunedSVM
+from embedding_core.classifiers.baselines import ScaledSVM, TunedSVM
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import few_labels, tuned_split

@@ -14,8 +14,8 @@ from embedding_core.evaluation import hide_labels
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import stepwise
-from embedding_core.protocols.splits import draw_share_a_class, trial_rng
 from embedding_core.protocols.stepwise import FOLDS, fit_tuned
+from embedding_core.protocols.trial import draw_share_a_class, trial_rng
 from tasks.reproduce.fixed_protocol import ARMS, PLAIN
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows

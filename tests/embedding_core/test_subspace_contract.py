@@ -17,7 +17,7 @@ from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.graphs import build_gaussian_graph
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog import projections
+from embedding_core.registry.catalog import SUBSPACE
 from embedding_core.subspace.cca import CCA
 from embedding_core.subspace.eigenfaces import Eigenfaces
 from embedding_core.subspace.fisherfaces import Fisherfaces
@@ -61,7 +61,7 @@ UNSUPERVISED = [PCA(), LPP(n_neighbors=8), LPP(graph="gaussian", kernel="rbf"), 
 SUPERVISED = [LDA(), CCA(), MLSI(), MDDM(), MDDM(kernel="rbf"), Fisherfaces()]
 ESTIMATORS = [*UNSUPERVISED, *SUPERVISED]
 LINEAR = [estimator for estimator in ESTIMATORS if getattr(estimator, "kernel", "linear") == "linear"]
-ENTRIES = {method.name: method for method in projections.ENTRIES}
+ENTRIES = {method.name: method for method in SUBSPACE}
 
 
 def expected_failures(estimator):

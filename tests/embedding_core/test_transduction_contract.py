@@ -14,7 +14,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.transduction import ENTRIES
+from embedding_core.registry.catalog import TRANSDUCTION as ENTRIES
 from embedding_core.transduction.consistency import LocalGlobalConsistency
 from embedding_core.transduction.harmonic import HarmonicFunctions
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian

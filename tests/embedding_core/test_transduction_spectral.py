@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.labels import label_correlation
-from embedding_core.transduction.graph_modes import graph_modes
+from embedding_core.transduction.graph_solvers import graph_modes
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian, leading_pairs
 from embedding_core.transduction.mcgf import MCGF, green_modes
 from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimize_on_sphere

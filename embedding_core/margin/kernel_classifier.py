@@ -1,8 +1,8 @@
-"""What the classifiers with a kernel and a graph share: input, scaling, the graph, decisions."""
+"""TODO."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,13 +22,124 @@ from embedding_core.checks import (
 )
 from embedding_core.classifier_mixin import PartialLabelsMixin
 from embedding_core.errors import InvalidInput
-from embedding_core.graph.affinity import check_sigma_choice, resolve_graph, warn_of_unlinked
+from embedding_core.graph.affinity import (
+    GRAPHS,
+    GraphFamily,
+    check_sigma_choice,
+    graph_family,
+    kernel_distances,
+    kernel_graph_family,
+    nearest_edges,
+    resolve_graph,
+    warn_of_unlinked,
+)
+from embedding_core.graph.graphs import (
+    Edges,
+    find_knn_edges,
+    graph_from_edges,
+)
 from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns, in_given_form
 from embedding_core.linalg.kernel_space import KERNELS, Kernel, check_precomputed, place_by_kernel
-from embedding_core.margin.locality import GRAPH_CHOICES, own_graph_family
-from embedding_core.margin.selection import decide
+from embedding_core.model_selection.inner_choice import labeled_folds, micro_f1_empty1
 from embedding_core.scaling import SCALINGS, Scaler
+
+GRAPH_CHOICES = (*GRAPHS, "kernel")
+C_CANDIDATES = (1.0, 10.0, 0.1, 100.0)
+"""Penalties that "cv" tries, preferred first among equal scores."""
+
+S = TypeVar("S")
+Answer = Callable[[NDArray[np.intp], NDArray[np.intp], S], NDArray[np.float64]]
+"""Decisions (m, J) for some labeled items by a fit on others, both by number, with a setting."""
+
+
+def dimension_candidates(rank: int) -> list[int]:
+    """1, 2, 4, ... and the rank itself: small ones are preferred among equal scores."""
+    return [*(2**e for e in range(rank.bit_length()) if 2**e < rank), rank]
+
+
+def decide(decisions: NDArray[np.float64], multi_label: bool) -> NDArray[np.int8]:
+    """0/1 labels from decisions (m, J): the positive ones, or the largest one of each row.
+
+    Two classes have one decision, that for the second: the labels then are both columns.
+    """
+    if multi_label:
+        return (decisions > 0).astype(np.int8)
+    if decisions.shape[1] == 1:
+        second = decisions[:, 0] > 0
+        return np.column_stack([~second, second]).astype(np.int8)
+    labels = np.zeros(decisions.shape, dtype=np.int8)
+    labels[np.arange(len(labels)), decisions.argmax(axis=1)] = 1
+    return labels
+
+
+def best_setting(
+    Y: NDArray[np.int8], settings: Sequence[S], answer: "Answer[S]", multi_label: bool
+) -> tuple[S, float]:
+    """The setting with the best mean micro-F1 (accuracy for classes) over folds, the first of equals.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (l, K)
+        Labels of the labeled items.
+    settings : sequence
+    answer : callable
+        A fold's items are hidden from the margin, not from the graph, as unlabeled items are.
+    multi_label : bool
+
+    Returns
+    -------
+    setting, score
+    """
+    folds = labeled_folds(Y)
+    scores = [
+        float(
+            np.mean(
+                [
+                    micro_f1_empty1(Y[test], decide(answer(train, test, one), multi_label))
+                    for train, test in folds
+                ]
+            )
+        )
+        for one in settings
+    ]
+    best = int(np.argmax(scores))
+    return settings[best], scores[best]
+
+
+def own_graph_family(X: Any, kernel: Kernel, graph: str, n_neighbors: int) -> GraphFamily:
+    """Pairs to link where no affinity is given.
+
+    "knn" and "gaussian" weigh distances of the features, those of the feature space where only a kernel is
+    known. "kernel" links nearest neighbors by the kernel's own values (Fig. 1, step 2) whatever sigma.
+    """
+    if kernel.name != "precomputed" and graph != "kernel":
+        return graph_family(X, graph, n_neighbors)
+    if kernel.name == "precomputed":
+        if graph != "kernel":
+            return kernel_graph_family(X, graph, n_neighbors)
+        edges = nearest_edges(kernel_distances(X), n_neighbors)
+    else:
+        edges = find_knn_edges(X, n_neighbors)
+    W = graph_from_edges(edges.i, edges.j, _kernel_weights(X, kernel, edges), edges.n)
+    return GraphFamily(edges.scale, lambda sigma: W)
+
+
+def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]:
+    if kernel.name == "rbf":
+        return np.exp(-kernel.theta * edges.squared)
+    if kernel.name == "precomputed":
+        values = X[edges.i, edges.j]
+    else:
+        products = X[edges.i] * X[edges.j] if not sp.issparse(X) else X[edges.i].multiply(X[edges.j])
+        values = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()
+    if (values < 0).any():
+        e = int(np.argmin(values))
+        raise InvalidInput(
+            f'graph="kernel" needs values >= 0, but those of items {edges.i[e]} and {edges.j[e]} give '
+            f'{values[e]:.3g}; use graph="knn", another kernel, or pass an affinity.'
+        )
+    return values
 
 
 class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):

@@ -1,10 +1,4 @@
-"""From what a graph method finds to scores in [0, 1], where more than one half means yes.
-
-A share f_ik in [0, 1] says how much of what reaches item i speaks for label k, the rest 1 - f_ik speaks
-against it. Each rule weighs the two sides with a_k and b_k: the score is a f / (a f + b (1 - f)). Where every
-labeled item has exactly one class, a class stands against the best other one, a_k f_k / (a_k f_k +
-max a_j f_j over j != k), which is above one half for the best class alone.
-"""
+"""TODO."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

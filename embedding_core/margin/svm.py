@@ -1,17 +1,4 @@
-"""The dual problem of a support vector machine, solved to working precision by an interior point method.
-
-LibSVM's steps move two multipliers at a time, in single precision: in a subspace with fewer dimensions than
-items it takes some 1e5 of them, and with a large penalty never ends. Its multipliers are then good to about
-1e-3, and what is computed from them depends on the order of the items. Here some 20 Newton steps suffice
-[1]_, each with one Cholesky factor of the size of the items or of the dimensions, whichever is smaller [2]_.
-
-References
-----------
-.. [1] S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optimization 2,
-   575-601, 1992.
-.. [2] S. Fine, K. Scheinberg, "Efficient SVM Training Using Low-Rank Kernel Representations", JMLR 2,
-   243-264, 2001.
-"""
+"""TODO."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +6,106 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.svm import SVC
 
-from embedding_core.margin.active_set import Dual, Vector, meet_margin
+from embedding_core.linalg.eigen import pivoted_cholesky
+from embedding_core.linalg.kernel_space import Kernel
+
+Vector = NDArray[np.float64]
+
+ROUNDING = 1e-7
+"""Distance from the margin, in units of the margin, that counts as none."""
+MOST_FREE = 4000
+"""Multipliers between their bounds up to which the equations are solved: a matrix of this size each time."""
+MOST_SINGULAR = 1000
+"""The same where they do not determine the multipliers, and the smallest change that will do is sought."""
+MOST_ROUNDS = 30
+_REGULAR, _OFF_BOUND = 1e-10, 1e-9
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Minimize |G^T a|² / 2 - t^T a for y^T t a = 0, 0 <= a <= 1.
+
+    `G` (l, r) holds the items times their sign, weight and the root of the penalty, `v` (l,) is y t, `t` the
+    weight. The multiplier b of the equation is the bias.
+    """
+
+    G: Vector
+    v: Vector
+    t: Vector
+
+    def beyond(self, a: Vector, b: float) -> Vector:
+        """How far (l,) items lie beyond the margin, times their weight."""
+        return self.G @ (self.G.T @ a) + b * self.v - self.t
+
+    def is_optimal(self, a: Vector, b: float) -> bool:
+        """Whether all conditions of the optimum hold, to rounding."""
+        far, slack = self.beyond(a, b), ROUNDING * self.t
+        right = (a >= 0) & (a <= 1) & ((far > -slack) | (a == 1)) & ((far < slack) | (a == 0))
+        return bool(right.all() and abs(self.v @ a) <= ROUNDING * (self.t @ a) / len(a))
+
+
+def meet_margin(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
+    """Move the multipliers between their bounds, and the bias, so that these items lie on the margin.
+
+    Where that leaves a choice the multipliers move as little as can be; None where it would take too long.
+    """
+    free = np.flatnonzero((a > 0) & (a < 1))
+    if len(free) > MOST_FREE:
+        return None
+    G_f, v_f = dual.G[free], dual.v[free]
+    Q = G_f @ G_f.T
+    unit = float(np.abs(Q).mean()) or 1.0 if len(free) else 1.0  # the equation in units of the rest
+    error = np.append(dual.t[free] - G_f @ (dual.G.T @ a) - b * v_f, -unit * (dual.v @ a))
+    step = _regular_step(Q, unit * v_f, error)
+    if step is None:
+        if len(free) > MOST_SINGULAR:
+            return None
+        M = np.block([[Q, unit * v_f[:, None]], [unit * v_f, np.zeros(1)]])
+        # where items repeat, what rounding makes of the singular directions must not decide between them
+        step = scipy.linalg.lstsq(M, error, cond=1e-11)[0]
+    moved = a.copy()
+    moved[free] += step[:-1]
+    return moved, b + unit * float(step[-1])
+
+
+def _regular_step(Q: Vector, v: Vector, error: Vector) -> Vector | None:
+    """Solve [[Q, v], [v^T, 0]] step = error by a Cholesky factor; None where Q is singular, to rounding."""
+    if not len(Q):
+        return None
+    try:
+        factor = scipy.linalg.cho_factor(Q, lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    pivots = factor[0].diagonal()
+    if pivots.min() ** 2 < _REGULAR * pivots.max() ** 2:
+        return None
+    by_error, by_v = scipy.linalg.cho_solve(factor, np.column_stack([error[:-1], v]), check_finite=False).T
+    last = (v @ by_error - error[-1]) / (v @ by_v)
+    return np.append(by_error - last * by_v, last)
+
+
+def settle(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
+    """Bring multipliers that are right to some tolerance to working precision; None where that fails.
+
+    Items that should not be on their bound leave it, items that would pass one are put on it, until all are
+    right: a Newton method for the conditions of the optimum, which ends after a few rounds from nearby.
+    """
+    a = a.copy()
+    for _ in range(MOST_ROUNDS):
+        found = meet_margin(dual, a, b)
+        if found is None:
+            return None
+        if dual.is_optimal(*found):
+            return found
+        moved, b = found
+        a = np.clip(moved, 0.0, 1.0)
+        far, slack = dual.beyond(a, b), ROUNDING * dual.t
+        a[(moved == 0) & (far < -slack)] = _OFF_BOUND
+        a[(moved == 1) & (far > slack)] = 1 - _OFF_BOUND
+    return None
+
 
 MAX_STEPS = 100
 GAPS = (1e-6, 1e-8, 1e-10, 1e-12)
@@ -198,3 +283,70 @@ def _polish(dual: Dual, point: _Point) -> tuple[Vector, float] | None:
     a = np.where(point.a < z * point.a.max(), 0.0, np.where(point.s < u, 1.0, point.a))
     found = meet_margin(dual, a, point.b)
     return found if found is not None and dual.is_optimal(*found) else None
+
+
+EXACT_SIZE = 500
+"""Up to so many items or dimensions, whichever are fewer, no LibSVM is needed."""
+# LibSVM keeps kernel values in single precision: with a large C its steps may never reach the tolerance
+LIBSVM_STEPS = 5_000_000
+GRAM_BYTES = 1e9
+_MATRICES = 4  # a kernel, its factor, a copy while that is made, and the factor times signs
+
+Train = Callable[[NDArray[np.int8], float, Vector], tuple[Vector, float]]
+"""Signs (l,), C and weights (l,) to F = (alpha_i y_i) and b."""
+
+
+def svm_trainer(E: Vector) -> Train:
+    """A trainer for items E (l, r) with the kernel x^T z; of several optima the middle."""
+    if min(E.shape) <= EXACT_SIZE:
+        return lambda sign, C, weight: solve_dual(E, sign, C, weight)
+    return libsvm_trainer(E, E @ E.T if 8.0 * len(E) ** 2 <= GRAM_BYTES else None)
+
+
+def kernel_svm_trainer(kernel: Kernel, items: Vector) -> Train:
+    """A trainer for items (l, r) with any kernel; where items repeat, decisions alone are unique."""
+    if kernel.name == "linear":
+        return svm_trainer(items)
+    if _MATRICES * 8.0 * len(items) ** 2 > GRAM_BYTES:
+        return _by_libsvm_alone(kernel, items)
+    K = kernel.columns(items, items)
+    K = (K + K.T) / 2
+    C, order = pivoted_cholesky(K.copy())
+    E = np.empty(C.shape)
+    E[order] = C  # K = E E^T
+    return libsvm_trainer(E, K)
+
+
+def libsvm_trainer(E: Vector, gram: Vector | None) -> Train:
+    """A trainer for items E (l, r) by LibSVM, from their inner products where they fit into memory.
+
+    Where its result cannot be brought to working precision (too many multipliers between their bounds) it
+    stands as it is, unless the problem is small.
+    """
+
+    def train(sign: NDArray[np.int8], C: float, weight: Vector) -> tuple[Vector, float]:
+        machine = SVC(C=C, kernel="linear" if gram is None else "precomputed", max_iter=LIBSVM_STEPS)
+        machine.fit(E if gram is None else gram, sign, sample_weight=weight)
+        F, bias = _multipliers(machine, len(E))
+        dual = make_dual(E, sign, C, weight)
+        share = F * sign / (C * weight)
+        found = settle(dual, np.where(share > 1 - 1e-12, 1.0, share), bias)
+        if found is not None:
+            return C * dual.v * found[0], found[1]
+        return solve_dual(E, sign, C, weight) if min(E.shape) <= EXACT_SIZE else (F, bias)
+
+    return train
+
+
+def _by_libsvm_alone(kernel: Kernel, items: Vector) -> Train:
+    def train(sign: NDArray[np.int8], C: float, weight: Vector) -> tuple[Vector, float]:
+        machine = SVC(C=C, kernel=kernel.name, gamma=kernel.theta, max_iter=LIBSVM_STEPS)
+        return _multipliers(machine.fit(items, sign, sample_weight=weight), len(items))
+
+    return train
+
+
+def _multipliers(machine: SVC, n: int) -> tuple[Vector, float]:
+    F = np.zeros(n)
+    F[machine.support_] = machine.dual_coef_[0]
+    return F, float(machine.intercept_[0])

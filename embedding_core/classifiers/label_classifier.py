@@ -1,4 +1,4 @@
-"""What the classifiers share: checked input, 0/1 decisions from scores, scikit-learn's tags."""
+"""TODO."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
