@@ -19,7 +19,8 @@ from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator, in_given_form
 from embedding_core.model_selection.inner_choice import rate_scores
-from embedding_core.model_selection.thresholds import TARGETS, shift_scores, tune_thresholds
+from embedding_core.model_selection.threshold_tuning import TARGETS, tune_thresholds
+from embedding_core.model_selection.thresholds import shift_scores
 
 PENALTY = 1.0
 

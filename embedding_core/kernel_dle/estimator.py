@@ -38,7 +38,7 @@ from embedding_core.kernel_dle.kernels import (
 )
 from embedding_core.kernel_dle.solution import (
     GRAPH_WEIGHTS,
-    REGULARISATIONS,
+    REGULARIZATIONS,
     Fit,
     KernelExpansion,
     Problem,
@@ -308,7 +308,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if with_graph and not graph_given:
             W = self._own_graph(kernel, X)
         problem = Problem(X, kernel, target.labeled[used], Y, W, self.landmarks, self.random_state)
-        penalties = REGULARISATIONS if self.regularization == "loo" else (float(self.regularization),)
+        penalties = REGULARIZATIONS if self.regularization == "loo" else (float(self.regularization),)
         if self.few_labels_:
             fits = solve_few(problem, graph_given, penalties)
         else:

@@ -1,6 +1,6 @@
 """TODO."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -28,6 +28,8 @@ from embedding_core.model_selection.inner_choice import rate_scores
 
 NEIGHBORS = 10
 _LEAST_RADIUS = 1e-3
+_FAINT = 1e-12
+"""Degrees below this fraction of the largest count as zero: dividing by them would lose all other rows."""
 
 
 def local_graph(X: Any) -> Any:
@@ -61,7 +63,8 @@ def smoothness(W: Any, rows: Any) -> NDArray[np.float64]:
     A row without a link adds nothing: the graph says nothing of it.
     """
     degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
-    root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
+    linked = degree > _FAINT * degree.max(initial=0.0)
+    root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=linked)
     scaled = sp.csr_array(sp.diags_array(root) @ rows) if sp.issparse(rows) else rows * root[:, None]
     return GraphLaplacian(W).quadratic(scaled)
 
@@ -74,7 +77,7 @@ def _weigh(
     return graph_from_edges(i, j, np.exp(-squared / (radius[i] * radius[j])), len(radius))
 
 
-REGULARISATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
+REGULARIZATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
 """lambda that "loo" tries, the strongest first among equals."""
 GRAPH_WEIGHTS = (0.0, 0.1, 1.0, 10.0)
 """mu that "loo" tries, and that the form for few labels averages over."""
@@ -166,8 +169,13 @@ def choose_fit(problem: Problem, graph_weight: float | str, regularizations: Seq
 
 
 def _deformations(
-    problem: Problem, span: KernelSpan, graph_weights: Iterable[float]
+    problem: Problem, span: KernelSpan, graph_weights: Collection[float]
 ) -> Iterator[tuple[float, Deformation]]:
+    """Yield the graph weights with their deformations.
+
+    A weight that is too large for double precision is skipped if it comes from a grid; a single weight was
+    set by the user and raises. Weight 0 always works.
+    """
     rows, deform = span.take(problem.labeled), None
     for weight in graph_weights:
         if weight == 0:
@@ -175,7 +183,13 @@ def _deformations(
             continue
         if deform is None:
             deform = deform_rows(rows, smoothness(problem.W, span.rows), "graph_weight", "it")
-        yield weight, deform(weight)
+        try:
+            deformed = deform(weight)
+        except InvalidInput:
+            if len(graph_weights) == 1:
+                raise
+            continue
+        yield weight, deformed
 
 
 def _best_fit(

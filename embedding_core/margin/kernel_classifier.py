@@ -1,4 +1,7 @@
-"""TODO."""
+"""Base class of the kernel classifiers that use a graph, and their model selection.
+
+It validates and scales the input, builds the graph, and turns decisions into labels and scores.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -46,22 +49,22 @@ from embedding_core.scaling import SCALINGS, Scaler
 
 GRAPH_CHOICES = (*GRAPHS, "kernel")
 C_CANDIDATES = (1.0, 10.0, 0.1, 100.0)
-"""Penalties that "cv" tries, preferred first among equal scores."""
+"""Penalties tried by "cv"; the first one wins ties."""
 
 S = TypeVar("S")
 Answer = Callable[[NDArray[np.intp], NDArray[np.intp], S], NDArray[np.float64]]
-"""Decisions (m, J) for some labeled items by a fit on others, both by number, with a setting."""
+"""Maps training and test positions among the labeled items and a setting to decisions (m, J)."""
 
 
 def dimension_candidates(rank: int) -> list[int]:
-    """1, 2, 4, ... and the rank itself: small ones are preferred among equal scores."""
+    """Return 1, 2, 4, ... and the rank; smaller values win ties."""
     return [*(2**e for e in range(rank.bit_length()) if 2**e < rank), rank]
 
 
 def decide(decisions: NDArray[np.float64], multi_label: bool) -> NDArray[np.int8]:
-    """0/1 labels from decisions (m, J): the positive ones, or the largest one of each row.
+    """Convert decisions (m, J) to 0/1 labels: the positive ones, or the largest of each row.
 
-    Two classes have one decision, that for the second: the labels then are both columns.
+    Two classes have a single decision, for the second class; both label columns are returned.
     """
     if multi_label:
         return (decisions > 0).astype(np.int8)
@@ -76,7 +79,7 @@ def decide(decisions: NDArray[np.float64], multi_label: bool) -> NDArray[np.int8
 def best_setting(
     Y: NDArray[np.int8], settings: Sequence[S], answer: "Answer[S]", multi_label: bool
 ) -> tuple[S, float]:
-    """The setting with the best mean micro-F1 (accuracy for classes) over folds, the first of equals.
+    """Return the setting with the best mean micro-F1 (accuracy for classes) over folds; the first on ties.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def best_setting(
         Labels of the labeled items.
     settings : sequence
     answer : callable
-        A fold's items are hidden from the margin, not from the graph, as unlabeled items are.
+        Decisions for the items of a fold. They are hidden from the loss but remain in the graph, unlabeled.
     multi_label : bool
 
     Returns
@@ -108,10 +111,10 @@ def best_setting(
 
 
 def own_graph_family(X: Any, kernel: Kernel, graph: str, n_neighbors: int) -> GraphFamily:
-    """Pairs to link where no affinity is given.
+    """Return the pairs to link if no affinity is given.
 
-    "knn" and "gaussian" weigh distances of the features, those of the feature space where only a kernel is
-    known. "kernel" links nearest neighbors by the kernel's own values (Fig. 1, step 2) whatever sigma.
+    "knn" and "gaussian" use distances between the features, or in the feature space for a precomputed kernel.
+    "kernel" links nearest neighbors and weights them by the kernel values (Fig. 1, step 2), without sigma.
     """
     if kernel.name != "precomputed" and graph != "kernel":
         return graph_family(X, graph, n_neighbors)
@@ -136,17 +139,18 @@ def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]
     if (values < 0).any():
         e = int(np.argmin(values))
         raise InvalidInput(
-            f'graph="kernel" needs values >= 0, but those of items {edges.i[e]} and {edges.j[e]} give '
+            f'graph="kernel" needs kernel values >= 0, but items {edges.i[e]} and {edges.j[e]} have '
             f'{values[e]:.3g}; use graph="knn", another kernel, or pass an affinity.'
         )
     return values
 
 
 class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
-    """Base of one machine a label against the rest, linear in a kernel's feature space.
+    """Base of the one-vs-rest classifiers that are linear in a kernel's feature space.
 
-    Subclasses give `_learn`, which finds `coef_` (h, J) and `intercept_` (J,): a decision is x^T coef_ +
-    intercept_ for "linear", k(x, basis_items_) coef_ + intercept_ else. J is 1 for two classes, else K.
+    Subclasses implement `_learn`, which sets `coef_` (h, J) and `intercept_` (J,). The decision is
+    x^T coef_ + intercept_ for "linear" and k(x, basis_items_) coef_ + intercept_ otherwise. J is 1 for two
+    classes and K otherwise.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -167,20 +171,20 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     basis_items_: Any
 
     def fit(self, X: Any, y: Any, affinity: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from all items, labeled or not.
+        """Fit the model on all items, labeled or not.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
-            Kernel matrix (n, n) if precomputed.
+            The kernel matrix (n, n) if `kernel` is "precomputed".
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
         sample_weight : array-like of shape (n,), optional
-            A weight of s counts as s copies of the item in the errors (and in l of `LapSVM` and `LapRLS`), 0
-            as an unlabeled item. The graph links items, not copies.
+            A weight of s counts as s copies of the item in the loss (and in l of `LapSVM` and `LapRLS`). An
+            item of weight 0 counts as unlabeled. The graph is not affected: it links items, not copies.
 
         Returns
         -------
@@ -191,10 +195,10 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
-        """Set the fitted attributes from checked items, labels and weights (n,), 0 if unlabeled."""
+        """Set the fitted attributes from validated items, labels and weights (n,), 0 if unlabeled."""
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Decisions (m, K), above 0 for yes; (m,), above 0 for the second class, where there are two.
+        """Return decisions (m, K), positive for yes; for two classes (m,), positive for the second class.
 
         A label on which all labeled items agree gets -1 or 1.
         """
@@ -202,15 +206,15 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         return decisions[:, 0] if self._one_decision else decisions
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Classes (m,) with the largest decision, or labels (m, K) in 0/1 with a positive one."""
+        """Return the classes (m,) with the largest decision, or the 0/1 labels (m, K) with a positive one."""
         labels = decide(self._decide(X), self.multi_label_)
         return in_given_form(labels, self.classes_, self.multi_label_)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) in [0, 1]: 1 / (1 + exp(-decision)), above one half for yes.
+        """Return scores (m, K) in [0, 1], above one half for yes: 1 / (1 + exp(-decision)).
 
-        Comparable between labels as decisions are; not calibrated probabilities. Two classes have scores that
-        sum to one.
+        Scores of different labels are comparable to the same extent as decisions; they are not calibrated
+        probabilities. The scores of two classes sum to one.
         """
         scores = expit(self._decide(X))
         return np.column_stack([1 - scores, scores]) if self._one_decision else scores
@@ -220,7 +224,7 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         return self._decisions(self._check_items(X, reset=False))
 
     def _decisions(self, X: Any) -> NDArray[np.float64]:
-        """Decisions (m, J) for checked items."""
+        """Return decisions (m, J) for validated items."""
         return self._place(X, self.coef_) + self.intercept_
 
     def _place(self, X: Any, directions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -238,7 +242,7 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         if self.kernel == "precomputed" and sp.issparse(X):
-            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
+            raise InvalidInput("Precomputed kernel values must be dense, but X is sparse: pass X.toarray().")
         X = validate_items(self, X, reset)
         if reset:
             self.scaler_ = Scaler(self.input_scale).fit(X)
@@ -247,7 +251,8 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     def _check_inputs(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Indicator, NDArray[np.float64]]:
         """Validate parameters, items, labels and weights, in this order.
 
-        Items come back scaled, labels without items of weight 0, weights (n,) as 0 for unlabeled items.
+        Returns the scaled items, the labels with items of weight 0 hidden, and weights (n,) that are 0 for
+        unlabeled items.
         """
         self._check_parameters()
         X, target = as_labeled_features(self._check_items(X, reset=True), y)
@@ -273,14 +278,14 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         if self.kernel == "precomputed" and self.input_scale != "none":
             raise InvalidInput(
                 f"input_scale={self.input_scale!r} scales features, but the kernel is precomputed; scale the "
-                'features before computing it, and give input_scale="none".'
+                'features before computing the kernel and set input_scale="none".'
             )
 
     def _check_classes(self, target: Indicator) -> None:
         check_labels_differ(target, type(self).__name__, self.multi_label_)
 
     def _check_weighed(self, target: Indicator) -> None:
-        """Raise where no label is left on which items with a positive weight differ."""
+        """Raise if items with a positive weight do not differ in any label."""
         Y = target.Y[target.labeled]
         if not len(Y) or (Y.min(axis=0) == Y.max(axis=0)).all():
             raise InvalidInput(
@@ -289,7 +294,7 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
             )
 
     def _affinity(self, X: Any, affinity: Any, score: Callable[[Any], float]) -> Any:
-        """W, given or built from X; `score` rates a graph for sigma="cv"."""
+        """Return W, given or built from X; `score` rates a graph for sigma="cv"."""
         W, self.sigma_ = resolve_graph(
             affinity,
             X.shape[0],
@@ -301,7 +306,7 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         return W
 
     def _signs(self, target: Indicator) -> NDArray[np.int8]:
-        """-1 and 1 of the labeled items for every machine, (l, J)."""
+        """Return -1 or 1 of the labeled items for every machine, (l, J)."""
         columns = target.Y[target.labeled][:, 1:] if self._one_decision else target.Y[target.labeled]
         return (2 * columns - 1).astype(np.int8)
 
@@ -313,9 +318,9 @@ class KernelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
 
 def _check_variation(X: Any) -> None:
-    """Raise where all items are the same: nothing could tell their classes apart."""
+    """Raise if all items are equal: their classes cannot be separated."""
     if not items_vary(X):
         raise InvalidInput(
-            f"All {X.shape[0]} items are equal, so nothing tells their classes apart; give features that "
+            f"All {X.shape[0]} items are equal, so their classes cannot be separated; give features that "
             "vary."
         )

@@ -1,4 +1,20 @@
-"""TODO."""
+"""Coordinates of a kernel's feature space, and the kernel deformed by a graph.
+
+`KernelSpan` holds the items as rows R (n, d) whose inner products are the kernel. The deformed kernel uses
+the norm |f|² + c f^T L f instead of |f|². For f(x) = w^T r(x) this norm is w^T B w with B = I + c R^T L R.
+With the Cholesky factorization B = U^T U, the rows Z = R U^(-1) have the deformed kernel [1]_ as inner
+products,
+
+    Z Z^T = K - K (I + c L K)^(-1) c L K,
+
+so a method for the kernel K, applied to Z, becomes its manifold-regularized form. One factorization serves
+all labels.
+
+References
+----------
+.. [1] V. Sindhwani, P. Niyogi, M. Belkin, "Beyond the Point Cloud: from Transductive to Semi-supervised
+   Learning", ICML 2005, 824-831, Eq. 4.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +38,9 @@ from embedding_core.linalg.kernel_space import (
 
 @dataclass(frozen=True)
 class KernelSpan:
-    """`rows` (n, d): all items in coordinates whose inner products are the kernel.
+    """All items in coordinates `rows` (n, d) whose inner products are the kernel.
 
-    They are the features themselves where `coordinates` is None, and may then be sparse.
+    If `coordinates` is None, the rows are the features themselves and may be sparse.
     """
 
     rows: Any
@@ -32,18 +48,18 @@ class KernelSpan:
     coordinates: KernelCoordinates | None
 
     def take(self, chosen: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Some of the rows, dense."""
+        """Return the chosen rows as a dense array."""
         rows = self.rows[chosen]
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
     def basis_items(self, X: Any) -> Any:
-        """Items whose kernel values place new ones; None for the kernel x^T z, where the features do."""
+        """Return the items whose kernel values map new items; None for the linear kernel."""
         if self.coordinates is None or self.kernel.name == "linear":
             return None
         return self.kernel.take(X, self.coordinates.heads)
 
     def lift(self, X: Any, A: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Directions A (d, r) as coefficients (h, r) of the features or of the basis items' kernel values."""
+        """Convert directions A (d, r) to coefficients (h, r) of the features or of the kernel values."""
         if self.coordinates is None:
             return A
         v = self.coordinates.expand(A)
@@ -53,14 +69,14 @@ class KernelSpan:
 
 
 def works_in_features(kernel: Kernel, X: Any) -> bool:
-    """Whether the linear form is the smaller one; for p > n the kernel form is."""
+    """Return whether the linear form is the smaller one; for p > n the kernel form is smaller."""
     return kernel.name == "linear" and X.shape[1] <= X.shape[0]
 
 
 def span_items(
     X: Any, kernel: Kernel, usable: NDArray[np.bool_], landmarks: Any, random_state: Any
 ) -> KernelSpan:
-    """The space of all `usable` items, or of landmarks among them."""
+    """Return the span of all `usable` items, or of landmarks among them."""
     if works_in_features(kernel, X):
         return KernelSpan(X, kernel, None)
     coordinates = kernel_coordinates(kernel, X, choose_landmarks(landmarks, X.shape[0], usable, random_state))
@@ -69,9 +85,9 @@ def span_items(
 
 @dataclass(frozen=True)
 class Deformation:
-    """`rows` (l, d): the labeled items with the deformed kernel as inner products.
+    """Labeled items as `rows` (l, d) whose inner products are the deformed kernel.
 
-    `restore` turns weights (d, J) of these rows into weights of the coordinates they are made of.
+    `restore` converts weights (d, J) of these rows to weights of the original coordinates.
     """
 
     rows: NDArray[np.float64]
@@ -81,16 +97,16 @@ class Deformation:
 def deform_kernel(
     span: KernelSpan, labeled: NDArray[np.bool_], L: GraphLaplacian
 ) -> Callable[[float], Deformation]:
-    """R^T L R once; the deformation for any c afterwards, at the cost of a factor of its size."""
+    """Compute R^T L R once; return a function that deforms the kernel for any c by one factorization."""
     return deform_rows(span.take(labeled), L.quadratic(span.rows), "gamma_I / gamma_A", "gamma_I")
 
 
 def deform_rows(
     rows: NDArray[np.float64], smoothness: NDArray[np.float64], ratio: str, weight: str
 ) -> Callable[[float], Deformation]:
-    """The deformation of some rows for any c; `smoothness` is R^T L R.
+    """Return a function that deforms `rows` for any c; `smoothness` is R^T L R.
 
-    `ratio` and `weight` are what a user calls c and what to lower where it is too large.
+    `ratio` and `weight` are used in the error message: the user's name for c, and the parameter to lower.
     """
 
     def deform(c: float) -> Deformation:
@@ -100,8 +116,8 @@ def deform_rows(
             U = scipy.linalg.cholesky(B, overwrite_a=True, check_finite=False)
         except scipy.linalg.LinAlgError as error:
             raise InvalidInput(
-                f"{ratio} weighs the graph {c:.0e} times the kernel, of which double precision "
-                f"keeps nothing; lower {weight}."
+                f"{ratio} weighs the graph {c:.0e} times as much as the kernel, which is then lost in double "
+                f"precision; lower {weight}."
             ) from error
         deformed = scipy.linalg.solve_triangular(U, rows.T, trans=1, check_finite=False).T
         return Deformation(

@@ -1,4 +1,16 @@
-"""TODO."""
+"""Solver of LPSSVM: the graph problem shared by all labels, and the alternation for one label.
+
+The graph part is solved once (`Locality`, Eq. 3 and 11 with gamma = 0). A label adds a matrix of rank one
+(Eq. 9, 11), so in the coordinates that solve the graph part (B = I, L diagonal) the problem of every label
+and iteration is diag(d) + rho z z^T. Its eigenvalues cost O(k²). The roots of the secular equation come from
+LAPACK's `dlasd4`; z is then recomputed from the roots [1]_, so that the eigenvectors are orthogonal to
+working precision even for close roots.
+
+References
+----------
+.. [1] M. Gu, S. C. Eisenstat, "A stable and efficient algorithm for the rank-one modification of the
+   symmetric eigenproblem", SIAM J. Matrix Anal. Appl. 15, 1266-1276, 1994.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +35,7 @@ Rotation = tuple[int, int, float, float]
 
 @dataclass(frozen=True)
 class RankOneUpdate:
-    """Eigenpairs of diag(d) + rho z z^T: `values` (k,) ascending; `vectors(r)` those of the r smallest."""
+    """Eigenpairs of diag(d) + rho z z^T: ascending `values` (k,), and `vectors(r)` of the r smallest."""
 
     values: NDArray[np.float64]
     _order: NDArray[np.intp]
@@ -34,7 +46,7 @@ class RankOneUpdate:
     _rotations: list[Rotation]
 
     def vectors(self, r: int) -> NDArray[np.float64]:
-        """Orthonormal eigenvectors (k, r) of the r smallest eigenvalues."""
+        """Return orthonormal eigenvectors (k, r) of the r smallest eigenvalues."""
         chosen = self._order[:r]
         V = np.zeros((len(self._order), len(chosen)))
         still = chosen < len(self._fixed)
@@ -73,10 +85,10 @@ def update_diagonal(d: NDArray[np.float64], z: NDArray[np.float64], rho: float) 
 def _deflate(
     d: NDArray[np.float64], z: NDArray[np.float64], rho: float
 ) -> tuple[NDArray[np.intp], list[Rotation]]:
-    """Find the entries that the update moves; changes d and z in place.
+    """Find the entries that the update changes; modifies d and z in place.
 
-    An entry with a negligible z keeps its eigenpair. Of two entries with equal d a rotation brings all of z
-    onto the second.
+    An entry with a negligible z keeps its eigenpair. For two entries with equal d, a rotation moves all of z
+    to the second one.
     """
     length = float(np.linalg.norm(z))
     tolerance = 8 * EPS * max(float(np.abs(d).max(initial=0.0)), rho * length**2)
@@ -100,33 +112,33 @@ def _deflate(
 def _solve_secular(
     d: NDArray[np.float64], z: NDArray[np.float64], rho: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Roots mu (k,), gaps d_j - mu_i (k, k) to full relative precision, and z as the roots determine it."""
+    """Return roots mu (k,), gaps d_j - mu_i (k, k) to full relative precision, and z recomputed from them."""
     k = len(d)
     if k == 0:
         return np.zeros(0), np.zeros((0, 0)), np.zeros(0)
     weight = rho * float(z @ z)
     if k == 1:
         return d + weight, np.full((1, 1), -weight), np.ones(1)
-    # dlasd4 updates squares of a diagonal that starts at or above 0, by a vector of length one
+    # dlasd4 expects the square root of a diagonal that starts at 0, and a unit vector
     root_d = np.sqrt(d - d[0])
     unit = z / np.linalg.norm(z)
     roots, gaps = np.empty(k), np.empty((k, k))
     for i in range(k):
         delta, sigma, total, info = scipy.linalg.lapack.dlasd4(i, root_d, unit, weight)
         if info:
-            raise np.linalg.LinAlgError(f"the secular equation has no root {i} in its interval")
+            raise np.linalg.LinAlgError(f"no root {i} of the secular equation found in its interval")
         roots[i] = d[0] + sigma**2
         gaps[:, i] = delta * total
     spacing = (root_d[:, None] - root_d) * (root_d[:, None] + root_d)
     np.fill_diagonal(spacing, 1.0)
-    # Löwner: z_j² = prod_i (mu_i - d_j) / prod_{i != j} (d_i - d_j); each factor of the ratio is near one
+    # Löwner: z_j² = prod_i (mu_i - d_j) / prod_{i != j} (d_i - d_j); each factor is close to one
     squared = np.prod(gaps / spacing, axis=1)
     return roots, gaps, np.copysign(np.sqrt(np.abs(squared)), z)
 
 
 @dataclass(frozen=True)
 class Locality:
-    """All solutions of X L X^T a = lambda X D X^T a: `values` (d,) ascending, `basis` (p, d) the a's.
+    """All solutions of X L X^T a = lambda X D X^T a: ascending `values` (d,), and `basis` (p, d) of the a.
 
     a^T X D X^T a = 1, and a lies in the range of X D X^T.
     """
@@ -136,20 +148,20 @@ class Locality:
 
 
 def solve_locality(X: Any, L: GraphLaplacian) -> Locality:
-    """Solve Eq. 3 in the features: from two p x p matrices, without a copy of X."""
+    """Solve Eq. 3 in feature space, from two p x p matrices and without a copy of X."""
     T = whitening(_degree_moment(X, L.degree))
     if T.rank == 0:
-        raise InvalidInput("All linked items are zero, so X D X^T is; give features that are not all zero.")
+        raise InvalidInput("X D X^T is zero because all linked items are zero; give features that are not.")
     S = T.whiten(T.whiten(L.quadratic(X)).T)
     values, V = scipy.linalg.eigh((S + S.T) / 2, check_finite=False)
     return Locality(np.maximum(values, 0.0), fix_signs(T.unwhiten(V)))
 
 
 def solve_kernel_locality(rows: NDArray[np.float64], L: GraphLaplacian) -> Locality:
-    """Solve Eq. 11 with gamma = 0 in coordinates (n, d) of full rank on the linked items.
+    """Solve Eq. 11 with gamma = 0 in coordinates (n, d) that have full rank on the linked items.
 
-    QR of D^(1/2) `rows` in place of the d x d matrices: kernels have small eigenvalues, whose digits squares
-    would lose.
+    Uses the QR decomposition of D^(1/2) `rows` instead of d x d matrices: kernels have small eigenvalues,
+    and squaring would lose their digits.
     """
     linked = linked_items(L.degree)
     root = np.sqrt(L.degree[linked, None])
@@ -161,12 +173,12 @@ def solve_kernel_locality(rows: NDArray[np.float64], L: GraphLaplacian) -> Local
 
 
 def linked_items(degree: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Items that the graph links to others; links of 1e-12 of the strongest item's do not count."""
+    """Return a mask of the linked items; degrees below 1e-12 of the largest count as zero."""
     return degree > 1e-12 * degree.max(initial=0.0)
 
 
 def _degree_moment(X: Any, degree: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X D X^T of the papers, sum_i D_ii x_i x_i^T, in float64."""
+    """Return X D X^T of the papers, sum_i D_ii x_i x_i^T, in float64."""
     if sp.issparse(X):
         X64 = sp.csr_array(X).astype(np.float64)
         return (X64.T @ sp.csr_array(X64.multiply(degree[:, None]))).toarray()
@@ -182,10 +194,10 @@ Chooser = Callable[[NDArray[np.float64]], int]
 
 @dataclass(frozen=True)
 class SharedProblem:
-    """What all labels share: the graph part and the labeled items.
+    """Data shared by all labels: the graph part and the labeled items.
 
-    `rows` (l, d) are the labeled items in the coordinates of `locality`, `features` (l, q) items whose inner
-    products are the kernel, `weight` (l,) their weights in the loss, `volume` is tr(D).
+    `rows` (l, d) are the labeled items in the coordinates of `locality`, `features` (l, q) the items whose
+    inner products are the kernel, `weight` (l,) their weights in the loss, and `volume` is tr(D).
     """
 
     locality: Locality
@@ -195,7 +207,7 @@ class SharedProblem:
     volume: float
 
     def select(self, labeled: NDArray[np.intp]) -> "SharedProblem":
-        """The same with some of the labeled items only."""
+        """Return the problem restricted to some of the labeled items."""
         return SharedProblem(
             self.locality, self.rows[labeled], self.features[labeled], self.weight[labeled], self.volume
         )
@@ -203,7 +215,7 @@ class SharedProblem:
 
 @dataclass(frozen=True)
 class Rules:
-    """gamma with its sign in front of the label term, C, number of iterations, tau, length of directions."""
+    """Signed gamma of the label term, C, maximum number of iterations, tau, and scaling of directions."""
 
     signed_gamma: float
     C: float
@@ -214,7 +226,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class SubspaceMachine:
-    """One label's subspace `directions` (d, r) and decision x -> `weight` (d,) . x + `bias`."""
+    """Subspace `directions` (d, r) of one label, and its decision x -> `weight` (d,) . x + `bias`."""
 
     directions: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
@@ -226,9 +238,9 @@ class SubspaceMachine:
 def prepare_problem(
     X: Any, kernel: Kernel, W: Any, times: NDArray[np.float64], landmarks: Any, random_state: Any
 ) -> tuple[SharedProblem, KernelSpan]:
-    """Solve the graph part, in the features or in the span of linked items.
+    """Solve the graph part in feature space or in the span of the linked items.
 
-    `times` (n,) says how often an item counts in the loss, 0 for an unlabeled one.
+    `times` (n,) is the weight of an item in the loss, 0 if it is unlabeled.
     """
     L = GraphLaplacian(W)
     span = span_items(X, kernel, linked_items(L.degree), landmarks, random_state)
@@ -242,7 +254,7 @@ def prepare_problem(
 def alternate(
     problem: SharedProblem, sign: NDArray[np.int8], rules: Rules, choose: Chooser
 ) -> SubspaceMachine:
-    """Run the algorithm of Fig. 1 for one label; `choose` gives the dimension for ascending eigenvalues."""
+    """Run the algorithm of Fig. 1 for one label; `choose` maps ascending eigenvalues to the dimension."""
     F, _ = svm_trainer(problem.features)(sign, rules.C, problem.weight)
     n_iter, change = 0, np.inf
     while n_iter < rules.max_iter and change >= rules.tol:
@@ -258,7 +270,7 @@ def alternate(
 
 
 def _scale(V: NDArray[np.float64], problem: SharedProblem, scaling: str) -> NDArray[np.float64]:
-    """Give directions with a^T X D X^T a = 1 the length that `scaling` asks for."""
+    """Rescale directions with a^T X D X^T a = 1 according to `scaling`."""
     if scaling == "constraint":
         return V
     if scaling == "spread":
@@ -267,9 +279,9 @@ def _scale(V: NDArray[np.float64], problem: SharedProblem, scaling: str) -> NDAr
 
 
 def energy_dimension(values: NDArray[np.float64], energy: float, energy_of: str) -> int:
-    """Smallest number of eigenvalues, ascending, that hold the share `energy` of the total.
+    """Return the smallest number of eigenvalues, ascending, that hold the fraction `energy` of the total.
 
-    The energy of an eigenvalue is its similarity 1 - lambda, cut to [0, 1], or lambda itself.
+    The energy of an eigenvalue is its similarity 1 - lambda, clipped to [0, 1], or lambda itself.
     """
     held = np.clip(1.0 - values, 0.0, 1.0) if energy_of == "similarity" else np.maximum(values, 0.0)
     share = np.cumsum(held)
@@ -281,7 +293,7 @@ def energy_dimension(values: NDArray[np.float64], energy: float, energy_of: str)
 def fit_columns(
     signs: NDArray[np.int8], fit: Callable[[NDArray[np.int8]], SubspaceMachine]
 ) -> list[SubspaceMachine | float]:
-    """One machine a column of signs (l, J); a column that is all one sign is answered by that sign."""
+    """Fit one machine per column of signs (l, J); a constant column is represented by its sign."""
     return [
         float(sign[0]) if (sign == sign[0]).all() else fit(np.ascontiguousarray(sign)) for sign in signs.T
     ]
@@ -290,7 +302,7 @@ def fit_columns(
 def decide_rows(
     machines: Sequence[SubspaceMachine | float], rows: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Decisions (m, J) for items in the coordinates of the machines."""
+    """Return decisions (m, J) for items in the coordinates of the machines."""
     return np.column_stack(
         [
             np.full(len(rows), machine)

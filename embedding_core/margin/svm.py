@@ -1,4 +1,21 @@
-"""TODO."""
+"""Soft-margin support vector machines, solved to working precision.
+
+LibSVM updates two multipliers at a time, in single precision. In a subspace with fewer dimensions than items
+it takes about 1e5 steps, and with a large penalty it may never converge. Its multipliers are accurate to
+about 1e-3, so results computed from them depend on the order of the items and on the number of threads.
+
+Small problems are therefore solved by an interior-point method (`solve_dual`). It needs about 20 Newton steps
+[1]_, each with one Cholesky factorization of the size of the items or of the dimensions, whichever is smaller
+[2]_. Larger problems are solved by LibSVM and then refined by an active-set method (`settle`), which puts
+multipliers exactly on their bounds and the remaining items exactly on the margin.
+
+References
+----------
+.. [1] S. Mehrotra, "On the Implementation of a Primal-Dual Interior Point Method", SIAM J. Optimization 2,
+   575-601, 1992.
+.. [2] S. Fine, K. Scheinberg, "Efficient SVM Training Using Low-Rank Kernel Representations", JMLR 2,
+   243-264, 2001.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +31,11 @@ from embedding_core.linalg.kernel_space import Kernel
 Vector = NDArray[np.float64]
 
 ROUNDING = 1e-7
-"""Distance from the margin, in units of the margin, that counts as none."""
+"""Distances from the margin below this value, in units of the margin, count as zero."""
 MOST_FREE = 4000
-"""Multipliers between their bounds up to which the equations are solved: a matrix of this size each time."""
+"""Largest number of multipliers between their bounds for which the linear system is solved."""
 MOST_SINGULAR = 1000
-"""The same where they do not determine the multipliers, and the smallest change that will do is sought."""
+"""The same limit where the system is singular and a minimum-norm solution is needed."""
 MOST_ROUNDS = 30
 _REGULAR, _OFF_BOUND = 1e-10, 1e-9
 
@@ -27,8 +44,8 @@ _REGULAR, _OFF_BOUND = 1e-10, 1e-9
 class Dual:
     """Minimize |G^T a|² / 2 - t^T a for y^T t a = 0, 0 <= a <= 1.
 
-    `G` (l, r) holds the items times their sign, weight and the root of the penalty, `v` (l,) is y t, `t` the
-    weight. The multiplier b of the equation is the bias.
+    `G` (l, r) holds the items multiplied by their sign, their weight and the square root of the penalty. `v`
+    (l,) is y t, and `t` the weight. The multiplier b of the equality constraint is the bias.
     """
 
     G: Vector
@@ -36,34 +53,35 @@ class Dual:
     t: Vector
 
     def beyond(self, a: Vector, b: float) -> Vector:
-        """How far (l,) items lie beyond the margin, times their weight."""
+        """Return the distance (l,) of the items beyond the margin, multiplied by their weight."""
         return self.G @ (self.G.T @ a) + b * self.v - self.t
 
     def is_optimal(self, a: Vector, b: float) -> bool:
-        """Whether all conditions of the optimum hold, to rounding."""
+        """Return whether the optimality conditions hold up to rounding."""
         far, slack = self.beyond(a, b), ROUNDING * self.t
         right = (a >= 0) & (a <= 1) & ((far > -slack) | (a == 1)) & ((far < slack) | (a == 0))
         return bool(right.all() and abs(self.v @ a) <= ROUNDING * (self.t @ a) / len(a))
 
 
 def meet_margin(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
-    """Move the multipliers between their bounds, and the bias, so that these items lie on the margin.
+    """Adjust the free multipliers and the bias so that the free items lie exactly on the margin.
 
-    Where that leaves a choice the multipliers move as little as can be; None where it would take too long.
+    Free multipliers lie strictly between their bounds. If the solution is not unique, the one with the
+    smallest change is taken. Returns None if the system is too large.
     """
     free = np.flatnonzero((a > 0) & (a < 1))
     if len(free) > MOST_FREE:
         return None
     G_f, v_f = dual.G[free], dual.v[free]
     Q = G_f @ G_f.T
-    unit = float(np.abs(Q).mean()) or 1.0 if len(free) else 1.0  # the equation in units of the rest
+    unit = float(np.abs(Q).mean()) or 1.0 if len(free) else 1.0  # scales the last equation to the others
     error = np.append(dual.t[free] - G_f @ (dual.G.T @ a) - b * v_f, -unit * (dual.v @ a))
     step = _regular_step(Q, unit * v_f, error)
     if step is None:
         if len(free) > MOST_SINGULAR:
             return None
         M = np.block([[Q, unit * v_f[:, None]], [unit * v_f, np.zeros(1)]])
-        # where items repeat, what rounding makes of the singular directions must not decide between them
+        # with duplicate items, rounding in the singular directions must not decide between the duplicates
         step = scipy.linalg.lstsq(M, error, cond=1e-11)[0]
     moved = a.copy()
     moved[free] += step[:-1]
@@ -71,7 +89,7 @@ def meet_margin(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
 
 
 def _regular_step(Q: Vector, v: Vector, error: Vector) -> Vector | None:
-    """Solve [[Q, v], [v^T, 0]] step = error by a Cholesky factor; None where Q is singular, to rounding."""
+    """Solve [[Q, v], [v^T, 0]] step = error by Cholesky; return None if Q is numerically singular."""
     if not len(Q):
         return None
     try:
@@ -87,10 +105,10 @@ def _regular_step(Q: Vector, v: Vector, error: Vector) -> Vector | None:
 
 
 def settle(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
-    """Bring multipliers that are right to some tolerance to working precision; None where that fails.
+    """Refine approximate multipliers to working precision; return None if that fails.
 
-    Items that should not be on their bound leave it, items that would pass one are put on it, until all are
-    right: a Newton method for the conditions of the optimum, which ends after a few rounds from nearby.
+    An active-set Newton method on the optimality conditions: items that should not be at a bound leave it,
+    and items that would cross a bound are put on it. It converges in a few iterations from a nearby start.
     """
     a = a.copy()
     for _ in range(MOST_ROUNDS):
@@ -109,9 +127,9 @@ def settle(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
 
 MAX_STEPS = 100
 GAPS = (1e-6, 1e-8, 1e-10, 1e-12)
-"""Distances from optimal conditions at which to try to end, in units of the multipliers times the margin."""
+"""Duality gaps at which to try to finish, relative to the mean multiplier."""
 LOST = 10.0
-"""How much worse a step may make things before rounding is taken to have the upper hand."""
+"""Stop when a step increases the excess by this factor: rounding errors dominate."""
 
 Solve = Callable[[Vector], Vector]
 Factor = Callable[[Vector], Solve]
@@ -119,7 +137,10 @@ Factor = Callable[[Vector], Solve]
 
 @dataclass(frozen=True)
 class _Point:
-    """a in (0, 1), s = 1 - a to full relative precision, multipliers z of a >= 0 and u of s >= 0, bias b."""
+    """Interior point: a in (0, 1), s = 1 - a, multipliers z of a >= 0 and u of s >= 0, and the bias b.
+
+    s is kept separately, to full relative precision.
+    """
 
     a: Vector
     s: Vector
@@ -141,14 +162,14 @@ class _Point:
         )
 
     def room(self, step: "_Point") -> float:
-        """Longest step, at most 1, that keeps everything positive."""
+        """Return the longest step, at most 1, that keeps all variables positive."""
         pairs = ((self.a, step.a), (self.s, step.s), (self.z, step.z), (self.u, step.u))
         ratios = [(-value[move < 0] / move[move < 0]).min(initial=np.inf) for value, move in pairs]
         return min(1.0, *map(float, ratios))
 
 
 def make_dual(E: Vector, sign: NDArray[np.int8], C: float, weight: Vector) -> Dual:
-    """The problem for items E (l, r): alpha_i = C t_i a_i are the multipliers, t_i the weights."""
+    """Build the dual for items E (l, r); the SVM multipliers are alpha_i = C t_i a_i with weights t_i."""
     v = sign * weight
     return Dual(np.sqrt(C) * v[:, None] * E, v, weight)
 
@@ -156,10 +177,10 @@ def make_dual(E: Vector, sign: NDArray[np.int8], C: float, weight: Vector) -> Du
 def solve_dual(
     E: Vector, sign: NDArray[np.int8], C: float, weight: Vector | None = None
 ) -> tuple[Vector, float]:
-    """Multipliers and bias of the SVM on items E (l, r) with signs -1 and 1, both present.
+    """Solve the SVM on items E (l, r) with signs -1 and 1, both present.
 
-    The steps follow the central path, so that where the optimum is not unique (items repeat) its middle is
-    taken: the result depends neither on the order of the items nor on the order of sums.
+    The iterates follow the central path. If the optimum is not unique (duplicate items), they converge to
+    its analytic center, so the result does not depend on the order of the items or of summation.
 
     Parameters
     ----------
@@ -168,7 +189,7 @@ def solve_dual(
     C : float
         Penalty of margin errors.
     weight : ndarray of shape (l,), optional
-        Positive; item i has the penalty C weight_i.
+        Positive weights; item i has the penalty C weight_i.
 
     Returns
     -------
@@ -178,11 +199,11 @@ def solve_dual(
     """
     t = np.ones(len(E)) if weight is None else weight
     C, t = C * float(t.mean()), t / t.mean()
-    mean = E.mean(axis=0)  # a move of the items changes the bias alone, but far from 0 costs digits
+    mean = E.mean(axis=0)  # a shift of the items changes only the bias, but items far from 0 lose digits
     dual = make_dual(E - mean, sign, C, t)
     G, v = dual.G, dual.v
     factor = _gram_factor(G) if len(G) <= G.shape[1] else _low_rank_factor(G)
-    share = np.array([t[v < 0].sum(), t[v > 0].sum()]) / t.sum()  # v^T a = 0 from the start
+    share = np.array([t[v < 0].sum(), t[v > 0].sum()]) / t.sum()  # so that v^T a = 0 at the start
     a = np.where(v > 0, share[0], share[1])
     pull = dual.beyond(a, 0.0)
     slack = (1 + np.abs(pull).mean()) * t
@@ -198,7 +219,7 @@ def solve_dual(
 
 
 def _follow_path(dual: Dual, point: _Point, factor: Factor, gap: float) -> _Point:
-    """Take steps until the gap is small, or rounding leaves no way on."""
+    """Take steps until the gap is small or rounding prevents progress."""
     best, least = point, _excess(dual, point)
     for _ in range(MAX_STEPS):
         if point.gap < gap * point.a.mean():
@@ -215,14 +236,14 @@ def _follow_path(dual: Dual, point: _Point, factor: Factor, gap: float) -> _Poin
 
 
 def _excess(dual: Dual, point: _Point) -> float:
-    """Primal less dual objective: 0 at the optimum; grows again where margins have lost their digits."""
+    """Return the primal minus the dual objective: 0 at the optimum; it grows when margins lose digits."""
     w = dual.G.T @ point.a
     errors = np.maximum(0.0, -dual.beyond(point.a, point.b))
     return abs(float(w @ w + errors.sum() - dual.t @ point.a))
 
 
 def _mehrotra_step(dual: Dual, point: _Point, factor: Factor) -> _Point | None:
-    """One predictor and corrector step; None where rounding leaves no way on."""
+    """Take one predictor-corrector step; return None if rounding prevents it."""
     a, s, z, u, v = point.a, point.s, point.z, point.u, dual.v
     try:
         solve = factor(z / a + u / s)
@@ -232,7 +253,7 @@ def _mehrotra_step(dual: Dual, point: _Point, factor: Factor) -> _Point | None:
     q = solve(v)
 
     def direction(target_z: Vector, target_u: Vector) -> _Point:
-        """Newton's step to a z = target_z and s u = target_u."""
+        """Newton step towards a z = target_z and s u = target_u."""
         p = solve(-residual + (target_z / a - z) - (target_u / s - u))
         bias = float((v @ p + v @ a) / (v @ q))
         move = p - bias * q
@@ -241,13 +262,13 @@ def _mehrotra_step(dual: Dual, point: _Point, factor: Factor) -> _Point | None:
     none = np.zeros(len(a))
     predictor = direction(none, none)
     ahead = point.moved(predictor, point.room(predictor)).gap
-    target = point.gap * (ahead / point.gap) ** 3 * dual.t  # as copies of an item would have
+    target = point.gap * (ahead / point.gap) ** 3 * dual.t  # a weight acts like copies of the item
     corrector = direction(target - predictor.a * predictor.z, target - predictor.s * predictor.u)
     return point.moved(corrector, 0.995 * point.room(corrector))
 
 
 def _gram_factor(G: Vector) -> Factor:
-    """Solvers of (G G^T + diag(D)) x = h for any D, by Cholesky factors of the matrix itself."""
+    """Return solvers of (G G^T + diag(D)) x = h for any D, by Cholesky factorization of the matrix."""
     Q = G @ G.T
 
     def factor(D: Vector) -> Solve:
@@ -259,7 +280,7 @@ def _gram_factor(G: Vector) -> Factor:
 
 
 def _low_rank_factor(G: Vector) -> Factor:
-    """The same for fewer dimensions than items, by Cholesky factors of I + G^T D^-1 G (Woodbury)."""
+    """The same for fewer dimensions than items, by Cholesky of I + G^T D^-1 G (Woodbury identity)."""
 
     def factor(D: Vector) -> Solve:
         root = np.sqrt(D)
@@ -278,7 +299,7 @@ def _low_rank_factor(G: Vector) -> Factor:
 
 
 def _polish(dual: Dual, point: _Point) -> tuple[Vector, float] | None:
-    """Put items on their bounds, and those between exactly on the margin; None if that is not optimal."""
+    """Put items on their bounds and the others on the margin; return None if that is not optimal."""
     z, u = point.z / dual.t, point.u / dual.t
     a = np.where(point.a < z * point.a.max(), 0.0, np.where(point.s < u, 1.0, point.a))
     found = meet_margin(dual, a, point.b)
@@ -286,25 +307,25 @@ def _polish(dual: Dual, point: _Point) -> tuple[Vector, float] | None:
 
 
 EXACT_SIZE = 500
-"""Up to so many items or dimensions, whichever are fewer, no LibSVM is needed."""
-# LibSVM keeps kernel values in single precision: with a large C its steps may never reach the tolerance
+"""Problems with at most this many items or dimensions, whichever is smaller, are solved without LibSVM."""
+# LibSVM keeps kernel values in single precision: with a large C it may never reach its tolerance
 LIBSVM_STEPS = 5_000_000
 GRAM_BYTES = 1e9
-_MATRICES = 4  # a kernel, its factor, a copy while that is made, and the factor times signs
+_MATRICES = 4  # the kernel, its factor, a temporary copy, and the factor multiplied by the signs
 
 Train = Callable[[NDArray[np.int8], float, Vector], tuple[Vector, float]]
-"""Signs (l,), C and weights (l,) to F = (alpha_i y_i) and b."""
+"""Maps signs (l,), C and weights (l,) to F = (alpha_i y_i) and the bias."""
 
 
 def svm_trainer(E: Vector) -> Train:
-    """A trainer for items E (l, r) with the kernel x^T z; of several optima the middle."""
+    """Return a trainer for items E (l, r) with the linear kernel; non-unique optima give their center."""
     if min(E.shape) <= EXACT_SIZE:
         return lambda sign, C, weight: solve_dual(E, sign, C, weight)
     return libsvm_trainer(E, E @ E.T if 8.0 * len(E) ** 2 <= GRAM_BYTES else None)
 
 
 def kernel_svm_trainer(kernel: Kernel, items: Vector) -> Train:
-    """A trainer for items (l, r) with any kernel; where items repeat, decisions alone are unique."""
+    """Return a trainer for items (l, r) with any kernel; with duplicates only the decisions are unique."""
     if kernel.name == "linear":
         return svm_trainer(items)
     if _MATRICES * 8.0 * len(items) ** 2 > GRAM_BYTES:
@@ -318,10 +339,10 @@ def kernel_svm_trainer(kernel: Kernel, items: Vector) -> Train:
 
 
 def libsvm_trainer(E: Vector, gram: Vector | None) -> Train:
-    """A trainer for items E (l, r) by LibSVM, from their inner products where they fit into memory.
+    """Return a trainer for items E (l, r) that uses LibSVM, with the Gram matrix if it fits into memory.
 
-    Where its result cannot be brought to working precision (too many multipliers between their bounds) it
-    stands as it is, unless the problem is small.
+    If the result cannot be refined to working precision (too many free multipliers), it is returned as it
+    is, unless the problem is small enough for `solve_dual`.
     """
 
     def train(sign: NDArray[np.int8], C: float, weight: Vector) -> tuple[Vector, float]:

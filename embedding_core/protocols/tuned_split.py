@@ -19,7 +19,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import multilabel_metrics, row_precisions
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.model_selection.thresholds import tune_thresholds
+from embedding_core.model_selection.threshold_tuning import tune_thresholds
 from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare, trial_rng
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LogisticRegression
 
-from embedding_core.kernel_dle import kernels, neighbor_votes
+from embedding_core.kernel_dle import classifier, kernels
 from embedding_core.kernel_dle.classifier import fit_calibration, fit_votes
 from embedding_core.kernel_dle.estimator import mean_squared_gradient
 from embedding_core.kernel_dle.kernels import (
@@ -22,7 +22,7 @@ from embedding_core.kernel_dle.kernels import (
 )
 from embedding_core.kernel_dle.solution import Problem, local_graph, local_kernel_graph, smoothness, solve
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.model_selection.thresholds import tune_thresholds
+from embedding_core.model_selection.threshold_tuning import tune_thresholds
 from embedding_core.threads import for_row_blocks
 from tests.literal_kernel_dle import literal_kernel, literal_laplacian
 from tests.synthetic import multi_label, single_label, sparse_items
@@ -207,7 +207,7 @@ def test_votes_leave_the_row_itself_out():
 
 
 def test_of_many_rows_a_sample_votes(monkeypatch):
-    monkeypatch.setattr(neighbor_votes, "MOST_ROWS", 25)
+    monkeypatch.setattr(classifier, "MOST_ROWS", 25)
     Z = RNG.normal(size=(60, 2))
     Y = (Z > 0).astype(np.int8)
     model, left_out = fit_votes(Z, Y, 0)

@@ -5,7 +5,12 @@ import pytest
 
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import METRICS, multilabel_metrics
-from embedding_core.model_selection.thresholds import TARGETS, decide_out_of_fold, target_of, tune_thresholds
+from embedding_core.model_selection.threshold_tuning import (
+    TARGETS,
+    decide_out_of_fold,
+    target_of,
+    tune_thresholds,
+)
 
 
 def draw(n=120, n_folds=4):
