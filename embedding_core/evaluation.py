@@ -144,7 +144,7 @@ def evaluate_fold(
     affinity : (n, n) matrix, optional
         For methods that use a graph; without it they build their own from X.
     scale : {"none", "zscore", "unit"}
-        Scaling in front of the method, learnt on the rows the method is fitted on. Methods with a scaling of
+        Scaling in front of the method, learned on the rows the method is fitted on. Methods with a scaling of
         their own (the baselines) see X as it is.
     n_neighbors : sequence of int
         Neighbors asked in the embedding of a projection, each in turn.

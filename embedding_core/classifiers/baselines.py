@@ -1,4 +1,4 @@
-"""TODO."""
+"""Plain baselines that every comparison shows: nearest neighbors and support vector machines."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -40,46 +40,46 @@ class InputNeighbors(BaseEstimator):
         self.weights = weights
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Keep the labeled rows of X (n, p) and Y (n, K); the scaling is learnt on all rows of X."""
+        """Store the labeled rows of X (n, p) and Y (n, K); the scaling is learned on all rows of X."""
         self.scaler_ = Scaler(self.scale).fit(X)
         self.neighbors_ = NeighborLabels(self.n_neighbors, self.weights).fit(self.scaler_.transform(X), Y)
         return self
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbors that carry each label."""
+        """Return the fraction (m, K) of the neighbors that have each label."""
         return self.neighbors_.predict_scores(self.scaler_.transform(X))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the neighbors carry."""
+        """Return the labels (m, K) that more than half of the neighbors have."""
         return decide_labels(self.predict_scores(X))
 
 
 class ScaledSVM(BaseEstimator):
-    """One support vector machine a label on z-scored features.
+    """One support vector machine per label on z-scored features.
 
     Parameters
     ----------
     C : float
         Penalty of margin errors.
     gamma : float, "scale" or "auto"
-        Width of the kernel exp(-gamma d²); "scale" is 1 / (p variance of X), scikit-learn's default, "auto"
-        1 / p, LibSVM's.
+        Width of the kernel exp(-gamma d²). "scale" is 1 / (p variance of X), the default of scikit-learn;
+        "auto" is 1 / p, the default of LibSVM.
     scale : {"zscore", "none", "unit"}
-        Scaling of the features, see `Scaler`; "none" is what a paper that does not mention any may have done.
+        Scaling of the features, see `Scaler`. "none" reproduces papers that do not mention any scaling.
 
     Attributes
     ----------
     scaler_ : Scaler
-        With z-scores a sparse X is divided by the deviations alone.
+        For z-scores a sparse X is only divided by the standard deviations, not centered.
     machines_ : list of SVC or None
-        None for a label that all training rows carry, or none does: it is predicted as it was seen.
+        None for a label that all training rows have, or no training row has: its constant is predicted.
     constants_ : (K,) array
-        The score of labels without a machine, 0 or 1.
+        Scores of the labels without a machine, 0 or 1.
 
     Notes
     -----
-    Scores are logistic in the decision value: above one half on the positive side, comparable between labels
-    as decision values are, but not calibrated probabilities.
+    Scores are logistic in the decision value: above one half on the positive side. They are comparable
+    between labels to the same extent as decision values, but are not calibrated probabilities.
     """
 
     def __init__(self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore") -> None:
@@ -88,7 +88,7 @@ class ScaledSVM(BaseEstimator):
         self.scale = scale
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Fit one machine a label on the labeled rows of X (n, p), Y (n, K)."""
+        """Fit one machine per label on the labeled rows of X (n, p), Y (n, K)."""
         check_positive("C", self.C)
         check_positive("gamma", self.gamma, ("scale", "auto"))
         X, indicator = as_labeled_features(X, Y)
@@ -106,7 +106,7 @@ class ScaledSVM(BaseEstimator):
         return SVC(C=self.C, kernel="rbf", gamma=self.gamma).fit(rows, column)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) in [0, 1], see Notes."""
+        """Return scores (m, K) in [0, 1]; see Notes."""
         rows = self.scaler_.transform(X)
         scores = np.tile(self.constants_, (rows.shape[0], 1))
         for k, machine in enumerate(self.machines_):
@@ -115,32 +115,32 @@ class ScaledSVM(BaseEstimator):
         return scores
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) on the positive side of their machine."""
+        """Return the labels (m, K) on the positive side of their machine."""
         return decide_labels(self.predict_scores(X))
 
 
 class TunedSVM(BaseEstimator):
-    """`ScaledSVM` with C and the kernel's width from a small grid.
+    """`ScaledSVM` with C and the kernel width chosen from a small grid.
 
     Parameters
     ----------
     penalties : sequence of float
         Values of C.
     widths : sequence of float
-        Factors of `ScaledSVM`'s gamma "scale".
+        Factors of the gamma "scale" of `ScaledSVM`.
     inner_folds : int
-        Folds of the training rows in which the grid is compared, see `inner_choice`.
+        Number of folds of the training rows for the grid search.
     tuning_rows : int
-        At most this many labeled rows, drawn at random, compare the grid; the machine learns from all.
+        Maximum number of labeled rows, drawn at random, for the grid search; the final fit uses all rows.
     random_state : int
-        Of the folds and the draw.
+        Seed of the folds and of the draw.
 
     Attributes
     ----------
     C_, gamma_ : float
-        What was chosen.
+        Chosen values.
     left_out_scores_ : (l, K) array or None
-        Scores of the labeled rows by folds without their labels; None where a part compared the grid.
+        Out-of-fold scores of the labeled rows; None if the grid search used a sample.
     machine_ : ScaledSVM
     n_features_in_ : int
     """
@@ -160,7 +160,7 @@ class TunedSVM(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
-        """Choose and fit on the labeled rows of X (n, p), Y (n, K)."""
+        """Choose C and gamma and fit on the labeled rows of X (n, p), Y (n, K)."""
         X, indicator = as_labeled_features(X, Y)
         X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         grid = self._grid(X)
@@ -180,7 +180,7 @@ class TunedSVM(BaseEstimator):
         return self
 
     def _grid(self, X: Features) -> list[tuple[float, float]]:
-        """Pairs of gamma and C; those of one gamma stand together and share its kernel."""
+        """Return pairs of gamma and C; pairs with the same gamma are adjacent and share its kernel."""
         for name in ("penalties", "widths"):
             if not len(getattr(self, name)):
                 raise InvalidInput(f"{name} is empty; give one or more positive numbers.")
@@ -199,11 +199,11 @@ class TunedSVM(BaseEstimator):
         return np.sort(rng.permutation(n)[: self.tuning_rows])
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) in [0, 1], see `ScaledSVM`."""
+        """Return scores (m, K) in [0, 1]; see `ScaledSVM`."""
         return self.machine_.predict_scores(as_features(X, self.n_features_in_))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) on the positive side of their machine."""
+        """Return the labels (m, K) on the positive side of their machine."""
         return self.machine_.predict(as_features(X, self.n_features_in_))
 
 
@@ -214,7 +214,7 @@ def _score_grid(
     test: NDArray[np.intp],
     grid: Sequence[tuple[float, float]],
 ) -> Iterator[NDArray[np.float64]]:
-    """What `ScaledSVM` would say of the test rows at each point; one kernel serves all labels and all C."""
+    """Yield the scores of `ScaledSVM` for the test rows at each grid point; labels and C share one kernel."""
     scaler = Scaler("zscore").fit(X[train])
     seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
     among, towards = euclidean_distances(seen, squared=True), euclidean_distances(asked, seen, squared=True)

@@ -1,4 +1,9 @@
-"""TODO."""
+"""Label scores as a kernel expansion, with exact leave-one-out scores for many penalties at once.
+
+In coordinates whose inner products are the kernel, deformed by the graph, the label scores are ridge
+regression on the labeled rows: `RidgePath` gives all penalties and all leave-one-out scores from one
+eigendecomposition.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,10 +38,10 @@ _FAINT = 1e-12
 
 
 def local_graph(X: Any) -> Any:
-    """Link every row with its ten nearest, W_ij = exp(-d_ij² / (r_i r_j)).
+    """Build the graph of the ten nearest neighbors, W_ij = exp(-d_ij² / (r_i r_j)).
 
-    r_i is the distance from row i to its tenth neighbor. Rows with ten copies of themselves would have none
-    and link to nobody else: a radius is at least a thousandth of the mean one.
+    r_i is the distance from row i to its tenth neighbor, at least a thousandth of the mean distance.
+    Otherwise rows with ten copies of themselves would have radius 0 and no link to other rows.
 
     Returns
     -------
@@ -50,7 +55,7 @@ def local_graph(X: Any) -> Any:
 
 
 def local_kernel_graph(K: NDArray[np.float64]) -> Any:
-    """`local_graph` in the feature space of a kernel matrix (n, n)."""
+    """Build `local_graph` in the feature space of a kernel matrix (n, n)."""
     squared = kernel_distances(K)
     nearest = nearest_by_distance(squared, min(NEIGHBORS, len(K) - 1))
     i, j = pairs_of(nearest)
@@ -58,9 +63,9 @@ def local_kernel_graph(K: NDArray[np.float64]) -> Any:
 
 
 def smoothness(W: Any, rows: Any) -> NDArray[np.float64]:
-    """R^T L R for L = I - D^(-1/2) W D^(-1/2) and coordinates R (n, d), dense or sparse.
+    """Return R^T L R for L = I - D^(-1/2) W D^(-1/2) and coordinates R (n, d), dense or sparse.
 
-    A row without a link adds nothing: the graph says nothing of it.
+    Rows without a link contribute nothing. Degrees below 1e-12 of the largest count as no link.
     """
     degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
     linked = degree > _FAINT * degree.max(initial=0.0)
@@ -78,17 +83,17 @@ def _weigh(
 
 
 REGULARIZATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
-"""lambda that "loo" tries, the strongest first among equals."""
+"""Values of lambda tried by "loo"; the strongest wins ties."""
 GRAPH_WEIGHTS = (0.0, 0.1, 1.0, 10.0)
-"""mu that "loo" tries, and that the form for few labels averages over."""
+"""Values of mu tried by "loo", and averaged over if labels are few."""
 
 AUTO_EXACT, AUTO_LANDMARKS = 4000, 2000
-"""`landmarks="auto"`: all rows up to the first number of them, beyond it the second number."""
+"""`landmarks="auto"` takes all rows up to the first number, and the second number of landmarks above it."""
 
 
 @dataclass(frozen=True)
 class KernelExpansion:
-    """Scores f(x) = k(x, items) coef + intercept; of the features themselves where `items` is None."""
+    """Scores f(x) = k(x, items) coef + intercept; x^T coef + intercept if `items` is None."""
 
     kernel: Any
     items: Any
@@ -96,7 +101,7 @@ class KernelExpansion:
     intercept: NDArray[np.float64]
 
     def scores(self, X: Any) -> NDArray[np.float64]:
-        """Label scores (m, K) of rows; rows are kernel values if precomputed."""
+        """Return label scores (m, K) of rows, or of kernel values if the kernel is precomputed."""
         if self.items is None:
             return project_rows(self.kernel.features(X), self.coef) + self.intercept
         return place_by_kernel(self.kernel, X, self.items, self.coef) + self.intercept
@@ -104,11 +109,11 @@ class KernelExpansion:
 
 @dataclass(frozen=True)
 class Fit:
-    """A machine, and what it says of the rows of its fit.
+    """A fitted kernel expansion and its scores for the rows of the fit.
 
-    `fitted` (n, K) are its scores of all rows, `left_out` (l, K) those of each labeled row without its
-    labels, see `_about_one_mean`, `explained` is T^T (F - mean) (K, K). `learnt` says that the kernel itself
-    was learnt from the labels of all rows: then `left_out` is not what a new row would get.
+    `fitted` (n, K) are the scores of all rows, `left_out` (l, K) the leave-one-out scores of the labeled rows
+    (see `_about_one_mean`), and `explained` is T^T (F - mean) (K, K). `learned` means that the kernel itself
+    was learned from the labels of all rows, so that `left_out` is too optimistic for new rows.
     """
 
     machine: KernelExpansion
@@ -118,15 +123,14 @@ class Fit:
     graph_weight: float
     regularization: float
     quality: tuple[float, float]
-    learnt: bool = False
+    learned: bool = False
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows X (n, p), a kernel, the labeled ones among them, their labels Y (l, K), how to be solved.
+    """Rows X (n, p), the kernel, a mask of the labeled rows, their labels Y (l, K), and solver settings.
 
-    `W` is the graph of all rows, None where no graph weight but 0 is asked for. `landmarks` as for the
-    estimators.
+    `W` is the graph of all rows; None if only the graph weight 0 is used. `landmarks` as in `KernelDLE`.
     """
 
     X: Any
@@ -139,7 +143,7 @@ class Problem:
 
 
 def span_problem(problem: Problem) -> KernelSpan:
-    """Coordinates of all rows: features for a linear kernel of fewer features than rows, else landmarks."""
+    """Return coordinates of all rows: the features for a linear kernel with p <= n, else Nyström."""
     X, kernel, landmarks = problem.X, problem.kernel, problem.landmarks
     n = X.shape[0]
     if isinstance(kernel, MixedKernel) and kernel.is_linear and X.shape[1] <= n:
@@ -154,7 +158,7 @@ def span_problem(problem: Problem) -> KernelSpan:
 
 
 def solve(problem: Problem, penalties: Mapping[float, Sequence[float]]) -> list[Fit]:
-    """For each graph weight the fit of the best among its penalties; the coordinates are found once."""
+    """Return, for each graph weight, the fit with its best penalty; coordinates are computed once."""
     span = span_problem(problem)
     return [
         _best_fit(problem, span, deformation, weight, penalties[weight])
@@ -163,7 +167,7 @@ def solve(problem: Problem, penalties: Mapping[float, Sequence[float]]) -> list[
 
 
 def choose_fit(problem: Problem, graph_weight: float | str, regularizations: Sequence[float]) -> Fit:
-    """The fit with the graph weight given, or for "loo" with that of the best leave-one-out answers."""
+    """Return the fit with the given graph weight, or for "loo" the one with the best leave-one-out scores."""
     weights = GRAPH_WEIGHTS if isinstance(graph_weight, str) else (float(graph_weight),)
     return max(solve(problem, dict.fromkeys(weights, regularizations)), key=lambda fit: fit.quality)
 
@@ -200,8 +204,8 @@ def _best_fit(
     unit = path.total_variance / len(Y)  # lambda tau of the equations is l times the path's penalty
     if not unit > 0:
         raise InvalidInput(
-            f"All {len(Y)} labeled items are equal to the kernel, so nothing tells their labels apart; give "
-            "features that vary."
+            f"All {len(Y)} labeled items are equal under the kernel, so their labels cannot be separated; "
+            "give features that vary."
         )
     fits = path.fit([value * unit for value in regularizations])
     rated = [rate_scores(Y, ridge.left_out) for ridge in fits.values()]
@@ -225,11 +229,11 @@ def _best_fit(
 
 
 def _about_one_mean(left_out: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Leave-one-out answers with the mean of all rows in place of that of the others.
+    """Return leave-one-out scores about the mean of all rows instead of the mean of the other rows.
 
-    The mean of the others is lower where the row has the label. To rate answers, that is as it should be;
-    with a strong penalty, where little else is left of them, it would tell each row's own labels to whatever
-    is trained on them.
+    The mean of the other rows is lower if the left-out row has the label. That is correct for rating scores.
+    With a strong penalty, however, little else remains in the scores, and a model trained on them could read
+    off each row's own labels.
     """
     return left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
 

@@ -222,7 +222,7 @@ class _Bench:
         return self._read(Z[known], Z[asked], known, readings), model
 
     def _input(self, pca: bool) -> Any:
-        """X, or its principal components, learnt on the rows that the method sees."""
+        """X, or its principal components, learned on the rows that the method sees."""
         if pca not in self._inputs:
             sees_all = get_method(self.method).sees_all_rows
             seen = np.arange(len(self.Y)) if sees_all else self.train

@@ -91,7 +91,7 @@ PREPROCESSING: Mapping[str, str] = {
     "unit": "each row to length 1",
     "pca": "principal components of the rows of the fit, 98 % of their variance",
 }
-"""Legal preprocessing; always learnt on the rows that the method's fit sees, without labels."""
+"""Legal preprocessing; always learned on the rows that the method's fit sees, without labels."""
 
 PCA_VARIANCE = 0.98
 

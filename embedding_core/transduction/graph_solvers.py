@@ -1,4 +1,9 @@
-"""TODO."""
+"""Linear systems and eigenvectors of a graph.
+
+`solve_columns` runs conjugate gradients for many right-hand sides at once, with the diagonal as
+preconditioner. `graph_modes` returns the smoothest vectors on a graph: the eigenvectors of its Laplacian with
+the smallest eigenvalues.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,22 +34,22 @@ def solve_columns(
     tolerance: float = TOLERANCE,
     least: float = 0.0,
 ) -> NDArray[np.float64]:
-    """Solve A_k x_k = b_k, one symmetric positive definite system a column.
+    """Solve A_k x_k = b_k, one symmetric positive definite system per column.
 
     Parameters
     ----------
     apply : callable
-        (n, K) to (n, K), column k multiplied by A_k. The A_k may differ in a shift of the diagonal.
+        Maps (n, K) to (n, K), multiplying column k by A_k. The A_k may differ by a shift of the diagonal.
     diagonal : ndarray of shape (n, K) or (n, 1)
         Diagonals of the A_k.
     B, start : ndarrays of shape (n, K)
-        Right-hand sides and first guess. What the equations hardly decide, as a part of a graph that hangs on
-        a link of weight 1e-12, stays near the guess.
+        Right-hand sides and initial guess. Unknowns that the equations hardly determine, such as a part of a
+        graph connected by a link of weight 1e-12, stay close to the guess.
     tolerance : float
-        The residual itself, not its recurrence, is held to |b - A x|_i <= tolerance a_ii max|x| for all i. An
-        item of small degree counts as much as any other.
+        The true residual, not its recurrence, satisfies |b - A x|_i <= tolerance a_ii max|x| for all i. Items
+        of small degree count as much as others.
     least : float
-        Size of the numbers at hand, taken where max|x| is smaller: a column of zeros is found from any guess.
+        Lower bound on the scale max|x|, so that a solution of zeros is found from any guess.
     """
     X = np.array(np.broadcast_to(start, B.shape), dtype=np.float64)
     steps_left = max(_MIN_STEPS, 10 * len(B))
@@ -70,7 +75,7 @@ def _open(
     tolerance: float,
     least: float,
 ) -> NDArray[np.bool_]:
-    """Columns whose residual is too large."""
+    """Return a mask of the columns whose residual is too large."""
     if not len(R):
         return np.zeros(R.shape[1], dtype=bool)
     return (abs(R) / diagonal).max(axis=0) > tolerance * np.maximum(abs(X).max(axis=0), least)
@@ -85,13 +90,13 @@ def _descend(
     least: float,
     max_steps: int,
 ) -> int:
-    """Improve X in place until the recurrence of the residual is small everywhere; return the steps taken."""
+    """Improve X in place until the recurrence of the residual is small; return the number of steps."""
     Z = R / diagonal
     P, rz = Z.copy(), np.einsum("ik,ik->k", R, Z)
     for step in range(1, max_steps + 1):
         A_P = apply(P)
         curvature = np.einsum("ik,ik->k", P, A_P)
-        # a column that is solved, to rounding, does not move any more
+        # a column that is solved up to rounding no longer moves
         length = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
         X += length * P
         R -= length * A_P
@@ -110,7 +115,7 @@ LAPLACIANS = ("normalized", "plain")
 
 @dataclass(frozen=True)
 class GraphModes:
-    """`vectors` (n, r) and `eigenvalues` (r,), ascending; `n_zero` counts those of eigenvalue 0."""
+    """`vectors` (n, r) and ascending `eigenvalues` (r,); `n_zero` counts the zero eigenvalues."""
 
     vectors: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
@@ -118,25 +123,25 @@ class GraphModes:
 
 
 def graph_modes(W: Any, r: int, normalized: bool, after_zeros: bool = False) -> GraphModes:
-    """Eigenvectors of L = D - W beside the constant one, smallest eigenvalues first.
+    """Return eigenvectors of L = D - W other than the constant one, smallest eigenvalues first.
 
     Parameters
     ----------
     W : csr_array or ndarray of shape (n, n)
     r : int
-        How many; fewer where there are no more.
+        Number of eigenvectors; fewer if there are no more.
     normalized : bool
-        Solve L v = λ D v with V^T D V = (tr D / n) I in place of L v = λ v with V^T V = I. Items without a
-        link have no such vectors; their rows are 0.
+        Solve L v = λ D v with V^T D V = (tr D / n) I instead of L v = λ v with V^T V = I. Items without a
+        link have zero rows.
     after_zeros : bool
-        Count only positive eigenvalues. Else the contrasts of components, of eigenvalue 0, are in.
+        Count only positive eigenvalues. Otherwise the contrasts between components (eigenvalue 0) count too.
     """
     degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
     linked = np.flatnonzero(degree > 0)
     if len(linked) < 2:
         raise InvalidInput("The graph links no two items; give an affinity with edges, or a larger sigma.")
     if not normalized:
-        # self-loops leave L as it is and make all degrees alike: then D v is a multiple of v
+        # self-loops do not change L and make all degrees equal, so that D v is a multiple of v
         W = _add_diagonal(W, degree.max() - degree)
         degree = np.full_like(degree, degree.max())
         linked = np.arange(len(degree))

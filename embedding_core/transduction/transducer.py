@@ -1,4 +1,8 @@
-"""TODO."""
+"""Base classes of the graph transduction methods.
+
+They validate the input, build the graph, choose sigma, and store the result of a fit. `InductiveTransducer`
+also classifies new items.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +35,7 @@ from embedding_core.transduction.score_rules import DECISIONS, Rule, label_share
 
 @dataclass(frozen=True)
 class Answer:
-    """Raw result `F` and `scores` in [0, 1] of all items, both (n, K); `reached` (n,) by some label."""
+    """Raw result `F` and `scores` in [0, 1] of all items, both (n, K); `reached` (n,) marks labeled parts."""
 
     F: NDArray[np.float64]
     scores: NDArray[np.float64]
@@ -41,8 +45,8 @@ class Answer:
 class GraphMethod(BaseEstimator):
     """Base of estimators that work on a graph of all items, given or built from X.
 
-    `_legal` declares the legal values of their parameters of choice. `_fold_labels` says what labels the
-    method gives to some items, for the choice of sigma.
+    `_legal` declares the allowed values of string parameters. `_fold_labels` predicts labels for some items,
+    which the choice of sigma needs.
     """
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {"graph": GRAPHS}
@@ -69,7 +73,7 @@ class GraphMethod(BaseEstimator):
         check_sigma_choice(self.sigma)
 
     def _affinity(self, X: Any, target: Indicator, affinity: Any) -> Any:
-        """W of all items; sets `sigma_`, None where the graph was given."""
+        """Return W of all items; sets `sigma_`, None if the graph was given."""
         if affinity is None and self.sigma == "cv":
             check_cv_labels("sigma", target)
         W, self.sigma_ = resolve_graph(
@@ -82,13 +86,13 @@ class GraphMethod(BaseEstimator):
         return W
 
     def _cv_score(self, X: Any, W: Any, target: Indicator) -> float:
-        """Mean micro-F1 over folds of the labeled items, each hidden in turn; 0 where it has no answer."""
+        """Return the mean micro-F1 over folds of the labeled items, each hidden in turn; 0 on failure."""
         try:
             scores = [
                 micro_f1_empty1(target.Y[test], self._fold_labels(X, W, target.hide(test), test))
                 for _, test in labeled_folds(target.Y)
             ]
-        except InvalidInput:  # as without convergence: this sigma is a bad choice, not bad input
+        except InvalidInput:  # such as no convergence: this sigma is a bad choice, not bad input
             return 0.0
         return float(np.mean(scores))
 
@@ -104,23 +108,23 @@ class GraphMethod(BaseEstimator):
 
 
 class Transducer(GraphMethod):
-    """Base of the methods that answer for all items of their fit.
+    """Base of the methods that classify all items of their fit.
 
-    Subclasses give `_answer`, and keep what else they need in `_remember`.
+    Subclasses implement `_answer`, and store further attributes in `_remember`.
     """
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Label the unlabeled items.
+        """Classify the unlabeled items.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
             All items, labeled or not.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph` and `sigma` play no part,
-            `n_neighbors` for new items alone.
+            Symmetric non-negative similarities of all items. If given, `graph` and `sigma` are ignored, and
+            `n_neighbors` is only used for new items.
 
         Returns
         -------
@@ -143,7 +147,7 @@ class Transducer(GraphMethod):
         """Set further fitted attributes."""
 
     def _decide(self, scores: NDArray[np.float64]) -> NDArray[Any]:
-        """Classes (m,) with the best score, or labels (m, K) in 0/1 with a score above one half."""
+        """Return the classes (m,) with the highest score, or 0/1 labels (m, K) scored above one half."""
         labels = decide_labels(scores, not self.multi_label_)
         return in_given_form(labels, self.classes_, self.multi_label_)
 
@@ -152,13 +156,13 @@ class Transducer(GraphMethod):
 
 
 def reached_items(W: Any, labeled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Items (n,) that a path links with a labeled one; labeled ones are."""
+    """Return a mask (n,) of the items that a path connects with a labeled one, including labeled items."""
     found = graph_components(W)
     return np.isin(found.labels, np.unique(found.labels[labeled]))
 
 
 def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
-    """Warn where parts of the graph hold no labeled item, or hang on links too weak to count."""
+    """Warn if parts of the graph have no labeled item, or only links that are too weak to count."""
     if reached.all():
         return
     missed = np.flatnonzero(~reached)
@@ -168,8 +172,8 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
     warn_caller(
         f"No label reaches {len(missed)} of {len(reached)} items (the first is row {missed[0]}), in parts of "
         f"the graph of sizes {listed}; they get the proportions of the labels among the labeled items. "
-        "Label items there, or link them: scaled features, a larger n_neighbors or sigma, or more edges in "
-        "the affinity.",
+        "Label items there, or connect them: scale the features, increase n_neighbors or sigma, or add edges "
+        "to the affinity.",
     )
 
 
@@ -178,7 +182,7 @@ _BLOCK_ROWS = 1024
 
 @dataclass(frozen=True)
 class Shares:
-    """Raw result `F` and `share` in [0, 1], both (n, K), and which items labels reach, (n,)."""
+    """Raw result `F` and `share` in [0, 1], both (n, K), and a mask of the items that labels reach, (n,)."""
 
     F: NDArray[np.float64]
     share: NDArray[np.float64]
@@ -187,14 +191,14 @@ class Shares:
 
 @dataclass(frozen=True)
 class ShareAnswer(Answer):
-    """An answer with the shares and the rule that made the scores of them."""
+    """An answer with its shares and the rule that converted them to scores."""
 
     share: NDArray[np.float64]
     rule: Rule
 
 
 class ShareTransducer(Transducer):
-    """Base of the methods with shares; subclasses give `_propagate`."""
+    """Base of the methods that compute shares; subclasses implement `_propagate`."""
 
     _legal: ClassVar[Mapping[str, tuple[str, ...]]] = {**Transducer._legal, "decision": tuple(DECISIONS)}
     decision: str
@@ -211,22 +215,22 @@ class ShareTransducer(Transducer):
 
 
 class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
-    """Base of the methods with shares that also answer for new items.
+    """Base of the methods with shares that also classify new items.
 
-    A new item has the weighted mean of the shares of the items of the fit,
+    A new item gets the weighted mean of the shares of the items of the fit,
 
         f(x) = sum_j w(x, x_j) f_j / sum_j w(x, x_j),
 
-    which is the equation of a harmonic function for one more node (Delalleau, Bengio, Le Roux 2005). Weights
-    are those of the graph: exp(-d² / (2 sigma)) on the n_neighbors nearest items, or on all of them. Where an
-    affinity was given, they are not known; the n_neighbors nearest items then count alike.
+    which is the equation of a harmonic function for one more node (Delalleau, Bengio, Le Roux 2005). The
+    weights are those of the graph: exp(-d² / (2 sigma)) on the n_neighbors nearest items, or on all items. If
+    an affinity was given, the weights are unknown, and the n_neighbors nearest items have equal weights.
     """
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) in [0, 1] of new items, see the class.
+        """Return scores (m, K) in [0, 1] of new items; see the class.
 
-        An item of the fit given again is its own nearest neighbor: its scores in `transduction_scores_`
-        weigh most, but are not repeated.
+        An item of the fit is its own nearest neighbor, so its scores in `transduction_scores_` have the
+        largest weight but are not reproduced exactly.
         """
         check_is_fitted(self)
         X = self._check_items(X, reset=False)
@@ -238,7 +242,7 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
         return Rule(yes, no, self.exclusive_).scores(share)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Classes (m,) with the best score, or labels (m, K) in 0/1 with a score above one half."""
+        """Return the classes (m,) with the highest score, or 0/1 labels (m, K) scored above one half."""
         return self._decide(self.predict_scores(X))
 
     def _remember(self, X: Any, answer: ShareAnswer) -> None:
@@ -252,7 +256,7 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
         distances, nearest = nearest_rows(self.items_, X, n if everywhere else min(self.n_neighbors, n))
         weights = np.ones_like(distances)
         if self.sigma_ is not None:
-            # relative to the nearest item: the same means, and no underflow of all weights
+            # relative to the nearest item: the means are the same, and the weights cannot all underflow
             weights = np.exp((distances[:, :1] ** 2 - distances**2) / (2 * self.sigma_))
         weights /= weights.sum(axis=1, keepdims=True)
         pointers = np.arange(0, nearest.size + 1, nearest.shape[1])

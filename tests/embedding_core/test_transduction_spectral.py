@@ -268,7 +268,7 @@ def test_kl_places_an_item_on_weak_links_where_its_equation_asks():
 
 def test_kl_rejects_more_dimensions_than_there_are():
     X, Y = multi_label(20)
-    with pytest.raises(InvalidInput, match="20 dimensions asked for, but the 20 items with links have 19"):
+    with pytest.raises(InvalidInput, match="20 dimensions requested, but the 20 items with links have 19"):
         KMeansLaplacian(n_components=20, n_neighbors=5).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
