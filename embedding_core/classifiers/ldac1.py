@@ -46,8 +46,8 @@ def binary_lda_directions(X: Features, Y: NDArray[np.int8], scatter: str) -> NDA
 
     Notes
     -----
-    S_w = S_t - d d^T / |a|^2 with d = m_1 - m_0 = X_c^T a, so one factorization of S_t serves all labels. With
-    k = S_t^+ d, the least-squares fit of a:
+    S_w = S_t - d d^T / |a|^2 with d = m_1 - m_0 = X_c^T a, so one factorization of S_t serves all labels.
+    With k = S_t^+ d, the least-squares fit of a:
 
     - if the fit has a residual, S_w^+ d is a multiple of k (S_w has the range of S_t);
     - if it has none, S_w k = 0, hence S_w^+ = P S_t^+ P with P = I - k k^T / |k|^2, and S_w^+ d is a

@@ -20,8 +20,8 @@ from embedding_core.protocols.trial import (
     Arm,
     TrialData,
     corrupt,
-    draw_a_class,
     draw_labeled,
+    draw_per_class,
     draw_rows,
     find_label,
     predict,
@@ -178,7 +178,7 @@ def test_principal_components_are_those_of_pca_by_one_decomposition(monkeypatch)
     places = prepare(X, "pca", seen)
     assert len(decomposed) == 1
     np.testing.assert_allclose(places, expected[:, : places.shape[1]], atol=1e-12)
-    with pytest.raises(InvalidInput, match="The 30 rows of the fit are alike"):
+    with pytest.raises(InvalidInput, match="The 30 rows of the fit are equal"):
         prepare(np.ones_like(X), "pca", seen)
 
 
@@ -217,11 +217,11 @@ def test_a_draw_has_two_classes_or_more():
 
 def test_draw_a_class_takes_as_many_of_each():
     classes = np.repeat([0, 1, 2], [5, 9, 7])
-    train, test = draw_a_class(classes, 4, trial_rng(0, 0))
+    train, test = draw_per_class(classes, 4, trial_rng(0, 0))
     assert np.bincount(classes[train]).tolist() == [4, 4, 4]
     assert not set(train) & set(test)
     with pytest.raises(InvalidInput, match="one class has 5"):
-        draw_a_class(classes, 5, trial_rng(0, 0))
+        draw_per_class(classes, 5, trial_rng(0, 0))
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 20])
@@ -262,7 +262,7 @@ def test_wrong_labels_are_counted_as_errors_of_the_rest_only():
 def test_faces_give_an_error_for_each_number_of_images():
     settings = {"images": [2, 6], "most": 15, "seed": 0}
     cells = faces.trial(iris(), Arm("Fisherface", "fisherfaces"), settings, "raw", 0)
-    assert [cell.condition for cell in cells] == ["2 a person", "6 a person"]
+    assert [cell.condition for cell in cells] == ["2 per person", "6 per person"]
     assert all(0 <= cell.value < 0.5 for cell in cells)
 
 
@@ -372,5 +372,5 @@ def test_lone_labels_are_those_of_one_method_alone():
 
 
 def test_a_label_that_is_not_there_is_refused():
-    with pytest.raises(InvalidInput, match="no label 'pink'; there are red, green, blue"):
+    with pytest.raises(InvalidInput, match="no label 'pink'; the labels are red, green, blue"):
         find_label(several_labels(), "pink")

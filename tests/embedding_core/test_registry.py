@@ -91,17 +91,13 @@ def test_entries_cannot_be_changed():
 )
 def test_which_methods_see_unlabeled_rows(inductive, uses_graph, sees_all):
     method = Method(
-        "m",
-        "M",
-        "",
-        "",
-        "x",
-        "X",
-        "projection",
-        inductive,
-        True,
-        True,
-        uses_graph,
+        name="m",
+        title="M",
+        module="x",
+        attribute="X",
+        role="projection",
+        inductive=inductive,
+        uses_graph=uses_graph,
         cost="n",
         own_scaling=uses_graph,
     )

@@ -15,7 +15,7 @@ from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import stepwise
 from embedding_core.protocols.stepwise import FOLDS, fit_tuned
-from embedding_core.protocols.trial import draw_share_a_class, trial_rng
+from embedding_core.protocols.trial import draw_share_per_class, trial_rng
 from tasks.reproduce.fixed_protocol import ARMS, PLAIN
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
@@ -27,7 +27,7 @@ SLOW = {"SLE-ML", "LPSSVM", "Kernel DLE (ours)", "random forest", "RBF-SVC"}
 def split(data, share=0.4):
     """A draw of each class, or every second row."""
     if data.single_label:
-        return draw_share_a_class(data.classes, share, trial_rng(0, 0))
+        return draw_share_per_class(data.classes, share, trial_rng(0, 0))
     return np.arange(0, len(data.Y), 2), np.arange(1, len(data.Y), 2)
 
 
