@@ -1,4 +1,4 @@
-"""Labels that only one method finds (Fig. 5 of MLDA), cross-validated, and wrong labels that only it gives."""
+"""Labels that only one method finds (Fig. 5 of MLDA), cross-validated, and wrong labels only it gives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -98,6 +98,7 @@ KERNEL_DLE = (
         module="embedding_core.kernel_dle.classifier",
         attribute="KernelDLEClassifier",
         role="classifier",
+        # unlabeled rows matter through the graph: with few labels, or if graph_weight is not 0
         uses_graph=True,
         cost="n^2 p + n^3 + n^2 K; n m p + n m^2 + m^3 with m landmarks",
         own_scaling=True,
@@ -313,7 +314,7 @@ CLASSIFIERS = (
         module="embedding_core.classifiers.ldac1",
         attribute="LDAC1",
         role="classifier",
-        cost="n p min(n, p) + n p K, n K a query",
+        cost="n p min(n, p) + n p K, n K per query",
     ),
     Method(
         name="mlls",
@@ -333,7 +334,7 @@ CLASSIFIERS = (
         module="embedding_core.classifiers.ml_knn",
         attribute="MLkNN",
         role="classifier",
-        cost="n^2 p, n p a query",
+        cost="n^2 p, n p per query",
     ),
 )
 """Multi-label classifiers that the papers compare with."""
@@ -433,6 +434,7 @@ TRANSDUCTION = (
 )
 """Graph transduction methods that the DLE paper compares with."""
 
+# one kernel width serves all features, so these methods scale their input by default
 MARGIN = (
     Method(
         name="lapsvm",
@@ -525,7 +527,7 @@ BASELINES = (
         module="embedding_core.classifiers.baselines",
         attribute="InputNeighbors",
         role="classifier",
-        cost="n p a query",
+        cost="n p per query",
         baseline=True,
         defaults={"scale": "none"},
         own_scaling=True,
@@ -537,7 +539,7 @@ BASELINES = (
         module="embedding_core.classifiers.baselines",
         attribute="InputNeighbors",
         role="classifier",
-        cost="n p a query",
+        cost="n p per query",
         baseline=True,
         defaults={"scale": "zscore"},
         own_scaling=True,

@@ -12,7 +12,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
@@ -27,39 +26,7 @@ from embedding_core.scaling import Scaler
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, single_label
 
-INSTANCES = [
-    LapRLS(kernel="precomputed"),
-    LapRLS(landmarks=5, input_scale="zscore"),
-    LapSVM(),
-    LPPSVM(),
-]
-
-EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
-    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
-}
-WEIGHT_FAILURES = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "a weight counts as copies in the loss, not in the graph, which links items",
-)
-KERNEL_FAILURES = {
-    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
-    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
-}
-"""Common checks that may fail, with the reason."""
-
 EACH = pytest.mark.parametrize("estimator", [LapRLS(), LapSVM(), LPPSVM()], ids=repr)
-
-
-@parametrize_with_checks(
-    INSTANCES,
-    expected_failed_checks=lambda estimator: (
-        EXPECTED_FAILURES | WEIGHT_FAILURES | (KERNEL_FAILURES if estimator.kernel == "precomputed" else {})
-    ),
-)
-@pytest.mark.filterwarnings("ignore:The graph has", "ignore:n_neighbors=10 but")
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @EACH
@@ -259,8 +226,7 @@ def listed(monkeypatch):
     monkeypatch.setattr(registry, "METHODS", known)
 
 
-def test_names_in_the_catalog():
-    assert [method.name for method in ENTRIES] == ["lapsvm", "laprls", "lpp_svm"]
+def test_entries_scale_their_input_and_use_a_graph():
     for method in ENTRIES:
         assert method.own_scaling
         assert method.uses_graph

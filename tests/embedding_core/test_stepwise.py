@@ -173,7 +173,7 @@ def test_principal_components_are_learnt_on_what_the_method_sees():
 
 def test_too_few_rows_for_any_number_of_neighbors_are_told():
     data = blobs(n=12)
-    with pytest.raises(InvalidInput, match="2 rows of an inner fold"):
+    with pytest.raises(InvalidInput, match="inner training fold has only 2 rows"):
         fit_tuned("1nn", {"neighbors": [5]}, data.X, data.Y, np.arange(3), np.arange(3, 12))
 
 

@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.graphs import build_knn_graph
 from embedding_core.labels import label_correlation
+from embedding_core.model_selection.inner_choice import labeled_folds
 from embedding_core.transduction.graph_solvers import graph_modes
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian, leading_pairs
 from embedding_core.transduction.mcgf import MCGF, green_modes
+from embedding_core.transduction.score_rules import balanced_cuts
 from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimize_on_sphere
 from tests.synthetic import literal_laplacian, multi_label, projector, single_label
 
@@ -181,6 +183,25 @@ def test_mcgf_decides_at_its_boundaries_and_tells_components_apart():
     y = np.repeat([0, 1], 8)
     hidden = np.where(np.arange(16) % 8 < 4, y, -1)
     np.testing.assert_array_equal(MCGF().fit(np.zeros((16, 1)), hidden, affinity=W).transduction_, y)
+
+
+def test_mcgf_boundaries_are_those_of_hidden_sources_scaled_to_all_sources():
+    X, Y, _ = partly()
+    model = MCGF(alpha=0.4, n_components=None).fit(X, Y)
+    V, weights = green_modes(build_knn_graph(X, 10), None, normalized=True)
+    G = (V * weights) @ V.T
+    labeled = np.flatnonzero((Y >= 0).all(axis=1))
+    sources = (2.0 * Y[labeled] - 1) @ (np.eye(Y.shape[1]) + 0.4 * label_correlation(Y))
+    hidden = np.empty(sources.shape)
+    for train, test in labeled_folds(Y[labeled]):
+        whole = np.zeros_like(sources)
+        whole[train] = sources[train] * len(labeled) / len(train)  # as strong as all sources together
+        hidden[test] = (G[np.ix_(labeled, labeled)] @ whole)[test]
+    cuts = balanced_cuts(hidden, Y[labeled])
+    assert np.isfinite(cuts).all()
+    np.testing.assert_allclose(model.boundaries_, cuts, rtol=1e-8)
+    logits = (model.label_distributions_ - cuts) / hidden.std(axis=0)
+    np.testing.assert_allclose(model.transduction_scores_, 1 / (1 + np.exp(-logits)), rtol=1e-7)
 
 
 def combined_matrix(X, W, balance):
