@@ -1,4 +1,4 @@
-"""The menu: data that the registry and the configuration complete."""
+"""The candidates of `auto`: data that the registry and the configuration complete."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_every_candidate_builds_and_can_annotate() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_the_menu_of_the_issue_is_whole_and_cheap_ones_stand_before_the_dear() -> None:
+def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
     assert [one.name for one in CANDIDATES] == [
         "mlda_knn",
         "kernel_dle_linear",
@@ -52,7 +52,7 @@ def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
             assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
 
 
-def test_names_pick_from_the_menu_and_from_the_registry() -> None:
+def test_names_pick_candidates_and_registered_classifiers() -> None:
     assert [one.name for one in pick_candidates(True)] == [one.name for one in CANDIDATES]
     picked = pick_candidates(True, ("svm", "kernel_dle_linear", "svm"))
     assert [(one.name, one.method) for one in picked] == [("svm", "svm"), ("kernel_dle_linear", "kernel_dle")]
@@ -66,7 +66,7 @@ def test_names_pick_from_the_menu_and_from_the_registry() -> None:
         ("spectral_graph_transducer", "'spectral_graph_transducer' cannot annotate"),
     ],
 )
-def test_names_that_cannot_stand_there(name: str, says: str) -> None:
+def test_names_that_are_no_candidates(name: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         pick_candidates(True, (name,))
 

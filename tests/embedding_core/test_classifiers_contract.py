@@ -80,7 +80,7 @@ def test_order_of_rows_and_labels_does_not_matter(estimator):
 
 
 @EACH
-def test_labels_that_nobody_or_everybody_has_are_predicted_as_seen(estimator):
+def test_labels_that_no_item_or_every_item_has_are_predicted_as_seen(estimator):
     X, Y = multi_label()
     Y[:, 1], Y[:, 2] = 0, 1
     labels = clone(estimator).fit(X, Y).predict(X)
@@ -89,7 +89,7 @@ def test_labels_that_nobody_or_everybody_has_are_predicted_as_seen(estimator):
 
 
 @EACH
-def test_the_other_labels_do_not_notice_a_label_that_nobody_has(estimator):
+def test_the_other_labels_do_not_notice_a_label_that_no_item_has(estimator):
     X, Y = multi_label(80)
     wider = np.column_stack([Y[:60, :2], np.zeros(60, dtype=int), Y[:60, 2:]])
     given = clone(estimator)

@@ -1,4 +1,4 @@
-"""Classifiers made of others."""
+"""Classifiers composed of other methods."""
 
 import numpy as np
 import pytest

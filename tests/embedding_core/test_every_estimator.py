@@ -74,7 +74,7 @@ def test_every_exported_estimator_and_every_public_method_is_covered():
 
 
 @EACH_CLASS
-def test_all_are_called_alike(name):
+def test_all_have_the_same_fit_signature(name):
     parameters = list(inspect.signature(getattr(embedding_core, name).fit).parameters)
     assert parameters[:4] == ["self", "X", "y", "affinity"]
     assert parameters[4:] in ([], ["sample_weight"])
@@ -174,7 +174,7 @@ def test_forms_of_labels(name):
 
 
 @EACH
-def test_labels_of_several_a_item_are_taken_or_refused_by_name(name):
+def test_several_labels_per_item_are_accepted_or_refused_by_name(name):
     X = partly_labeled()[0]
     Y = label_columns("MLDA")
     if name in ONE_CLASS_PER_ITEM:
@@ -240,7 +240,7 @@ def test_search_in_a_pipeline(name):
 
 
 def accuracy_of_labeled(model, X, y):
-    """By hand: the share of labeled rows of which all is right."""
+    """Return the fraction of labeled rows that are entirely correct, computed by hand."""
     labeled = y != -1 if y.ndim == 1 else (y != -1).all(axis=1)
     right = model.predict(X)[labeled] == y[labeled]
     return (right if y.ndim == 1 else right.all(axis=1)).mean()

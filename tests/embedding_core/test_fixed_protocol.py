@@ -76,7 +76,7 @@ def test_thresholds_ask_for_scores_that_training_rows_get_without_their_labels(m
     )
 
 
-def test_scaling_is_learnt_on_training_rows(monkeypatch):
+def test_scaling_is_learned_on_training_rows(monkeypatch):
     data = blobs()
     train, test = split_rows(data, SETTINGS, 0)
     moved = data.X.copy()

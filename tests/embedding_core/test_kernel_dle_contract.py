@@ -61,7 +61,7 @@ def test_classes_are_scored_as_columns_and_predicted_as_classes(estimator):
 
 
 @EACH
-def test_labels_that_nobody_or_everybody_has_are_predicted_as_seen(estimator):
+def test_labels_that_no_item_or_every_item_has_are_predicted_as_seen(estimator):
     X, Y = multi_label()
     Y[:, 1], Y[:, 2] = 0, 1
     labels = clone(estimator).fit(X, Y).predict(X)
@@ -124,7 +124,7 @@ def test_auto_goes_by_the_zeros():
     assert KernelDLE(few_labels=False).fit(X, Y).kernel_ == "sparse"
 
 
-def test_few_labels_go_by_the_labeled_rows_a_label():
+def test_few_labels_depends_on_the_labeled_rows_per_label():
     X, y = single_label(80, K=2)
     hidden = np.full(80, -1)
     for count, few in ((10, True), (11, False)):

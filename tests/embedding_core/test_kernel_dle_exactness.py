@@ -217,7 +217,7 @@ def test_shuffled_labels_fall_to_chance(few):
     np.testing.assert_allclose(model.embedding_model_.label_means_, 0.25, atol=0.05)
 
 
-def test_left_out_scores_of_noise_do_not_promise_what_new_items_do_not_keep():
+def test_left_out_scores_of_noise_are_not_optimistic():
     """Few rows of noise with several labels: the mean of the others alone tells a row's own labels."""
     left_out, new = [], []
     for seed in range(5):
@@ -226,12 +226,12 @@ def test_left_out_scores_of_noise_do_not_promise_what_new_items_do_not_keep():
         model = KernelDLEClassifier(few_labels=False).fit(X[:60], Y[:60])
         left_out.append(row_precisions(Y[:60], model.loo_scores_).mean())
         new.append(row_precisions(Y[60:], model.predict_scores(X[60:])).mean())
-    # what is left of the gap is the choice of lambda and of k, and two parameters a label
+    # what is left of the gap is the choice of lambda and of k, and two parameters per label
     assert np.mean(left_out) - np.mean(new) < 0.12
 
 
-def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
-    """Five noise items a class in 60 dimensions, where whitening by S_w tells the classes apart for sure."""
+def test_few_labels_of_noise_are_not_seen_through_the_learned_metrics():
+    """Five noise items per class in 60 dimensions, where whitening by S_w separates the classes perfectly."""
     shares = []
     for seed in range(10):
         X = np.random.default_rng(seed).normal(size=(10, 60))
@@ -243,7 +243,7 @@ def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
     assert np.mean(shares) < 0.6
 
 
-def test_learnt_metrics_take_the_penalties_that_plain_z_scores_choose():
+def test_learned_metrics_take_the_penalties_that_plain_z_scores_choose():
     """Their own answers for a row have seen its label: on this noise they would choose otherwise."""
     X, y = np.random.default_rng(0).normal(size=(60, 20)), np.arange(60) % 3
     model = KernelDLE(few_labels=True).fit(X, np.where(np.arange(60) < 15, y, -1))

@@ -234,7 +234,7 @@ def test_thresholds_have_the_best_f1_on_their_rows(metric):
     assert (len(set(tuned)) == 1) == (metric == "micro_f1")
 
 
-def test_labels_that_nobody_has_stay_away_whatever_is_tuned():
+def test_labels_that_no_item_has_are_never_predicted():
     Y = np.array([[1, 0, 1], [0, 0, 1], [1, 0, 1]], dtype=np.int8)
     for metric in ("hamming", "micro_f1", "macro_f1"):
         assert tune_thresholds(Y * 0.5, Y, metric)[1:].tolist() == [np.inf, -np.inf]

@@ -170,7 +170,7 @@ def test_machines_with_another_kernel(monkeypatch, name):
         np.testing.assert_allclose(kernel.columns(new, items) @ F + bias, expected, atol=atol)
 
 
-def test_items_off_their_bound_find_back():
+def test_items_wrongly_put_on_a_bound_are_corrected():
     # LibSVM may be wrong about which items are on a bound: the rounds put that right
     E, sign = two_sides(60, 80)
     exact, bias = solve_dual(E, sign, 1.0)

@@ -66,7 +66,7 @@ def test_scores_are_logistic_in_the_decision():
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-def test_labels_that_all_or_none_carry_are_answered_so():
+def test_constant_labels_are_predicted_as_constants():
     X, Y = multi_label()
     Y[:, 1], Y[:, 3] = 0, 1
     Y[::2] = -1

@@ -183,7 +183,7 @@ def test_very_smooth_decisions_are_constant_on_parts_of_the_graph(method):
 
 
 @BOTH
-def test_scale_of_the_graph_does_not_matter_to_auto(method):
+def test_auto_does_not_depend_on_the_scale_of_the_graph(method):
     X, y, W = two_classes()
     one, two = (method().fit(X, y, factor * W) for factor in (1.0, 1e4))
     np.testing.assert_allclose(two.decision_function(X), one.decision_function(X), atol=1e-6)

@@ -72,7 +72,7 @@ def test_two_classes_have_one_decision_and_mirrored_scores(estimator):
 
 
 @EACH
-def test_labels_that_all_or_none_carry_are_answered_so(estimator):
+def test_constant_labels_are_predicted_as_constants(estimator):
     X, Y = multi_label()
     Y[:, 1], Y[:, 3] = 0, 1
     Y[::2] = -1

@@ -106,7 +106,7 @@ def test_repeated_items_lie_on_one_point(name):
 
 
 @pytest.mark.parametrize("name", SEVERAL_LABELS)
-def test_labels_that_nobody_or_everybody_has(name):
+def test_labels_that_no_item_or_every_item_has(name):
     X, Y = partly_labeled()[0], label_columns(name)
     hidden = Y[:, :1] < 0
     columns = np.hstack([Y, np.where(hidden, -1, 0), np.where(hidden, -1, 1)])

@@ -161,7 +161,7 @@ def test_sigma_depends_on_labeled_rows_alone():
 
 
 @pytest.mark.parametrize("preprocessing", ["zscore", "pca"])
-def test_preprocessing_is_learnt_on_seen_rows(preprocessing):
+def test_preprocessing_is_learned_on_seen_rows(preprocessing):
     data = iris()
     seen = np.arange(30)
     moved = data.X.copy()
@@ -215,7 +215,7 @@ def test_a_draw_has_two_classes_or_more():
         assert len(np.unique(classes[labeled])) == 2
 
 
-def test_draw_a_class_takes_as_many_of_each():
+def test_draw_per_class_takes_as_many_of_each():
     classes = np.repeat([0, 1, 2], [5, 9, 7])
     train, test = draw_per_class(classes, 4, trial_rng(0, 0))
     assert np.bincount(classes[train]).tolist() == [4, 4, 4]
@@ -275,7 +275,7 @@ def test_folds_of_a_sample_keep_labels_and_rows_together():
         np.testing.assert_array_equal(data.Y[row], y)
 
 
-def test_a_sample_drops_labels_that_nobody_has():
+def test_a_sample_drops_labels_that_no_item_has():
     data = several_labels()
     data.Y[:, 1] = 0
     data.Y[~data.Y.any(axis=1), 0] = 1

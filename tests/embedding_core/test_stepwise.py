@@ -162,7 +162,7 @@ def test_the_widest_embedding_has_no_more_dimensions_than_the_rows():
     assert found.scores.shape == (len(test), 3)
 
 
-def test_principal_components_are_learnt_on_what_the_method_sees():
+def test_principal_components_are_learned_on_what_the_method_sees():
     data = blobs()
     train, test = split(data)
     moved = data.X.copy()
@@ -171,7 +171,7 @@ def test_principal_components_are_learnt_on_what_the_method_sees():
     np.testing.assert_array_equal(answers[0][1:], answers[1][1:])
 
 
-def test_too_few_rows_for_any_number_of_neighbors_are_told():
+def test_too_few_rows_for_any_number_of_neighbors_are_reported():
     data = blobs(n=12)
     with pytest.raises(InvalidInput, match="inner training fold has only 2 rows"):
         fit_tuned("1nn", {"neighbors": [5]}, data.X, data.Y, np.arange(3), np.arange(3, 12))
@@ -209,7 +209,7 @@ def test_the_widest_embedding_is_as_wide_as_labeled_and_linked_rows_allow(monkey
         )
 
 
-def test_a_refusal_of_anything_but_the_width_is_told_at_once(monkeypatch):
+def test_a_refusal_of_anything_but_the_width_is_raised_at_once(monkeypatch):
     data, widths = blobs(p=7), remember_widths(monkeypatch)
     params = {"n_components": "widest", "dimensions": [7], "mu": -1.0}
     with pytest.raises(InvalidInput, match="mu=-1"):
@@ -217,7 +217,7 @@ def test_a_refusal_of_anything_but_the_width_is_told_at_once(monkeypatch):
     assert widths == [7]
 
 
-def test_too_many_components_are_told_across_processes():
+def test_too_many_components_are_reported_across_processes():
     told = pickle.loads(pickle.dumps(TooManyComponents("n_components=7 exceeds 3.", 3)))
     assert (str(told), told.most) == ("n_components=7 exceeds 3.", 3)
 

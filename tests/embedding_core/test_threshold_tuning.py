@@ -32,7 +32,7 @@ def test_each_fold_is_decided_by_thresholds_of_the_others(tune_for):
 
 
 @pytest.mark.parametrize("tune_for", ["micro_f1", "macro_f1"])
-def test_no_row_has_a_say_in_its_own_decision(tune_for):
+def test_a_row_does_not_set_its_own_threshold(tune_for):
     scores, Y, folds = draw()
     before = decide_out_of_fold(scores, Y, folds, tune_for)
     here = folds == 2
