@@ -24,6 +24,12 @@ from embedding_core.model_selection.thresholds import shift_scores
 
 PENALTY = 1.0
 
+CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
+"""Candidate numbers of neighbors."""
+MOST_ROWS = 10_000
+"""Maximum number of rows that vote; larger sets are sampled, so that time is linear in the rows."""
+HALF = np.array(0.5)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -50,13 +56,6 @@ def fit_calibration(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibra
         model = LogisticRegression(C=PENALTY).fit(scores[:, [k]] / spread, Y[:, k])
         slopes[k], offsets[k] = model.coef_[0, 0] / spread, model.intercept_[0]
     return Calibration(slopes, offsets)
-
-
-CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
-"""Candidate numbers of neighbors."""
-
-MOST_ROWS = 10_000
-"""Maximum number of rows that vote; larger sets are sampled, so that time is linear in the rows."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,6 @@ def fit_votes(
             best = quality, k, votes
     assert best is not None  # at least two rows: one neighbor is always available
     return NeighborVotes(Z[asked], Y[asked], best[1]), best[2]
-
-
-HALF = np.array(0.5)
 
 
 class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):

@@ -56,6 +56,8 @@ from embedding_core.linalg.kernel_space import Kernel, KernelMap, check_precompu
 FEW = 10
 """`few_labels="auto"` averages metrics up to this many labeled rows per label."""
 
+FEW_LABELS = ("auto",)
+
 
 def labels_are_few(Y: NDArray[np.int8]) -> bool:
     """Return whether the labels that occur have at most `FEW` rows on average; Y (l, K) of labeled rows."""
@@ -129,9 +131,6 @@ def _slopes(
         slopes = np.mean([-s * np.exp(-s * ratio) for s in WIDTHS], axis=0)
         found.append(slopes / (len(kernel.parts) * median))
     return found[0], found[1]
-
-
-FEW_LABELS = ("auto",)
 
 
 class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -30,6 +30,20 @@ _INDICES = numba.types.Array(numba.types.int64, 1, "C", readonly=True)
 _RESULT = numba.types.Array(numba.types.float64, 2, "C")
 _TILE = 32
 
+WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
+"""Factors s of exp(-s d / median). Each is twice the previous one: `multi_scale` relies on it."""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "mixture": ("z_rbf", "z_l1"),
+    "linear": ("z_linear",),
+    "sparse": ("z_rbf", "z_l1", "c_rbf", "c_linear"),
+    "text": ("c_rbf", "c_linear"),
+}
+"""Parts that are averaged, by kernel; z: z-scored rows, c: rows of unit length."""
+KERNELS = ("auto", "mixture", "linear", "precomputed")
+SPARSE_SHARE, TEXT_SHARE = 0.5, 0.9
+"""Fractions of zeros above which "auto" treats rows as sparse, and non-negative rows as text."""
+MEDIAN_ROWS = 2000
+
 
 def l1_distances(A: Any, B: Any) -> NDArray[np.float64]:
     """Return L1 distances (n, m) between all rows of A and B, both dense or both CSR."""
@@ -173,24 +187,6 @@ def sensitivity_metric(gradients: NDArray[np.float64]) -> FeatureMetric:
     share = gradients / mean if mean > 0 else np.ones_like(gradients)
     p = len(gradients)
     return FeatureMetric(np.sqrt(0.9 * share + 0.1), np.zeros((p, 0)), np.zeros(0))
-
-
-WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
-"""Factors s of exp(-s d / median). Each is twice the previous one: `multi_scale` relies on it."""
-
-PARTS: Mapping[str, tuple[str, ...]] = {
-    "mixture": ("z_rbf", "z_l1"),
-    "linear": ("z_linear",),
-    "sparse": ("z_rbf", "z_l1", "c_rbf", "c_linear"),
-    "text": ("c_rbf", "c_linear"),
-}
-"""Parts that are averaged, by kernel; z: z-scored rows, c: rows of unit length."""
-
-KERNELS = ("auto", "mixture", "linear", "precomputed")
-SPARSE_SHARE, TEXT_SHARE = 0.5, 0.9
-"""Fractions of zeros above which "auto" treats rows as sparse, and non-negative rows as text."""
-
-MEDIAN_ROWS = 2000
 
 
 def resolve_kernel(kernel: Any, X: Any) -> str:

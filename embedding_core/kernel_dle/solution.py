@@ -36,6 +36,13 @@ _LEAST_RADIUS = 1e-3
 _FAINT = 1e-12
 """Degrees below this fraction of the largest count as zero: dividing by them would lose all other rows."""
 
+REGULARIZATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
+"""Values of lambda tried by "loo"; the strongest wins ties."""
+GRAPH_WEIGHTS = (0.0, 0.1, 1.0, 10.0)
+"""Values of mu tried by "loo", and averaged over if labels are few."""
+AUTO_EXACT, AUTO_LANDMARKS = 4000, 2000
+"""`landmarks="auto"` takes all rows up to the first number, and the second number of landmarks above it."""
+
 
 def local_graph(X: Any) -> Any:
     """Build the graph of the ten nearest neighbors, W_ij = exp(-d_ij² / (r_i r_j)).
@@ -80,15 +87,6 @@ def _weigh(
     radius = np.sqrt(reach)
     radius = np.maximum(radius, _LEAST_RADIUS * radius.mean() or 1.0)
     return graph_from_edges(i, j, np.exp(-squared / (radius[i] * radius[j])), len(radius))
-
-
-REGULARIZATIONS = tuple(float(power) for power in 10.0 ** np.arange(1.5, -4.1, -0.5))
-"""Values of lambda tried by "loo"; the strongest wins ties."""
-GRAPH_WEIGHTS = (0.0, 0.1, 1.0, 10.0)
-"""Values of mu tried by "loo", and averaged over if labels are few."""
-
-AUTO_EXACT, AUTO_LANDMARKS = 4000, 2000
-"""`landmarks="auto"` takes all rows up to the first number, and the second number of landmarks above it."""
 
 
 @dataclass(frozen=True)

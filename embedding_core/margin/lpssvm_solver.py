@@ -32,6 +32,8 @@ from embedding_core.margin.svm import svm_trainer
 
 Rotation = tuple[int, int, float, float]
 
+Chooser = Callable[[NDArray[np.float64]], int]
+
 
 @dataclass(frozen=True)
 class RankOneUpdate:
@@ -187,9 +189,6 @@ def _degree_moment(X: Any, degree: NDArray[np.float64]) -> NDArray[np.float64]:
         block64 = np.asarray(block, dtype=np.float64)
         B += block64.T @ (degree[rows, None] * block64)
     return (B + B.T) / 2
-
-
-Chooser = Callable[[NDArray[np.float64]], int]
 
 
 @dataclass(frozen=True)

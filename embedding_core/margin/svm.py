@@ -39,6 +39,22 @@ MOST_SINGULAR = 1000
 MOST_ROUNDS = 30
 _REGULAR, _OFF_BOUND = 1e-10, 1e-9
 
+MAX_STEPS = 100
+GAPS = (1e-6, 1e-8, 1e-10, 1e-12)
+"""Duality gaps at which to try to finish, relative to the mean multiplier."""
+LOST = 10.0
+"""Stop when a step increases the excess by this factor: rounding errors dominate."""
+Solve = Callable[[Vector], Vector]
+Factor = Callable[[Vector], Solve]
+EXACT_SIZE = 500
+"""Problems with at most this many items or dimensions, whichever is smaller, are solved without LibSVM."""
+# LibSVM keeps kernel values in single precision: with a large C it may never reach its tolerance
+LIBSVM_STEPS = 5_000_000
+GRAM_BYTES = 1e9
+_MATRICES = 4  # the kernel, its factor, a temporary copy, and the factor multiplied by the signs
+Train = Callable[[NDArray[np.int8], float, Vector], tuple[Vector, float]]
+"""Maps signs (l,), C and weights (l,) to F = (alpha_i y_i) and the bias."""
+
 
 @dataclass(frozen=True)
 class Dual:
@@ -123,16 +139,6 @@ def settle(dual: Dual, a: Vector, b: float) -> tuple[Vector, float] | None:
         a[(moved == 0) & (far < -slack)] = _OFF_BOUND
         a[(moved == 1) & (far > slack)] = 1 - _OFF_BOUND
     return None
-
-
-MAX_STEPS = 100
-GAPS = (1e-6, 1e-8, 1e-10, 1e-12)
-"""Duality gaps at which to try to finish, relative to the mean multiplier."""
-LOST = 10.0
-"""Stop when a step increases the excess by this factor: rounding errors dominate."""
-
-Solve = Callable[[Vector], Vector]
-Factor = Callable[[Vector], Solve]
 
 
 @dataclass(frozen=True)
@@ -304,17 +310,6 @@ def _polish(dual: Dual, point: _Point) -> tuple[Vector, float] | None:
     a = np.where(point.a < z * point.a.max(), 0.0, np.where(point.s < u, 1.0, point.a))
     found = meet_margin(dual, a, point.b)
     return found if found is not None and dual.is_optimal(*found) else None
-
-
-EXACT_SIZE = 500
-"""Problems with at most this many items or dimensions, whichever is smaller, are solved without LibSVM."""
-# LibSVM keeps kernel values in single precision: with a large C it may never reach its tolerance
-LIBSVM_STEPS = 5_000_000
-GRAM_BYTES = 1e9
-_MATRICES = 4  # the kernel, its factor, a temporary copy, and the factor multiplied by the signs
-
-Train = Callable[[NDArray[np.int8], float, Vector], tuple[Vector, float]]
-"""Maps signs (l,), C and weights (l,) to F = (alpha_i y_i) and the bias."""
 
 
 def svm_trainer(E: Vector) -> Train:

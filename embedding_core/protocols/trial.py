@@ -10,6 +10,15 @@ from numpy.typing import NDArray
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import METHODS, get_method
 
+PREPROCESSING: Mapping[str, str] = {
+    "raw": "features as given",
+    "zscore": "each feature to mean 0 and standard deviation 1",
+    "unit": "each row to length 1",
+    "pca": "principal components of the rows of the fit, 98 % of their variance",
+}
+"""Available preprocessing; always learned on the rows that the fit of the method sees, without labels."""
+PCA_VARIANCE = 0.98
+
 
 def trial_rng(seed: int, number: int) -> np.random.Generator:
     """Return the random generator of one trial, the same for every method."""
@@ -83,17 +92,6 @@ def corrupt(
         wrong[row] = 0
         wrong[row, rng.choice(others)] = 1
     return wrong
-
-
-PREPROCESSING: Mapping[str, str] = {
-    "raw": "features as given",
-    "zscore": "each feature to mean 0 and standard deviation 1",
-    "unit": "each row to length 1",
-    "pca": "principal components of the rows of the fit, 98 % of their variance",
-}
-"""Available preprocessing; always learned on the rows that the fit of the method sees, without labels."""
-
-PCA_VARIANCE = 0.98
 
 
 class Cell(NamedTuple):

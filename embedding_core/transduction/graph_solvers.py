@@ -25,6 +25,8 @@ _MAX_RESTARTS = 10
 _MIN_STEPS = 1000
 Apply = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
+LAPLACIANS = ("normalized", "plain")
+
 
 def solve_columns(
     apply: Apply,
@@ -108,9 +110,6 @@ def _descend(
         P += Z
         rz = rz_next
     return max_steps
-
-
-LAPLACIANS = ("normalized", "plain")
 
 
 @dataclass(frozen=True)

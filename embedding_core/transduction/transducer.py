@@ -32,6 +32,8 @@ from embedding_core.labels import (
 from embedding_core.model_selection.inner_choice import check_cv_labels, labeled_folds, micro_f1_empty1
 from embedding_core.transduction.score_rules import DECISIONS, Rule, label_shares, make_rule
 
+_BLOCK_ROWS = 1024
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -175,9 +177,6 @@ def warn_of_unreached(W: Any, reached: NDArray[np.bool_]) -> None:
         "Label items there, or connect them: scale the features, increase n_neighbors or sigma, or add edges "
         "to the affinity.",
     )
-
-
-_BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True)
