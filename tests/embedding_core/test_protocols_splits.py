@@ -209,5 +209,5 @@ def test_columns_are_split_into_blocks_of_equally_many(form):
     ]
     np.testing.assert_array_equal(blocks, [X[:, :2], X[:, 2:4], X[:, 4:]])
     for count in (4, 7):
-        with pytest.raises(InvalidInput, match=f"6 columns are not {count} blocks"):
+        with pytest.raises(InvalidInput, match=f"6 columns cannot be split into {count} blocks"):
             split_columns(form(X), count)
