@@ -17,41 +17,41 @@ from embedding_core.scaling import Features, Scaler, as_features
 SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
     sorted(
         {
-            # Sparse rows that a neighbor classifier keeps; skops reads them without unpickling.
+            # Sparse rows stored by a neighbor classifier; skops reads them without unpickling.
             "scipy.sparse._csr.csr_array",
             "scipy.sparse._csr.csr_matrix",
             "embedding_core.annotator.Annotator",
             "embedding_core.knn_classifier.NeighborLabels",
             "embedding_core.scaling.Scaler",
-            # What a fitted kernel DLE is made of.
-            "embedding_core.kernel_dle.calibration.Calibration",
+            # Parts of a fitted kernel DLE.
+            "embedding_core.kernel_dle.classifier.Calibration",
             "embedding_core.kernel_dle.estimator.KernelDLE",
             "embedding_core.kernel_dle.kernels.MixedKernel",
-            "embedding_core.kernel_dle.metric.Metric",
-            "embedding_core.kernel_dle.neighbor_votes.NeighborVotes",
-            "embedding_core.kernel_dle.solution.Machine",
+            "embedding_core.kernel_dle.kernels.FeatureMetric",
+            "embedding_core.kernel_dle.classifier.NeighborVotes",
+            "embedding_core.kernel_dle.solution.KernelExpansion",
             *(method.type_name for method in METHODS.values()),
         }
     )
 )
-"""What a saved annotator may hold beyond skops' own list: our classes and CSR matrices. Refuse all else."""
+"""Types that a saved annotator may contain beyond skops' own list: our classes and CSR matrices."""
 
 
 def _check_labels(method: Method, Y: NDArray[np.int8], labeled: NDArray[np.bool_]) -> None:
-    """Refuse labels that the method cannot take."""
+    """Raise InvalidInput for labels that the method does not support."""
     odd = len(rows_without_one_label(Y))
     if odd and not method.multi_label:
         others = ", ".join(other.name for other in METHODS.values() if other.multi_label)
         raise InvalidInput(
-            f"method {method.name} takes exactly one class a row, but {odd} of {labeled.sum()} labeled "
-            f"rows carry none or several; choose one of {others}."
+            f"method {method.name} takes exactly one class per row, but {odd} of {labeled.sum()} labeled "
+            f"rows have none or several; choose one of {others}."
         )
 
 
 def _check_affinity(affinity: Any, n: int) -> None:
     if affinity is not None and np.shape(affinity) != (n, n):
         raise InvalidInput(
-            f"affinity has shape {np.shape(affinity)}; expected ({n}, {n}), one row and column an item."
+            f"affinity has shape {np.shape(affinity)}; expected ({n}, {n}), one row and column per item."
         )
 
 
@@ -61,12 +61,12 @@ def _check_thresholds(thresholds: ArrayLike | None, n_labels: int) -> None:
     given = np.asarray(thresholds, dtype=np.float64)
     if given.shape != (n_labels,) or np.isnan(given).any():
         raise InvalidInput(
-            f"thresholds={given.tolist()} for {n_labels} labels; give one number a label, infinite for never."
+            f"thresholds={given.tolist()} for {n_labels} labels; give one number per label, inf for never."
         )
 
 
 class Annotator(BaseEstimator):
-    """Learn from the labeled rows of a collection, annotate others.
+    """Classifier for a partly labeled collection, built from any method of the registry.
 
     Parameters
     ----------
@@ -75,18 +75,18 @@ class Annotator(BaseEstimator):
     params : mapping, optional
         Parameters of the method.
     scale : {"none", "zscore", "unit"}
-        Scaling in front of the method, see `Scaler`; a method with a scaling of its own sees X as it is.
+        Scaling before the method, see `Scaler`; methods with their own scaling see X unscaled.
     n_neighbors, weights
-        Neighbors asked in the embedding, see `NeighborLabels`; classifiers answer themselves.
+        Nearest neighbors in the embedding, see `NeighborLabels`; not used by classifiers.
     single_label : bool
-        Every item carries exactly one label: `predict` then returns the best-scored one.
+        Every item has exactly one label: `predict` then returns the highest-scored one.
     label_names : sequence of str, optional
         Names of the K labels.
     recipe : mapping, optional
-        How the features were made. Kept with the model, not interpreted.
+        How the features were made. Stored with the model, not interpreted.
     thresholds : (K,) array-like, optional
-        What the score of each label has to pass for yes, see `decisions.tune_thresholds`; default: one half.
-        Single labels are decided by the best score whatever the thresholds.
+        Decision threshold of each label, see `embedding_core.model_selection.threshold_tuning`; one half by
+        default. Single labels are decided by the highest score, independent of the thresholds.
 
     Attributes
     ----------
@@ -94,22 +94,22 @@ class Annotator(BaseEstimator):
     model_ : estimator
         The fitted method.
     neighbors_ : NeighborLabels
-        Over the labeled rows, placed as new rows will be; projections alone.
+        Fitted on the labeled rows, placed like new rows; only for projections.
     classes_ : (K,) array
-        Label names, else what the labels were called in Y.
+        Label names, or the names of the labels in Y.
     n_features_in_ : int
 
     Notes
     -----
-    A method that uses the graph, or that knows the rows of its fit alone, is fitted on all rows; every other
-    one, its scaling included, on the labeled rows.
+    A method that uses the graph, or that is not inductive, is fitted on all rows. Every other method,
+    including its scaling, is fitted on the labeled rows.
 
-    Coordinates are compared with coordinates of their own kind. An eigenmap has two: `embedding_`, exact, for
-    the rows of its fit alone, and `transform`, an approximation, for any row. New rows are placed by
-    `transform`, so the labeled rows they are compared with are too; for linear methods the two agree.
+    Only coordinates of the same kind are compared. An eigenmap has two kinds: `embedding_`, exact, only for
+    the rows of its fit, and `transform`, an approximation, for any row. New rows are placed by `transform`,
+    so the labeled rows that they are compared with are as well; for linear methods both agree.
 
-    With thresholds `predict_scores` moves the scores so that one half means yes, see `shift_scores`. The
-    labels of an item are then ranked by how far they pass their thresholds.
+    With thresholds, `predict_scores` shifts the scores so that one half means yes, see `shift_scores`. The
+    labels of an item are then ranked by their distance from their thresholds.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class Annotator(BaseEstimator):
         self.thresholds = thresholds
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity (n, n) for methods with a graph."""
+        """Fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity (n, n) for graph methods."""
         method = get_method(self.method)
         X, indicator = as_labeled_features(X, Y)
         _check_affinity(affinity, X.shape[0])
@@ -169,20 +169,20 @@ class Annotator(BaseEstimator):
         n_classes = len(np.asarray(classes))
         if len(self.label_names) != n_classes:
             raise InvalidInput(
-                f"{len(self.label_names)} label names for {n_classes} labels; give one a label."
+                f"{len(self.label_names)} label names for {n_classes} labels; give one per label."
             )
         return np.asarray([str(name) for name in self.label_names])
 
     def _scale_new(self, X: Any) -> Features:
         if not get_method(self.method).inductive:
             raise InvalidInput(
-                f"method {self.method} knows the rows of its fit alone and cannot take new ones; "
+                f"method {self.method} only knows the rows of its fit and cannot take new ones; "
                 "fit it on these rows too, or choose an inductive method."
             )
         return self.scaler_.transform(as_features(X, self.n_features_in_))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Coordinates (m, r) of new items in the embedding."""
+        """Return coordinates (m, r) of new items in the embedding."""
         if get_method(self.method).role != "projection":
             raise InvalidInput(
                 f"method {self.method} is a classifier and has no embedding; choose a projection."
@@ -191,16 +191,14 @@ class Annotator(BaseEstimator):
         return self.model_.transform(scaled)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores (m, K) of the labels of new items, in [0, 1]."""
+        """Return scores (m, K) of the labels of new items, in [0, 1]."""
         scores = self._raw_scores(X)
-        # Models that were kept before there were thresholds lack the attribute.
-        thresholds = getattr(self, "thresholds", None)
-        if thresholds is None or self.single_label:
+        if self.thresholds is None or self.single_label:
             return scores
-        return shift_scores(scores, np.asarray(thresholds, dtype=np.float64))
+        return shift_scores(scores, np.asarray(self.thresholds, dtype=np.float64))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) of new items, 0/1: scores above one half, or the best one where labels are single."""
+        """Return labels (m, K) of new items in 0/1: scores above one half, or the highest one."""
         return decide_labels(self.predict_scores(X), self.single_label)
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:

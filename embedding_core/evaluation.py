@@ -1,7 +1,7 @@
 """Compare methods on held-out labels.
 
-One fold: hide the labels of everything but the training rows, fit, classify the test rows, measure. The fit
-goes through `Annotator`, so what is measured is what annotates.
+For one fold, hide the labels of all rows but the training rows, fit, classify the test rows, and compute the
+metrics. The fit goes through `Annotator`, so the evaluated model is the one that annotates.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,14 @@ from embedding_core.scaling import Features, as_features
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one classifier says of the test rows: labels (m, K) 0/1 and scores (m, K) in [0, 1]."""
+    """Predictions of one classifier for the test rows: labels (m, K) in 0/1 and scores (m, K) in [0, 1]."""
 
     classifier: str
     labels: NDArray[np.int8]
     scores: NDArray[np.float64]
 
 
-class Score(NamedTuple):
+class FoldScore(NamedTuple):
     """One metric of one classifier on one fold."""
 
     classifier: str
@@ -45,18 +45,18 @@ class Summary(NamedTuple):
 
 
 def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.intp]) -> NDArray[np.int8]:
-    """Copy of Y in which the training rows alone are labeled."""
+    """Return a copy of Y in which only the training rows are labeled."""
     shared = np.intersect1d(train, test)
     if len(shared):
         raise InvalidInput(
-            f"{len(shared)} rows are in both train and test, the first is {shared[0]}; keep them apart."
+            f"{len(shared)} rows are in both train and test, the first is {shared[0]}; use disjoint rows."
         )
     for name, rows in (("train", train), ("test", test)):
         unlabeled = int((Y[rows] < 0).any(axis=1).sum())
         if unlabeled or not len(rows):
             raise InvalidInput(
-                f"{name} holds {len(rows)} rows, {unlabeled} of them unlabeled; "
-                "give at least one row, and labeled rows alone."
+                f"{name} has {len(rows)} rows, {unlabeled} of them unlabeled; "
+                "give at least one row, and only labeled rows."
             )
     hidden = np.full_like(Y, -1)
     hidden[train] = Y[train]
@@ -64,7 +64,7 @@ def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.i
 
 
 def _classify_directly(fitted: Annotator, X: Features, test: NDArray[np.intp]) -> Prediction:
-    """Answers of a classifier; one that saw the rows in its fit may have left its answers for them."""
+    """Return the predictions of a classifier; `transduction_scores_` is used for rows of its fit."""
     left = getattr(fitted.model_, "transduction_scores_", None)
     scores = fitted.predict_scores(X[test]) if left is None else left[test]
     return Prediction(fitted.method, decide_labels(scores, fitted.single_label), scores)
@@ -77,9 +77,10 @@ def _classify_by_neighbors(
     test: NDArray[np.intp],
     n_neighbors: Sequence[int],
 ) -> list[Prediction]:
-    """Answers of the nearest labeled rows in the embedding, for each number of neighbors, in one search.
+    """Return the predictions of the nearest labeled rows in the embedding for each number of neighbors.
 
-    Test rows that were in the fit are compared with the others as the fit placed them, see `Annotator`.
+    One search serves all numbers. Test rows that were part of the fit are compared by their fitted
+    coordinates, see `Annotator`.
     """
     Y_train = fitted.neighbors_.Y_
     if get_method(fitted.method).sees_all_rows:
@@ -109,7 +110,7 @@ def predict_fold(
 ) -> list[Prediction]:
     """Fit on the training rows and classify the test rows; see `evaluate_fold`."""
     if not n_neighbors or min(n_neighbors) < 1:
-        raise InvalidInput(f"n_neighbors={tuple(n_neighbors)}; expected one or more numbers from 1 up.")
+        raise InvalidInput(f"n_neighbors={tuple(n_neighbors)}; expected one or more integers >= 1.")
     X, Y = as_features(X), as_indicator(Y).Y
     train, test = np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)
     annotator = Annotator(method=method, params=params, scale=scale, single_label=single_label)
@@ -130,8 +131,8 @@ def evaluate_fold(
     scale: str = "none",
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
-) -> list[Score]:
-    """Every metric of one method on one fold.
+) -> list[FoldScore]:
+    """Compute every metric of one method on one fold.
 
     Parameters
     ----------
@@ -140,39 +141,39 @@ def evaluate_fold(
     X : (n, p) array or CSR matrix
     Y : (n, K) array of 0/1, rows of -1 unlabeled
     train, test : arrays of row numbers
-        Disjoint labeled rows. All rows but `train` are unlabeled to the fit.
+        Disjoint labeled rows. All rows except `train` are unlabeled in the fit.
     affinity : (n, n) matrix, optional
         For methods that use a graph; without it they build their own from X.
     scale : {"none", "zscore", "unit"}
-        Scaling in front of the method, learnt on the rows the method is fitted on. Methods with a scaling of
-        their own (the baselines) see X as it is.
+        Scaling before the method, learned on the rows that the method is fitted on. Methods with their own
+        scaling (the baselines) see X unscaled.
     n_neighbors : sequence of int
-        Neighbors asked in the embedding of a projection, each in turn.
+        Numbers of neighbors to evaluate in the embedding of a projection.
     single_label : bool
-        Rows carry exactly one label: the best-scored one is predicted.
+        Rows have exactly one label: the highest-scored one is predicted.
 
     Returns
     -------
-    list of Score
-        The classifier is "1nn", "10nn" ... for projections and the method's own name for classifiers.
+    list of FoldScore
+        The classifier is "1nn", "10nn", ... for projections, and the name of the method for classifiers.
 
     Notes
     -----
-    Methods with `uses_graph`, or not inductive, are fitted on all rows (test rows without labels), others on
-    the training rows alone. Means over folds (`summarize`) are means of each fold's value, not of pooled
-    decisions.
+    Methods with `uses_graph` and methods that are not inductive are fitted on all rows (test rows without
+    labels), others only on the training rows. `summarize` averages the values of the folds; it does not pool
+    their decisions.
     """
     predictions = predict_fold(method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label)
     Y_true = as_indicator(Y).Y[np.asarray(test, dtype=np.intp)]
     return [
-        Score(prediction.classifier, metric, value)
+        FoldScore(prediction.classifier, metric, value)
         for prediction in predictions
         for metric, value in multilabel_metrics(Y_true, prediction.labels, prediction.scores).items()
     ]
 
 
 def summarize(rows: Iterable[tuple[str, str, int, str, float]]) -> dict[tuple[str, str, str], Summary]:
-    """Mean and spread over folds of (method, classifier, fold, metric, value) rows.
+    """Return the mean and standard deviation over folds of (method, classifier, fold, metric, value) rows.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Labels of the nearest neighbors, one class at a time.
+"""Nearest-neighbor classification, one label at a time.
 
-With one neighbor, deciding each class by itself is the same as taking over the neighbor's whole
-label row, so one search serves all classes. Memory: two blocks of rows, never all pairs.
+With one neighbor, deciding each label separately is the same as copying the label row of the neighbor, so one
+search serves all labels. Memory: two blocks of rows, never all pairs.
 """
 
 from typing import Any, Self
@@ -20,20 +20,20 @@ from embedding_core.scaling import Features, as_features
 WEIGHTS = ("uniform", "distance")
 BLOCK_ROWS = 1024
 BLOCK_NUMBERS = 2**22
-# The search multiplies matrices and so ranks near ties by rounding; a few more candidates than asked for
-# are measured again exactly, so that equal distances fall to the row that comes first.
+# The search multiplies matrices, so rounding decides near ties. A few more candidates than requested are
+# measured again exactly, so that ties are broken by row order.
 SPARE_CANDIDATES = 4
 
 
 def as_labeled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
-    """Features and labels of the same rows, checked."""
+    """Validate features and labels of the same rows."""
     features, indicator = as_features(X), as_indicator(Y)
     check_one_row_each(features, indicator)
     return features, indicator
 
 
 def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Euclidean distances (m, c) from each query to its candidate rows of Z, by differences in float64."""
+    """Return distances (m, c) from each query to its candidate rows of Z, by differences in float64."""
     m, c = candidates.shape
     if sp.issparse(Z):
         nearby = Z[candidates.ravel()].astype(np.float64)
@@ -46,22 +46,22 @@ def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp
 
 
 def _move(rows: Features, shift: NDArray[np.float64], dtype: Any) -> Features:
-    """The search loses digits on rows far from 0; distances don't change in a move. `dtype` of dense rows."""
+    """Shift rows: distances do not change, but the search loses digits on rows far from 0."""
     if sp.issparse(rows):
         return subtract_shift(rows, shift)
     return np.subtract(rows, shift.astype(dtype), dtype=dtype, casting="same_kind")
 
 
 def _block_rows(n_candidates: int, n_features: int) -> int:
-    """Queries measured at a time, so that their differences to all candidates stay within BLOCK_NUMBERS."""
+    """Return the number of queries per block, so that their differences stay within BLOCK_NUMBERS."""
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // (n_candidates * n_features)))
 
 
 def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Distances and indices (m, k) of the k rows of Z nearest to each query, nearest first.
+    """Return distances and indices (m, k) of the k rows of Z nearest to each query, nearest first.
 
-    Equal distances are ordered by row number, as long as at most `SPARE_CANDIDATES` rows tie beyond the k-th.
-    Z and queries are both dense or both CSR.
+    Equal distances are ordered by row number if at most `SPARE_CANDIDATES` rows tie beyond the k-th. Z and
+    queries are both dense or both CSR.
     """
     n, m = Z.shape[0], queries.shape[0]
     if k < 1 or k > n:
@@ -87,16 +87,16 @@ def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.flo
 def vote(
     Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp], weights: str = "uniform"
 ) -> NDArray[np.float64]:
-    """Weighted share (m, K) of each label among the neighbors, in [0, 1].
+    """Return the weighted fraction (m, K) of each label among the neighbors, in [0, 1].
 
-    Weights "distance" are 1/d; neighbors at distance 0, if any, share all the weight.
+    Weights "distance" are 1/d; if there are neighbors at distance 0, only they count.
     """
     if weights not in WEIGHTS:
         raise InvalidInput(f"weights={weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
     if weights == "uniform":
         shares = np.full(distances.shape, 1 / distances.shape[1])
     else:
-        # d_min / d rather than 1 / d: the same shares without overflow, and all weight to distance 0.
+        # d_min / d instead of 1 / d: the same fractions without overflow, and all weight to distance 0
         same = distances == 0
         shares = np.divide(distances[:, :1], distances, out=same.astype(float), where=~same)
         shares /= shares.sum(axis=1, keepdims=True)
@@ -108,13 +108,13 @@ def vote(
 
 
 def decide_labels(scores: NDArray[np.float64], single_label: bool = False) -> NDArray[np.int8]:
-    """0/1 labels from scores in [0, 1].
+    """Convert scores in [0, 1] to 0/1 labels.
 
-    Several labels: those with a score above one half (exactly one half is no majority). Single label: the one
-    with the highest score, the first of equals.
+    Several labels: those with a score above one half (exactly one half counts as no). Single label: the one
+    with the highest score; the first on ties.
     """
     if not single_label:
-        # A share of exactly one half may come out as 0.5 + 1e-16.
+        # a fraction of exactly one half may be computed as 0.5 + 1e-16
         return (scores > 0.5 + 1e-9).astype(np.int8)
     decided = np.zeros(scores.shape, dtype=np.int8)
     decided[np.arange(len(scores)), scores.argmax(axis=1)] = 1
@@ -122,18 +122,18 @@ def decide_labels(scores: NDArray[np.float64], single_label: bool = False) -> ND
 
 
 class NeighborLabels(BaseEstimator):
-    """k nearest neighbors, one binary decision a class (Sect. 5.2 of [1]_).
+    """k nearest neighbors with one binary decision per label (Sect. 5.2 of [1]_).
 
     Parameters
     ----------
     n_neighbors : int
     weights : {"uniform", "distance"}
-        How much a neighbor counts: all the same, or by the inverse of its distance.
+        Weight of a neighbor: uniform, or the inverse of its distance.
 
     Attributes
     ----------
     Z_ : (n, r) array or CSR matrix
-        The labeled rows; unlabeled ones are left out.
+        The labeled rows; unlabeled rows are dropped.
     Y_ : (n, K) array of int8
     n_features_in_ : int
 
@@ -154,7 +154,7 @@ class NeighborLabels(BaseEstimator):
         self.weights = weights
 
     def fit(self, Z: Any, Y: ArrayLike) -> Self:
-        """Keep the labeled rows of Z (n, r) with their labels Y (n, K)."""
+        """Store the labeled rows of Z (n, r) with their labels Y (n, K)."""
         if self.weights not in WEIGHTS:
             raise InvalidInput(f"weights={self.weights!r} is not known; choose one of {', '.join(WEIGHTS)}.")
         Z, indicator = as_labeled_features(Z, Y)
@@ -168,10 +168,10 @@ class NeighborLabels(BaseEstimator):
         return self
 
     def predict_scores(self, Z: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbors that carry each label."""
+        """Return the fraction (m, K) of the neighbors that have each label."""
         distances, indices = nearest_rows(self.Z_, as_features(Z, self.n_features_in_), self.n_neighbors)
         return vote(self.Y_, distances, indices, self.weights)
 
     def predict(self, Z: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the (weighted) neighbors carry."""
+        """Return the labels (m, K) that more than half of the (weighted) neighbors have."""
         return decide_labels(self.predict_scores(Z))

@@ -24,7 +24,9 @@ _SHAPING = frozenset(
 )
 # Those that a stage names among its code, since its task serves stages that they do not shape as well.
 _NAMED = frozenset({"tasks.selection.decisions"})
-_NO_RESULT = frozenset({"embedding_core.registry", "embedding_core.errors", "storage.errors"})
+_NO_RESULT = frozenset(
+    {"embedding_core.registry", "embedding_core.registry.catalog", "embedding_core.errors", "storage.errors"}
+)
 
 
 @dataclass(frozen=True)
@@ -151,9 +153,7 @@ def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     which a new entry changes none of the others. What an entry says of its method goes into the parameters.
     """
     return {
-        module: digest
-        for module, digest in code_fingerprint(modules).items()
-        if not (module in _NO_RESULT or module.startswith("embedding_core.registry.catalog"))
+        module: digest for module, digest in code_fingerprint(modules).items() if module not in _NO_RESULT
     }
 
 

@@ -97,24 +97,6 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_stats, "TICK_NS", -1)
 
 
-COMMON_CHECKS = "test_common_checks"
-"""scikit-learn's checks of an estimator, some thousand of them: the slow part by name."""
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
-    """Do not even list the common checks where the slow part is left out: that alone takes seconds."""
-    return [] if name == COMMON_CHECKS and collector.config.option.markexpr == "not slow" else None
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the common checks."""
-    for item in items:
-        if getattr(item, "originalname", None) == COMMON_CHECKS:
-            item.add_marker(pytest.mark.slow)
-
-
 @dataclass
 class LocalRun:
     """One walk over all stages in this process, without Prefect."""

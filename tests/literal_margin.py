@@ -5,7 +5,7 @@ import scipy.linalg
 from sklearn.svm import SVC
 
 from embedding_core.graph.affinity import build_gaussian_graph
-from embedding_core.margin.dual import solve_dual
+from embedding_core.margin.svm import solve_dual
 from tests.synthetic import literal_laplacian, single_label
 
 SIGNS = {"printed": 1.0, "gradient": -1.0}

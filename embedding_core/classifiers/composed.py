@@ -1,4 +1,4 @@
-"""Classifiers made of other methods of the registry."""
+"""Classifiers composed of other methods of the registry."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -18,27 +18,28 @@ from embedding_core.model_selection.inner_choice import choose_option
 
 
 class ProjectedNeighbors(BaseEstimator):
-    """Nearest neighbors in the embedding of a projection, their number chosen inside the training labels.
+    """Nearest neighbors in the embedding of a projection; their number is chosen on the training labels.
 
     Parameters
     ----------
     projection : str
-        A projection of the registry that takes new rows.
+        A projection of the registry that can transform new rows.
     params : mapping, optional
         Its parameters.
     candidates : sequence of int
-        Numbers of neighbors to choose from; those beyond the rows of an inner fold are left out.
+        Candidate numbers of neighbors; those larger than an inner training fold are skipped.
     scale : {"none", "zscore", "unit"}
-        Scaling in front of the projection, see `Scaler`.
+        Scaling before the projection, see `Scaler`.
     inner_folds : int
-        The projection is fitted anew in each: among the rows it was fitted on neighbors agree too well.
+        Number of inner folds. The projection is refitted in each, because neighbors among its own training
+        rows agree too well.
     random_state : int
-        Of the folds.
+        Seed of the folds.
 
     Attributes
     ----------
     n_neighbors_ : int
-        What was chosen.
+        Chosen number of neighbors.
     annotator_ : Annotator
     n_features_in_ : int
     """
@@ -60,7 +61,7 @@ class ProjectedNeighbors(BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Choose and fit on X (n, p), Y (n, K), rows of -1 unlabeled; affinity where there is a graph."""
+        """Choose and fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity for graph methods."""
         X, indicator = as_labeled_features(X, Y)
         labels, single = indicator.Y, one_label_each(indicator.Y)
         possible = self._possible(int(indicator.labeled.sum()))
@@ -79,23 +80,23 @@ class ProjectedNeighbors(BaseEstimator):
         return self
 
     def _possible(self, n_labeled: int) -> list[int]:
-        """Candidates that the smallest training part of the inner folds can give."""
+        """Return the candidates that fit into the smallest inner training fold."""
         for one in self.candidates:
             check_count("candidates", one)
         smallest = smallest_training_part(n_labeled, self.inner_folds)
         possible = [int(one) for one in self.candidates if one <= smallest]
         if not possible:
             raise InvalidInput(
-                f"candidates={tuple(self.candidates)}: {smallest} rows are there to choose neighbors from."
+                f"candidates={tuple(self.candidates)}: an inner training fold has only {smallest} rows."
             )
         return possible
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Share (m, K) of the neighbors that carry each label."""
+        """Return the fraction (m, K) of the neighbors that have each label."""
         return self.annotator_.predict_scores(X)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) that more than half of the neighbors carry."""
+        """Return the labels (m, K) that more than half of the neighbors have."""
         return decide_labels(self.predict_scores(X))
 
 
@@ -105,7 +106,7 @@ class ScoreMean(BaseEstimator):
     Parameters
     ----------
     members : sequence of str
-        Classifiers of the registry that take new rows and scale the features themselves.
+        Classifiers of the registry that are inductive and scale the features themselves.
     params : mapping of str to mapping, optional
         Parameters by member.
 
@@ -124,7 +125,7 @@ class ScoreMean(BaseEstimator):
         self.params = params
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
-        """Fit every member on X (n, p), Y (n, K), rows of -1 unlabeled; affinity for those with a graph."""
+        """Fit every member on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity for graph methods."""
         if not len(self.members):
             raise InvalidInput("members is empty; name one or more classifiers.")
         X, indicator = as_labeled_features(X, Y)
@@ -137,14 +138,14 @@ class ScoreMean(BaseEstimator):
         return self
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Mean (m, K) of the members' scores."""
+        """Return the mean (m, K) of the members' scores."""
         return mean_of_scores([member.predict_scores(X) for member in self.annotators_])
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) with a mean score above one half."""
+        """Return the labels (m, K) with a mean score above one half."""
         return decide_labels(self.predict_scores(X))
 
 
 def mean_of_scores(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Mean (m, K) of equally large arrays of scores."""
+    """Return the mean (m, K) of score arrays of the same shape."""
     return np.mean(np.stack(scores), axis=0)

@@ -1,7 +1,7 @@
-"""A random forest that is kept as plain arrays.
+"""A random forest stored as plain arrays.
 
-scikit-learn grows the trees. Its compiled tree object is not safe to read from a file that somebody else may
-have written (node numbers are followed unchecked), so the trees are kept as arrays and walked here; NumPy
+scikit-learn grows the trees. Its compiled tree object is not safe to load from an untrusted file, because
+node indices are followed unchecked. The trees are therefore stored as arrays and traversed here, where NumPy
 checks every index.
 """
 
@@ -19,39 +19,39 @@ from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
 from embedding_core.scaling import Features, as_features
 
-# Places (row, tree) that are walked at a time.
+# Number of (row, tree) pairs traversed at a time.
 _BLOCK_PLACES = 2**21
 
 
 class RandomForest(BaseEstimator):
-    """Breiman's random forest, all labels in the same trees.
+    """Breiman's random forest; all labels share the same trees.
 
     Parameters
     ----------
     n_estimators : int
-        Trees.
+        Number of trees.
     max_features : {"sqrt", "log2"}, int or float
-        Features tried at a split, as scikit-learn takes it.
+        Features tried at a split, as in scikit-learn.
     min_samples_leaf : int
     random_state : int
 
     Attributes
     ----------
-    feature_, threshold_, left_, right_ : arrays, one entry a node of all trees
-        A row goes left where its feature is at most the threshold. Leaves lead to themselves.
+    feature_, threshold_, left_, right_ : arrays with one entry per node of all trees
+        A row goes left if its feature is at most the threshold. Leaves point to themselves.
     leaf_ : array
         Row of `shares_` that belongs to a leaf.
     shares_ : (leaves, K) float32 array
-        Share of each label among a leaf's training rows.
+        Fraction of each label among the training rows of a leaf.
     roots_ : (n_estimators,) array
     depth_ : int
-        Most splits on the way to a leaf.
+        Largest number of splits on the path to a leaf.
     n_features_in_ : int
 
     Notes
     -----
-    Where every row carries one label the classes share one output (splits by Gini impurity over the classes),
-    else each label is an output of its own. Scores are those of scikit-learn, up to float32.
+    If every row has exactly one label, the classes share one output (splits by Gini impurity over the
+    classes). Otherwise each label is an output of its own. Scores equal those of scikit-learn up to float32.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RandomForest(BaseEstimator):
         return forest.fit(rows, targets)
 
     def _keep(self, grown: RandomForestClassifier, labels: NDArray[np.int8], single: bool) -> None:
-        """Take the trees over, one behind the other."""
+        """Copy the trees into the arrays, one after the other."""
         trees = [one.tree_ for one in grown.estimators_]
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])
         self.roots_ = starts[:-1]
@@ -109,7 +109,7 @@ class RandomForest(BaseEstimator):
         ).astype(np.float32)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Mean (m, K) over the trees of the labels' shares in a row's leaf."""
+        """Return the mean (m, K) over the trees of the label fractions in a row's leaf."""
         X = as_features(X, self.n_features_in_)
         scores = np.empty((X.shape[0], self.shares_.shape[1]))
         step = max(1, _BLOCK_PLACES // len(self.roots_))
@@ -119,7 +119,7 @@ class RandomForest(BaseEstimator):
         return scores
 
     def _score_block(self, X: Features) -> NDArray[np.float64]:
-        rows = (X.toarray() if sp.issparse(X) else X).astype(np.float32)  # as the trees saw them
+        rows = (X.toarray() if sp.issparse(X) else X).astype(np.float32)  # the type the trees were grown on
         which = np.arange(len(rows))[:, None]
         places = np.tile(self.roots_, (len(rows), 1))
         for _ in range(self.depth_):
@@ -132,19 +132,19 @@ class RandomForest(BaseEstimator):
         return total / leaves.shape[1]
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Labels (m, K) with a score above one half."""
+        """Return the labels (m, K) with a score above one half."""
         return decide_labels(self.predict_scores(X))
 
 
 def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:
-    """Classes (n,) where every row has one, else labels (n, K), a lone one as (n,)."""
+    """Return classes (n,) if every row has one, else labels (n, K); a single label as (n,)."""
     if single:
         return labels.argmax(axis=1)
     return labels if labels.shape[1] > 1 else labels[:, 0]
 
 
 def _leaf_shares(tree: Any, classes: Any, labels: NDArray[np.int8], single: bool) -> NDArray[np.float64]:
-    """Share (leaves, K) of each label in the leaves of one tree, columns of labels that nobody carries 0."""
+    """Return the fraction (leaves, K) of each label in the leaves of one tree; 0 for absent labels."""
     values = tree.value[tree.children_left < 0]
     shares = np.zeros((len(values), labels.shape[1]))
     if single:

@@ -1,10 +1,10 @@
-"""LDA one class at a time."""
+"""LDA with one class at a time (LDA-C1)."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_choice
-from embedding_core.classifiers.base import LabelClassifier, check_neighbors
+from embedding_core.classifiers.label_classifier import LabelClassifier, check_neighbors
 from embedding_core.errors import warn_caller
 from embedding_core.knn_classifier import nearest_rows, vote
 from embedding_core.linalg.eigen import whitening
@@ -14,15 +14,15 @@ from embedding_core.scaling import Features
 
 SCATTERS = ("total", "within")
 
-# Shares of a sum of squares that are zero up to rounding.
+# Fractions of a sum of squares that count as zero up to rounding.
 _SAME_MEANS = 1e-20
 _NO_SPREAD = 1e-10
 
 
 def mean_contrasts(Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """A (n, K) with X^T A = m_1 - m_0, the difference of the means with and without each label.
+    """Return A (n, K) with X^T A = m_1 - m_0, the difference of the means with and without each label.
 
-    Zero for a label that nobody or everybody has.
+    Columns are zero for a label that no item or every item has.
     """
     n, having = len(Y), Y.sum(axis=0, dtype=np.float64)
     varied = (having > 0) & (having < n)
@@ -32,9 +32,9 @@ def mean_contrasts(Y: NDArray[np.int8]) -> NDArray[np.float64]:
 
 
 def binary_lda_directions(X: Features, Y: NDArray[np.int8], scatter: str) -> NDArray[np.float64]:
-    """Directions S^+ (m_1 - m_0) of unit length (p, K), one for each label against the rest.
+    """Return directions S^+ (m_1 - m_0) of unit length (p, K), one for each label against the rest.
 
-    Zero where there is none: the means coincide, or differ only where S is zero.
+    A column is zero if there is no direction: the means coincide, or differ only where S is zero.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ def binary_lda_directions(X: Features, Y: NDArray[np.int8], scatter: str) -> NDA
 
     Notes
     -----
-    S_w = S_t - d d^T / |a|^2 with d = m_1 - m_0 = X_c^T a, so one factor of S_t serves all labels. With
-    k = S_t^+ d, the least-squares fit of a:
+    S_w = S_t - d d^T / |a|^2 with d = m_1 - m_0 = X_c^T a, so one factorization of S_t serves all labels.
+    With k = S_t^+ d, the least-squares fit of a:
 
-    - S_w^+ d is a multiple of k where the fit leaves something of a (S_w has the range of S_t);
-    - where it leaves nothing, S_w k = 0, hence S_w^+ = P S_t^+ P with P = I - k k^T / |k|^2, and S_w^+ d is a
+    - if the fit has a residual, S_w^+ d is a multiple of k (S_w has the range of S_t);
+    - if it has none, S_w k = 0, hence S_w^+ = P S_t^+ P with P = I - k k^T / |k|^2, and S_w^+ d is a
       multiple of -P S_t^+ k.
     """
     A = mean_contrasts(Y)
@@ -74,61 +74,61 @@ def binary_lda_directions(X: Features, Y: NDArray[np.int8], scatter: str) -> NDA
 
 
 def _without_part_along(H: NDArray[np.float64], K: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-(I - k k^T / |k|^2) h for each pair of columns; zero where h lies along k up to rounding."""
+    """Return -(I - k k^T / |k|^2) h for each pair of columns; zero if h is parallel to k up to rounding."""
     rest = K * ((K * H).sum(axis=0) / (K * K).sum(axis=0)) - H
     return np.where(np.linalg.norm(rest, axis=0) > _NO_SPREAD * np.linalg.norm(H, axis=0), rest, 0.0)
 
 
 class LDAC1(LabelClassifier):
-    """Linear discriminant analysis, one class at a time (LDA-C1 of [1]_).
+    """Linear discriminant analysis with one class at a time (LDA-C1 of [1]_).
 
-    Each label by itself is a problem of two classes, the items with it and those without: classical LDA
-    projects them on a line, and the nearest neighbors on this line classify. Fitted on the labeled items
-    alone; label correlations play no part.
+    Each label is a separate binary problem, items with it against items without it. Classical LDA projects
+    the items onto a line, and the nearest neighbors on this line classify. Fitted on the labeled items only;
+    label correlations are not used.
 
     Parameters
     ----------
     n_neighbors : int, default=1
-        Neighbors asked on each line.
+        Number of neighbors on each line.
     scatter : {"total", "within"}, default="total"
-        The line of a label is S^+ (m_1 - m_0), with S the total or the within-class scatter of its two
-        classes. The same line where S_w is regular.
+        The line of a label is S^+ (m_1 - m_0), where S is the total or the within-class scatter of its two
+        classes. Both give the same line if S_w is regular.
 
     Attributes
     ----------
     projection_ : ndarray of shape (p, K)
-        Column k is the line of label k, of unit length, rising from the items without to those with it; zero
-        where a label has none.
+        Column k is the line of label k, of unit length, pointing from the items without the label to those
+        with it; zero if a label has no line.
     places_ : ndarray of shape (n, K)
-        The labeled items on the lines.
+        Positions of the labeled items on the lines.
     Y_ : ndarray of shape (n, K)
-        Their labels.
+        Labels of the labeled items.
     shares_ : ndarray of shape (K,)
-        Share of the labeled items that have each label.
+        Fraction of the labeled items that have each label.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     n_features_in_ : int
 
     Notes
     -----
-    The paper says that "both dimensionality reduction and classification" are done one class at a time, each
-    as a binary problem, and no more. Readings: the projection is Eq. 2-5 for the two classes, m_1 and m_0
-    their means; the classifier is the paper's 1NN, "the most widely used classification method following
-    standard LDA", in one dimension (two classes have K - 1 = 1). Bayes' rule of LDA with its threshold would
-    be the other reading; on the music data it is further from the printed row than 1NN, which itself is well
-    above it.
+    The paper only says that "both dimensionality reduction and classification" are done one class at a time,
+    each as a binary problem. Reading chosen: the projection is Eq. 2-5 for the two classes with means m_1 and
+    m_0; the classifier is the paper's 1NN, "the most widely used classification method following standard
+    LDA", in one dimension (two classes have K - 1 = 1). The alternative would be the Bayes rule of LDA with
+    its threshold; on the music data it is further from the printed row than 1NN, which itself is well above
+    it.
 
-    Where S_w is singular, as for p >= n, the paper solves its own problem by S_w^+, which is
-    scatter="within". It throws away the directions in which the items of neither class spread, and so just
-    those that tell the classes apart: on the Yahoo texts little but noise is left. S_t^+ keeps them.
+    If S_w is singular, as for p >= n, the paper uses S_w^+ for its own method, which is scatter="within". It
+    discards the directions in which neither class varies, which are exactly those that separate the classes:
+    on the Yahoo texts little but noise remains. S_t^+ keeps them.
 
-    Scores are shares of neighbors, so 0 or 1 with one neighbor; of classes with equal scores the first is
-    taken, so that their order shows in a fourth of the answers on iris. A label that nobody or everybody has
-    is predicted as it was seen. A label without a line (its means coincide, or differ only where S is zero)
-    gets its share as score, and a warning says so.
+    Scores are fractions of neighbors, so 0 or 1 with one neighbor. Among classes with equal scores the first
+    is taken, which affects a quarter of the predictions on iris. A label that no item or every item has is
+    predicted as its constant. A label without a line (its means coincide, or differ only where S is zero)
+    gets its fraction among the labeled items as score, and a warning reports it.
 
-    The lines do not depend on the scale of the features where S is regular.
+    The lines do not depend on the scale of the features if S is regular.
 
     References
     ----------
@@ -164,7 +164,7 @@ class LDAC1(LabelClassifier):
         if len(lost):
             warn_caller(
                 f"{len(lost)} of {len(self.classes_)} labels ({', '.join(map(str, lost[:5]))}) have means "
-                "that no line tells apart; they get their share as score. Add features or labeled items.",
+                "that no line separates; their score is their proportion. Add features or labeled items.",
             )
 
     def _score(self, X: Features) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_positive
-from embedding_core.classifiers.base import LabelClassifier, check_neighbors
+from embedding_core.classifiers.label_classifier import LabelClassifier, check_neighbors
 from embedding_core.knn_classifier import nearest_rows, vote
 from embedding_core.scaling import Features
 
@@ -12,10 +12,10 @@ from embedding_core.scaling import Features
 def other_neighbors(
     X: Features, k: int, asked: NDArray[np.intp] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Distances and indices (n, k) of the k rows nearest to each row of X, itself left out.
+    """Return distances and indices (n, k) of the k rows nearest to each row of X, excluding the row itself.
 
-    With `asked`, row numbers, these alone may be neighbors, and indices count among them. A row among many
-    copies of itself may not be in its own list of k + 1: all of these are others then.
+    If `asked` is given, only these rows may be neighbors, and indices refer to positions in it. A row with
+    many copies may be missing from its own list of k + 1 neighbors; then all of them are other rows.
     """
     asked = np.arange(X.shape[0]) if asked is None else asked
     distances, indices = nearest_rows(X[asked], X, k + 1)
@@ -27,12 +27,12 @@ def other_neighbors(
 def count_labels(
     Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp]
 ) -> NDArray[np.intp]:
-    """How many neighbors (m, K) carry each label."""
+    """Return the number (m, K) of neighbors that have each label."""
     return np.rint(vote(Y, distances, indices) * indices.shape[1]).astype(np.intp)
 
 
 def smoothed_shares(counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s: float) -> NDArray:
-    """P(E_c | H) (k + 1, K): the share of `rows` (n, K) of which c neighbors carry the label, smoothed."""
+    """Return P(E_c | H) (k + 1, K): the smoothed fraction of `rows` (n, K) with c neighbors of the label."""
     table = np.stack([((counts == c) & rows).sum(axis=0) for c in range(k + 1)])
     return (s + table) / (s * (k + 1) + table.sum(axis=0))
 
@@ -40,42 +40,43 @@ def smoothed_shares(counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s
 class MLkNN(LabelClassifier):
     """Multi-label k nearest neighbors (ML-kNN) [1]_.
 
-    Learns, label by label, how many of its neighbors carry the label around an item that has it and around
-    one that has not, and answers with the posterior probability. Fitted on the labeled items alone.
+    Learns, for each label, how many neighbors have the label around items with it and around items without
+    it, and predicts the posterior probability. Fitted on the labeled items only.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbors k of an item.
+        Number k of neighbors of an item.
     smoothing : float, default=1.0
-        s > 0, the count that each outcome has before any item is seen; 1 is Laplace's rule.
+        s > 0, the initial count of each outcome; 1 is Laplace smoothing.
 
     Attributes
     ----------
     prior_ : ndarray of shape (K,)
-        P(H_1), that an item has the label.
+        P(H_1), the probability that an item has the label.
     likelihood_ : ndarray of shape (2, k + 1, K)
-        P(E_c | H_b), that c of the neighbors of an item carry the label if it has it not (b = 0) or has it.
+        P(E_c | H_b), the probability that c neighbors of an item have the label if the item does not have it
+        (b = 0) or has it (b = 1).
     X_, Y_ : (n, p) array or CSR matrix, and (n, K) array of int8
         The labeled items and their labels.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     n_features_in_ : int
 
     Notes
     -----
-    With n items, n_1 of them with the label, and kappa_b[c] the number of items with (b = 1) or without the
-    label of which c neighbors carry it, each item left out of its own neighbors:
+    With n items, of which n_1 have the label, and kappa_b[c] the number of items with (b = 1) or without
+    (b = 0) the label that have c neighbors with it, where an item is not its own neighbor:
 
         P(H_1) = (s + n_1) / (2 s + n)
         P(E_c | H_b) = (s + kappa_b[c]) / (s (k + 1) + sum_c kappa_b[c])
         score = P(H_1) P(E_c | H_1) / sum_b P(H_b) P(E_c | H_b)
 
-    Scores are probabilities; exactly one half, which the paper leaves open, counts as no. With growing s all
-    scores approach the prior, and this one half. A label that nobody or everybody has needs no rule of its
-    own. Distances are Euclidean, equal ones fall to the item that comes first; features of different scales
-    are best scaled before.
+    Scores are probabilities. A score of exactly one half, which the paper leaves open, counts as no. As s
+    grows, all scores approach the prior, which approaches one half. Labels that no item or every item has
+    need no special case. Distances are Euclidean, and ties are broken by row order. Scale features of
+    different units first.
 
     References
     ----------

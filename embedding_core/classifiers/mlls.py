@@ -1,11 +1,11 @@
-"""MLLS: multi-label least squares with a subspace that all labels share."""
+"""MLLS: multi-label least squares with a subspace shared by all labels."""
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from embedding_core.checks import check_count, check_not_negative, check_positive
-from embedding_core.classifiers.base import LabelClassifier
+from embedding_core.classifiers.label_classifier import LabelClassifier
 from embedding_core.classifiers.ridge import Ridge, RidgePath
 from embedding_core.errors import InvalidInput, TooManyComponents
 from embedding_core.linalg.eigen import thin_svd
@@ -14,18 +14,18 @@ from embedding_core.model_selection.thresholds import f1_thresholds, shift_score
 from embedding_core.scaling import Features
 
 PENALTIES = 10.0 ** np.arange(1, -7, -1)
-"""What "cv" tries for beta and alpha + beta, in units of the mean variance of the items' components."""
+"""Values tried by "cv" for beta and alpha + beta, in units of the mean variance of the components of X."""
 
 
 def shared_labels(low: Ridge, high: Ridge, n_components: int) -> NDArray[np.float64]:
-    """W (K, q): the leading eigenvectors of N = R_low^T R_high, see `MLLS`."""
+    """Return W (K, q), the leading eigenvectors of N = R_low^T R_high; see `MLLS`."""
     N = low.coef.T @ high.coef
     _, W = scipy.linalg.eigh((N + N.T) / 2)
     return W[:, ::-1][:, :n_components]
 
 
 def penalty_pairs(alpha: float | str, beta: float | str, unit: float) -> list[tuple[float, float]]:
-    """Pairs (beta, alpha + beta) to try, the strongest first."""
+    """Return the candidate pairs (beta, alpha + beta), the strongest penalties first."""
     grid = [float(penalty) for penalty in PENALTIES * unit]
     pairs = []
     for b in grid if beta == "cv" else [float(beta)]:
@@ -37,13 +37,13 @@ def penalty_pairs(alpha: float | str, beta: float | str, unit: float) -> list[tu
 class MLLS(LabelClassifier):
     """Multi-label least squares with a shared subspace (MLLS) [1]_.
 
-    Fits one linear function a label, u_k = w_k + Theta^T v_k, whose part in a subspace Theta common to all
-    labels costs less than the part of its own. Fitted on the labeled items alone.
+    Fits one linear function per label, u_k = w_k + Theta^T v_k. Its component in a subspace Theta shared by
+    all labels is penalized less than its own component w_k. Fitted on the labeled items only.
 
     Parameters
     ----------
     alpha : float or "cv", default="cv"
-        Penalty >= 0 of the part w of its own.
+        Penalty >= 0 of the label's own component w.
     beta : float or "cv", default="cv"
         Penalty > 0 of the whole function u.
     n_components : int or None, default=None
@@ -55,21 +55,21 @@ class MLLS(LabelClassifier):
         U.
     intercept_ : ndarray of shape (K,)
     subspace_ : ndarray of shape (p, q)
-        Theta^T, with orthonormal columns; fewer than q where the labels differ in fewer directions.
+        Theta^T, with orthonormal columns; fewer than q if the labels differ in fewer directions.
     thresholds_ : ndarray of shape (K,)
-        What x^T coef_ + intercept_ has to pass; infinite where nobody has the label, minus infinite where
-        everybody has it.
+        Decision thresholds of x^T coef_ + intercept_; inf if no labeled item has the label, -inf if all have
+        it.
     alpha_, beta_ : float
         Penalties used.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     n_features_in_ : int
 
     Notes
     -----
-    The objective is, with centered X (n, p) and Y (an intercept without penalty; a reading, [2]_ speaks of
-    properly centered data),
+    With centered X (n, p) and Y (an unpenalized intercept; our reading, [2]_ speaks of properly centered
+    data), the objective is
 
         min 1/n |X U - Y|^2 + alpha |U - Theta^T V|^2 + beta |U|^2   over U, V and Theta Theta^T = I.
 
@@ -78,29 +78,29 @@ class MLLS(LabelClassifier):
 
         tr((Theta S_1 Theta^T)^-1 Theta S_2 Theta^T),  S_1 = I - alpha M^-1,  S_2 = M^-1 X^T Y Y^T X M^-1,
 
-    by the leading eigenvectors of S_1^-1 S_2: Eq. 24 of [2]_, in which (I - alpha M)^-1 is a misprint. Here
-    it is solved in the space of labels. With R_lambda = (X^T X / n + lambda I)^-1 X^T Y / n, ridge
-    regression, and W the q leading eigenvectors of the K x K matrix N = R_beta^T R_(alpha+beta),
+    by the leading eigenvectors of S_1^-1 S_2. This is Eq. 24 of [2]_, in which (I - alpha M)^-1 is a
+    misprint. Here it is solved in the space of labels. With the ridge regression R_lambda = (X^T X / n +
+    lambda I)^-1 X^T Y / n and the q leading eigenvectors W of the K x K matrix N = R_beta^T R_(alpha+beta),
 
         Theta spans R_beta W,   U = R_(alpha+beta) (I - W W^T) + R_beta W W^T,
 
     because R_beta - R_(alpha+beta) = alpha M^-1 R_beta turns the eigenproblem into that of N. So MLLS is
-    ridge regression with penalty beta of q combinations of labels, and alpha + beta of the rest; alpha = 0,
+    ridge regression with penalty beta for q combinations of labels and alpha + beta for the rest; alpha = 0,
     or q = K, is plain ridge regression. All R come from one decomposition of X_c^T X_c, for p > n in the row
     space of X.
 
-    Thresholds are chosen for the best F1 score of each label on leave-one-out answers, which ridge
-    regression gives in closed form (W is that of all items). Answers for the items of the fit themselves
-    would not do: with p > n they come near the labels, and a threshold set on them is too high for others.
-    "cv" chooses the penalties by the mean of these F1 scores, as the code that [2]_ used tunes its
-    parameters: beta and alpha + beta are 10, 1, ..., 1e-6 times the mean variance of the components of X, the
-    strongest of equals. Both choices look at the same answers, so F1 there is somewhat flattered.
+    Thresholds maximize the F1 score of each label on leave-one-out predictions, which ridge regression gives
+    in closed form (W is computed from all items). Predictions for the training items would not do: for p > n
+    they are close to the labels, and thresholds set on them are too high for new items. "cv" chooses the
+    penalties by the mean of these F1 scores, as the code used by [2]_ does: beta and alpha + beta are 10, 1,
+    ..., 1e-6 times the mean variance of the components of X; the strongest wins ties. Both choices use the
+    same predictions, so F1 on them is slightly optimistic.
 
-    Scores are 1 / (1 + exp(-4 (f - threshold))), f = x^T u_k + intercept estimating the label 0 or 1: above
-    one half beyond the threshold, and comparable between labels as distances from it in units of the label;
-    no probabilities.
+    Scores are 1 / (1 + exp(-4 (f - threshold))), where f = x^T u_k + intercept estimates the label 0 or 1.
+    They exceed one half above the threshold and are comparable between labels as distances from it, but are
+    not probabilities.
 
-    On the music data the row printed in [2]_ is that of a classifier that says yes to everything.
+    On the music data, the row printed in [2]_ is that of a classifier that assigns every label to every item.
 
     References
     ----------

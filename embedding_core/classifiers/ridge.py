@@ -1,4 +1,4 @@
-"""Ridge regression of labels with its leave-one-out answers, many penalties from one decomposition."""
+"""Ridge regression of labels with leave-one-out predictions, for many penalties from one decomposition."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ _ROUNDING = 1e-9
 class Ridge:
     """Ridge regression with one penalty.
 
-    `coef` (r, K) are coefficients of the principal components, `left_out` (n, K) the answer for each item of
-    a fit on all others.
+    `coef` (r, K) are coefficients of the principal components, and `left_out` (n, K) are the leave-one-out
+    predictions.
     """
 
     coef: NDArray[np.float64]
     left_out: NDArray[np.float64]
 
     def replace_part(self, other: "Ridge", part: NDArray[np.float64]) -> "Ridge":
-        """Take `other` for the label combinations in the range of the projector `part` (K, K)."""
+        """Use `other` for the label combinations in the range of the projector `part` (K, K)."""
         return Ridge(
             self.coef + (other.coef - self.coef) @ part,
             self.left_out + (other.left_out - self.left_out) @ part,
@@ -36,8 +36,8 @@ class RidgePath:
     """Ridge regressions of labels Y (n, K) on X (n, p), with intercept.
 
     With X_c = X - 1 m^T, the coefficients for penalty lambda are (X_c^T X_c / n + lambda I)^(-1) X_c^T Y / n.
-    The answer of the fit without item i, at the same total penalty n lambda, is y_i - (y_i - f_i) / (1 - h_i)
-    with f_i the answer of the fit on all items and h_i the item's leverage.
+    The prediction for item i without item i, at the same total penalty n lambda, is
+    y_i - (y_i - f_i) / (1 - h_i) with the prediction f_i of the fit on all items and the leverage h_i.
     """
 
     def __init__(self, X: Features, Y: NDArray[np.int8]) -> None:
@@ -49,16 +49,16 @@ class RidgePath:
 
     @property
     def mean_variance(self) -> float:
-        """Mean variance of the components along which the items vary; 1 where they are all the same."""
+        """Mean variance of the components along which the items vary; 1 if all items are equal."""
         return float(self._values.mean()) / len(self._Y) if len(self._values) else 1.0
 
     @property
     def total_variance(self) -> float:
-        """Sum of the variances of the items' components."""
+        """Sum of the variances of the components of the items."""
         return float(self._values.sum()) / len(self._Y)
 
     def explain(self, ridge: Ridge) -> NDArray[np.float64]:
-        """Y_c^T F (K, K) with F the answers for the items: symmetric, positive semidefinite."""
+        """Return Y_c^T F (K, K) with the predictions F for the items: symmetric, positive semidefinite."""
         product = self._moments.T @ ridge.coef
         return (product + product.T) / 2
 
@@ -74,8 +74,8 @@ class RidgePath:
             components = block @ self._basis
             dual, Y = components / self._values, self._Y[rows]
             leverages = components * dual
-            # y - f and 1 - h are sums of what lies outside the span of X_c and of what is shrunk in it; as
-            # differences both would be rounding alone where p > n and the penalty is small
+            # y - f and 1 - h are computed as sums of their parts outside and inside the span of X_c; as
+            # differences they would be pure rounding error for p > n and a small penalty
             outside = 1 - 1 / n - leverages.sum(axis=1)
             error = Y - self._mean - dual @ self._moments
             inside = outside < _ROUNDING
@@ -87,5 +87,5 @@ class RidgePath:
         return fits
 
     def lift(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients (p, k) of the features from those of the components (r, k)."""
+        """Convert coefficients (r, k) of the components to coefficients (p, k) of the features."""
         return self._items.lift(self._basis @ coef)

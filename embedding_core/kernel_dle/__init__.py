@@ -1,1 +1,1 @@
-"""Kernel DLE: label scores of a regularized kernel expansion, their rotation, and a classifier on them."""
+"""Kernel DLE: regularized kernel label scores, their rotation to an embedding, and a classifier on them."""

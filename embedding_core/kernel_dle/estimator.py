@@ -1,6 +1,6 @@
-"""Kernel DLE as an embedding: a rotation of label scores."""
+"""Kernel DLE as an embedding: a rotation of label scores, with a special form for few labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,111 +20,205 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.graph.supplied import check_given_graph
-from embedding_core.kernel_dle.few_labels import labels_are_few, solve_few
-from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph
+from embedding_core.graph.affinity import check_given_graph
 from embedding_core.kernel_dle.kernels import (
     KERNELS,
+    PARTS,
     SPARSE_SHARE,
+    WIDTHS,
     CallableKernel,
+    FeatureMetric,
     MixedKernel,
     fit_kernel,
+    l1_gradients,
+    part_distances,
     resolve_kernel,
+    sensitivity_metric,
+    whitening_metric,
 )
-from embedding_core.kernel_dle.solution import REGULARISATIONS, Fit, Machine, Problem, choose_fit
+from embedding_core.kernel_dle.solution import (
+    GRAPH_WEIGHTS,
+    REGULARIZATIONS,
+    Fit,
+    KernelExpansion,
+    Problem,
+    choose_fit,
+    local_graph,
+    local_kernel_graph,
+    solve,
+)
 from embedding_core.knn_classifier import as_labeled_features
 from embedding_core.labels import Indicator, check_labels_differ, given_as_columns
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.kernel_space import Kernel, KernelMap, check_precomputed
 
+FEW = 10
+"""`few_labels="auto"` averages metrics up to this many labeled rows per label."""
+
 FEW_LABELS = ("auto",)
 
 
-class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Discriminant Laplacian embedding in the feature space of a kernel without a bandwidth to choose.
+def labels_are_few(Y: NDArray[np.int8]) -> bool:
+    """Return whether the labels that occur have at most `FEW` rows on average; Y (l, K) of labeled rows."""
+    positives = Y.sum(axis=0, dtype=np.int64)
+    return bool(positives[positives > 0].mean() <= FEW) if positives.any() else True
 
-    Places items so that those of similar labels lie together: the directions V of the kernel's feature space
-    that maximize tr[(V^T M V)^(-1) V^T S_b V], with S_b between the labels and M the total scatter with a
-    penalty of size and, where the graph weighs, of roughness along a graph of all items. Places new items.
+
+def solve_few(problem: Problem, graph_given: bool, regularizations: Sequence[float]) -> list[Fit]:
+    """Return the fits of all metrics and graph weights, whose scores are to be averaged.
+
+    The first fits use the given kernel. The others use metrics learned from the labels and are marked as
+    such. Each metric has its own graph unless one was given. Only kernels that are a mixture of distances
+    between z-scored dense rows have further metrics.
+
+    A learned metric has seen the label of the left-out row, so it takes over the penalty that the given
+    kernel chose for the same graph weight.
+    """
+    found = solve(problem, dict.fromkeys(GRAPH_WEIGHTS, regularizations))
+    chosen = {fit.graph_weight: (fit.regularization,) for fit in found}
+    for metric in _other_metrics(problem, found[0]):
+        kernel = fit_kernel(
+            "mixture",
+            problem.X,
+            problem.random_state,
+            metric,
+            problem.kernel.scaler,  # type: ignore[attr-defined]
+        )
+        W = problem.W if graph_given else local_graph(kernel.views(problem.X)["z"])
+        fits = solve(replace(problem, kernel=kernel, W=W), chosen)
+        found += [replace(fit, learned=True) for fit in fits]
+    return found
+
+
+def _other_metrics(problem: Problem, first: Fit) -> Iterator[FeatureMetric]:
+    """Yield the metrics besides plain z-scores; `first` is the fit without a graph."""
+    kernel = problem.kernel
+    if not isinstance(kernel, MixedKernel) or kernel.parts != PARTS["mixture"] or sp.issparse(problem.X):
+        return
+    Z = kernel.views(problem.X[problem.labeled])["z"]
+    whitened = whitening_metric(Z, problem.Y)
+    if whitened is not None:
+        yield whitened
+    yield sensitivity_metric(mean_squared_gradient(first.machine, problem.X[problem.labeled]))
+
+
+def mean_squared_gradient(machine: KernelExpansion, X: Any) -> NDArray[np.float64]:
+    """Return the diagonal (p,) of G: the mean squared slope of the scores along each z-scored feature.
+
+    Slopes are summed over the labels and averaged over the rows of X. The machine must have the kernel
+    "mixture".
+    """
+    kernel = machine.kernel
+    rows, items = kernel.views(X)["z"], kernel.views(machine.items)["z"]
+    squared_part, l1_part = _slopes(kernel, rows, items)
+    total = np.zeros(rows.shape[1])
+    for coef in machine.coef.T:
+        pull = squared_part * coef
+        slope = 2 * (rows * pull.sum(axis=1, keepdims=True) - pull @ items)
+        slope += l1_gradients(rows, items, l1_part * coef)
+        total += (slope**2).mean(axis=0)
+    return total
+
+
+def _slopes(
+    kernel: MixedKernel, rows: NDArray[np.float64], items: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the derivatives (m, h) of the kernel by the squared L2 and by the L1 distance of each pair."""
+    found = []
+    for part, median in zip(kernel.parts, kernel.medians, strict=True):
+        ratio = part_distances(part, rows, items) / median
+        slopes = np.mean([-s * np.exp(-s * ratio) for s in WIDTHS], axis=0)
+        found.append(slopes / (len(kernel.parts) * median))
+    return found[0], found[1]
+
+
+class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Discriminant Laplacian embedding in the feature space of a bandwidth-free kernel.
+
+    Items with similar labels are placed close together. The directions V of the kernel's feature space
+    maximize tr[(V^T M V)^(-1) V^T S_b V], where S_b is the between-label scatter and M the total scatter plus
+    a penalty on size and, with a graph weight, on roughness along a graph of all items. Transforms new items.
 
     Parameters
     ----------
     kernel : {"auto", "mixture", "linear", "precomputed"} or callable, default="auto"
-        "mixture" is the mean of Gaussian and Laplacian kernels of five widths around the median distance, on
-        z-scored features. "auto" is "mixture", but where more than half of the entries are zero the mean of
-        these two and of Gaussian and linear kernels on rows of unit length; for text (more than nine tenths
-        zero, none negative) the latter two alone. "linear" is x^T z of z-scored features. For "precomputed"
-        X is the kernel matrix (n, n) of all items of the fit, and kernel values (m, n) with them afterwards.
-        A function of rows (m, p) and (h, p) returns kernel values (m, h).
+        "mixture" is the mean of Gaussian and Laplacian kernels with five widths around the median distance,
+        on z-scored features. "auto" is "mixture" for dense data. If more than half of the entries are zero,
+        it is the mean of these two and of Gaussian and linear kernels on rows of unit length; for text (more
+        than nine tenths zero, none negative) only the latter two. "linear" is x^T z of z-scored features. For
+        "precomputed", X is the kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with
+        them afterwards. A callable takes rows (m, p) and (h, p) and returns kernel values (m, h).
     graph_weight : float or "loo", default=0.0
-        mu >= 0: how much roughness along the graph costs. "loo" chooses among 0, 0.1, 1, 10 by the
-        leave-one-out answers. With few labels all four are averaged, see `few_labels`.
+        Weight mu >= 0 of the roughness along the graph. "loo" chooses among 0, 0.1, 1 and 10 by leave-one-out
+        scores. With few labels all four are averaged, see `few_labels`. Values of these grids that are too
+        large for double precision are dropped.
     regularization : float or "loo", default="loo"
         lambda > 0 in units of the mean squared length of the items. "loo" chooses among 10^-4, 10^-3.5, ...,
-        10^1.5 by the exact leave-one-out answers: LRAP, or accuracy where each item has one label.
+        10^1.5 by exact leave-one-out scores: LRAP, or accuracy if each item has one label.
     landmarks : int, "auto" or None, default="auto"
-        Items that span the feature space (Nyström). None takes all, "auto" all up to 4,000 and 2,000 beyond.
+        Items that span the feature space (Nyström). None takes all; "auto" takes all up to 4,000 items and
+        2,000 above.
     n_components : int or None, default=None
-        Dimensions, at most the rank of the labels. None takes all.
+        Dimensions, at most the rank of the labels. None takes that rank.
     few_labels : bool or "auto", default="auto"
         Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
-        weighted by how much the scores depend on them) and four graph weights. "auto" does up to
-        ten labeled items a label on average.
+        weighted by the sensitivity of the scores to them) and four graph weights. "auto" does so up to ten
+        labeled items per label on average.
     random_state : int, RandomState or None, default=0
-        Draws landmarks, and the items between which medians are taken where there are more than 2,000.
+        Draws landmarks, and the items whose distances give the medians if there are more than 2,000.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n, r)
-        All items of the fit as `transform` places them. Labeled items lie nearer to their labels here than
-        new ones would: never train a classifier on these rows.
+        All items of the fit as `transform` places them. Labeled items lie closer to their labels here than
+        new items would, so never train a classifier on these rows.
     loo_embedding_ : ndarray of shape (n, r)
-        The same, each labeled item placed as if its label had not been known; exact, see Notes.
+        The same with each labeled item placed without its label; exact, see Notes.
     loo_scores_ : ndarray of shape (l, K)
-        Scores of the labeled items, each as if its labels had not been known but for the mean; see Notes.
+        Leave-one-out scores of the labeled items about the mean of all items; see Notes.
     rotation_ : ndarray of shape (K, r)
         R, with orthonormal columns.
     eigenvalues_ : ndarray of shape (r,)
-        What each direction adds to the objective; the squared lengths of the columns of V.
+        Contribution of each direction to the objective: the squared lengths of the columns of V.
     label_means_ : ndarray of shape (K,)
-        Share of the labeled items that carry each label.
-    machines_ : list of Machine
-        Kernel expansions whose mean are the label scores: one, or those of the form for few labels.
+        Fraction of the labeled items that have each label.
+    machines_ : list of KernelExpansion
+        Kernel expansions whose mean gives the label scores: one, or several if labels are few.
     regularization_, graph_weight_ : float or list of float
-        lambda and mu of the machines, a list for few labels.
+        lambda and mu of the machines; a list if labels are few.
     kernel_ : str
-        What kind of kernel was used: "mixture", "sparse", "text", "linear", "precomputed" or "callable".
+        Kind of the kernel: "mixture", "sparse", "text", "linear", "precomputed" or "callable".
     few_labels_ : bool
     sparse_ : bool
-        Items are kept and compared as sparse rows.
+        Whether items are kept and compared as sparse rows.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     n_features_in_ : int
 
     Notes
     -----
-    With T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labeled items,
-    A = Phi^T L Phi of all, M = S_t + lambda tau (I + mu A) and M^(-1/2) H = U Sigma R^T, the solution
-    V = M^(-1/2) U Sigma gives V^T phi(x) = R^T (f(x) - mean): a rotation of the scores
-    f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T, ridge regression of the labels with the deformed
-    kernel K (I + mu L K)^(-1), centered. tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph of ten
-    nearest neighbors, W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth.
+    Let T = Y - 1 mean^T, H = Phi^T T, S_b = H H^T, S_t = Phi^T (I - 11^T / l) Phi of the labeled items,
+    A = Phi^T L Phi of all items, M = S_t + lambda tau (I + mu A), and M^(-1/2) H = U Sigma R^T. The solution
+    V = M^(-1/2) U Sigma gives V^T phi(x) = R^T (f(x) - mean), a rotation of the scores
+    f(x) = mean + k_c(x)^T (K_c + lambda tau I)^(-1) T. These are ridge regression of the labels with the
+    centered, deformed kernel K (I + mu L K)^(-1). tau = tr(K_c) / l. L = I - D^(-1/2) W D^(-1/2) of the graph
+    of ten nearest neighbors with W_ij = exp(-d² / (r_i r_j)), r_i the distance to the tenth neighbor.
 
-    The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i), with h_i its leverage: exact,
-    for all lambda from one eigendecomposition. Kernel, lambda tau, and graph stay as they are. They are kept
-    about the mean of all items, f_-i - mean_-i + mean: the mean of the others is lower where item i has the
-    label, and would give that away to what is trained on these rows (on noise, to every threshold).
+    The scores of item i without its label are y_i - (y_i - f(x_i)) / (1 - h_i) with its leverage h_i. This is
+    exact for all lambda from one eigendecomposition; the kernel, lambda tau and the graph are kept fixed. The
+    scores are stored about the mean of all items, f_-i - mean_-i + mean: the mean of the other items is lower
+    if item i has the label, which would reveal the label to a model trained on these rows.
 
-    Unlabeled items take part through the graph alone. Where it has no weight (graph_weight=0 and labels that
-    are not few) they change nothing, scaling and medians included.
+    Unlabeled items only take part through the graph. If it has no weight (graph_weight=0 and labels are not
+    few), they change nothing, including scaling and medians.
 
-    With few labels the metrics are those of "mixture" kernels on dense X; other kernels have their own alone.
-    Two of the three metrics are learnt from all labels, so that an item left out of the ridge alone would be
-    seen through them (on noise such answers are all right): the leave-one-out scores and rows are then those
-    of the four fits on plain z-scores, which are exact. These choose lambda too, one for each graph weight,
-    that the fits of the learnt metrics take over.
+    With few labels the three metrics apply to "mixture" kernels on dense X; other kernels only have their own
+    metric. Two of the metrics are learned from all labels, so leaving an item out of the ridge regression
+    would not hide its label from them (on noise such scores appear perfect). The leave-one-out scores and
+    rows are therefore those of the four fits on plain z-scores, which are exact. These fits also choose
+    lambda for each graph weight, which the fits with learned metrics take over.
 
     References
     ----------
@@ -166,16 +260,16 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Find the directions.
+        """Fit the model.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
             All items, labeled or not; the kernel matrix (n, n) if precomputed.
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, in place of a graph of the features.
+            Symmetric non-negative similarities of all items, used instead of a graph built from the features.
 
         Returns
         -------
@@ -194,11 +288,11 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items (m, p), or kernel values (m, n) with those of the fit: coordinates (m, r)."""
+        """Map items (m, p), or kernel values (m, n) with the items of the fit, to coordinates (m, r)."""
         return (self.label_scores(X) - self.label_means_) @ self.rotation_
 
     def label_scores(self, X: Any) -> NDArray[np.float64]:
-        """Scores f (m, K) of the labels of items: near 1 for yes and 0 for no, in no bounds."""
+        """Return label scores f (m, K) of items: near 1 for yes and near 0 for no, unbounded."""
         check_is_fitted(self)
         return self._scores(self._check_items(X, reset=False))
 
@@ -206,7 +300,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.mean([machine.scores(X) for machine in self.machines_], axis=0)
 
     def _solve(self, X: Any, target: Indicator, W: Any) -> list[Fit]:
-        """One fit, or those of the form for few labels, on the items that take part."""
+        """Return one fit, or several if labels are few, on the items that take part."""
         Y = target.Y[target.labeled]
         self.few_labels_ = labels_are_few(Y) if self.few_labels == "auto" else bool(self.few_labels)
         with_graph = self.few_labels_ or self.graph_weight != 0
@@ -216,17 +310,17 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if with_graph and not graph_given:
             W = self._own_graph(kernel, X)
         problem = Problem(X, kernel, target.labeled[used], Y, W, self.landmarks, self.random_state)
-        penalties = REGULARISATIONS if self.regularization == "loo" else (float(self.regularization),)
+        penalties = REGULARIZATIONS if self.regularization == "loo" else (float(self.regularization),)
         if self.few_labels_:
             fits = solve_few(problem, graph_given, penalties)
         else:
             fits = [choose_fit(problem, self.graph_weight, penalties)]
-        if self.kernel == "precomputed":  # columns of all items are given afterwards, those left out too
+        if self.kernel == "precomputed":  # new kernel values refer to all items, including unused ones
             fits = [_renumber(fit, np.flatnonzero(used)) for fit in fits]
         return fits
 
     def _fit_kernel(self, X: Any, used: NDArray[np.bool_]) -> tuple[KernelMap, Any]:
-        """The kernel, and the rows it is used on."""
+        """Return the kernel and the rows it is applied to."""
         if self.kernel == "precomputed":
             self.kernel_ = "precomputed"
             return Kernel("precomputed"), check_precomputed(X).astype(np.float64)[np.ix_(used, used)]
@@ -245,16 +339,16 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return local_kernel_graph(X) if isinstance(kernel, Kernel) else local_graph(X)
 
     def _keep(self, fits: list[Fit]) -> None:
-        self.machines_: list[Machine] = [fit.machine for fit in fits]
+        self.machines_: list[KernelExpansion] = [fit.machine for fit in fits]
         regularizations = [fit.regularization for fit in fits]
         graph_weights = [fit.graph_weight for fit in fits]
         self.regularization_ = regularizations if self.few_labels_ else regularizations[0]
         self.graph_weight_ = graph_weights if self.few_labels_ else graph_weights[0]
 
     def _rotate(self, target: Indicator, fits: list[Fit]) -> None:
-        """R and Sigma² from T^T (F - mean) = H^T M^(-1) H = R Sigma² R^T."""
+        """Compute R and Sigma² from T^T (F - mean) = H^T M^(-1) H = R Sigma² R^T."""
         self.label_means_ = target.Y[target.labeled].mean(axis=0)
-        self.loo_scores_ = np.mean([fit.left_out for fit in fits if not fit.learnt], axis=0)
+        self.loo_scores_ = np.mean([fit.left_out for fit in fits if not fit.learned], axis=0)
         values, R = scipy.linalg.eigh(np.mean([fit.explained for fit in fits], axis=0))
         values, R = values[::-1], R[:, ::-1]
         rank = int((values > 64 * len(values) * EPS * values[0]).sum())
@@ -268,7 +362,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.rotation_, self.eigenvalues_ = fix_signs(R[:, :r]), values[:r].copy()
 
     def _place(self, X: Any, target: Indicator, fits: list[Fit]) -> None:
-        """All items: those that took part as the fit left them, others by the map."""
+        """Place all items: those that took part by their fitted scores, others by the map."""
         used = target.labeled if len(fits[0].fitted) < len(target.Y) else np.ones(len(target.Y), dtype=bool)
         scores = np.empty(target.Y.shape)
         scores[used] = np.mean([fit.fitted for fit in fits], axis=0)
@@ -290,10 +384,10 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         if self.kernel == "precomputed" and sp.issparse(X):
-            raise InvalidInput("Precomputed kernel values came sparse; they must be dense: pass X.toarray().")
+            raise InvalidInput("Precomputed kernel values must be dense, but X is sparse: pass X.toarray().")
         X = validate_items(self, X, reset)
         if reset:
-            # where zeros are few the dense form takes no more room and is faster
+            # with few zeros the dense form is faster and takes no more memory
             self.sparse_ = sp.issparse(X) and X.nnz < (1 - SPARSE_SHARE) * X.shape[0] * X.shape[1]
         if sp.issparse(X) == self.sparse_:
             return X
@@ -322,5 +416,5 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 def _renumber(fit: Fit, used: NDArray[np.intp]) -> Fit:
-    """Row numbers among the used items as numbers among all."""
+    """Convert row numbers among the used items to row numbers among all items."""
     return replace(fit, machine=replace(fit.machine, items=used[fit.machine.items]))

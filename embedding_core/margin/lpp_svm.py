@@ -1,4 +1,4 @@
-"""Locality preserving projections, and support vector machines in their subspace."""
+"""Locality preserving projections followed by support vector machines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,16 +10,16 @@ from embedding_core.checks import check_count, check_positive
 from embedding_core.graph.affinity import GRAPHS
 from embedding_core.labels import Indicator
 from embedding_core.linalg.kernel_space import Kernel, place_by_kernel
-from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.machines import kernel_svm_trainer
+from embedding_core.margin.kernel_classifier import KernelClassifier
+from embedding_core.margin.svm import kernel_svm_trainer
 from embedding_core.subspace.lpp import LPP
 
 DIMENSIONS = 10
-"""Least dimensions of the subspace where none are asked for; K-1 would be one for two classes."""
+"""Minimum number of dimensions if `n_components` is None; K-1 would be one for two classes."""
 
 
 class _Subspace(LPP):
-    """LPP whose number of columns, where none is asked for, suits a classifier."""
+    """LPP with a default number of columns that suits a classifier."""
 
     def _n_columns(self, target: Indicator, rank: int) -> int:
         if self.n_components is None and rank > 0:
@@ -28,66 +28,66 @@ class _Subspace(LPP):
 
 
 class LPPSVM(KernelClassifier):
-    """Locality preserving projections and a support vector machine after them (LPP + SVM).
+    """Locality preserving projections followed by a support vector machine (LPP + SVM).
 
-    What [1]_ compares LPSSVM with: first a subspace in which linked items stay close, from all items and
-    without labels [2]_; then, in it, one support vector machine a label on the labeled items. Classifies new
-    items.
+    The two-step method that [1]_ compares LPSSVM with. First, a subspace in which linked items stay close is
+    learned from all items without their labels [2]_. Then one support vector machine per label is trained in
+    it on the labeled items. Classifies new items.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        Of the projections: exp(-theta |x - z|²), as in [1]_; the features themselves; or X is the kernel
-        matrix (n, n) of all items of the fit, and kernel values (m, n) with them afterwards.
+        Kernel of the projections: exp(-theta |x - z|²), as in [1]_; the features themselves; or X is the
+        kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with them afterwards.
     svm_kernel : {"rbf", "linear"}, default="rbf"
-        Of the machines in the subspace; [1]_ has "rbf". Its width is 1 / r, as in [1]_.
+        Kernel of the machines in the subspace; "rbf" in [1]_. Its width is 1 / r, as in [1]_.
     C : float, default=1.0
-        Penalty of margin errors, 1 in [1]_.
+        Penalty of margin errors; 1 in [1]_.
     n_components : int or None, default=None
-        Dimensions r of the subspace. None takes K-1 or 10, whichever is more, at most what the items span;
-        [1]_ does not say.
+        Dimensions r of the subspace. None takes the larger of K-1 and 10, at most the rank of the items; [1]_
+        does not specify it.
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB),
-        weighed by exp(-d² / (2 sigma)).
+        Graph if no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB), weighted
+        by exp(-d² / (2 sigma)).
     sigma : float, "auto" or "cv", default="auto"
-        In squared distances, see `LPP`; "cv" rates subspaces by 1NN on the labeled items.
+        In squared distances, see `LPP`. "cv" rates subspaces by 1NN on the labeled items.
     theta, input_scale, landmarks, n_neighbors, random_state
-        As for `LPSSVM`; landmarks are not used by "linear".
+        As in `LPSSVM`; "linear" does not use landmarks.
 
     Attributes
     ----------
     machine_items_ : ndarray of shape (l, r)
-        The labeled items in the subspace, around the mean of all.
+        The labeled items in the subspace, relative to the mean of all items.
     multipliers_, intercept_ : ndarrays of shape (l, J) and (J,)
-        Decisions: k(x, machine_items_) multipliers_ + intercept_, k that of `svm_kernel`. J is 1 for two
-        classes, else K. Multipliers are 0 for a label on which all labeled items agree.
+        The decision is k(x, machine_items_) multipliers_ + intercept_ with k given by `svm_kernel`. J is 1
+        for two classes and K otherwise. Multipliers are 0 for a label on which all labeled items agree.
     coef_, mean_ : ndarrays of shape (h, r) and (r,)
-        An item is placed at coef_^T x - mean_ for "linear", coef_^T k(basis items, x) - mean_ else.
+        An item is mapped to coef_^T x - mean_ for "linear", and coef_^T k(basis items, x) - mean_ otherwise.
     basis_items_ : array, CSR matrix or None
-        Items (their row numbers if precomputed) that coef_ belongs to; None for "linear".
+        Items (their row numbers if precomputed) that `coef_` refers to; None for "linear".
     embedding_ : ndarray of shape (n, r)
         All items of `fit` in the subspace.
     eigenvalues_ : ndarray of shape (r,)
-        Of LPP, ascending.
+        Eigenvalues of LPP, ascending.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     theta_ : float
         Value used.
     sigma_ : float or None
-        Value used; None where an affinity was given.
+        Value used; None if an affinity was given.
     scaler_ : Scaler
         The input scaling.
     n_features_in_ : int
 
     Notes
     -----
-    X L X^T a = lambda X D X^T a with the r smallest lambda and the same a^T X D X^T a for all (Eq. 3 of
-    [1]_), together so long that the coordinates of the items, around their mean, have mean square 1: with
+    Solves X L X^T a = lambda X D X^T a for the r smallest lambda, with the same a^T X D X^T a for all (Eq. 3
+    of [1]_). The common length is chosen such that the centered coordinates have mean square 1: with
     a^T X D X^T a = 1 they are so small that at C = 1 all multipliers of a linear machine saturate. See `LPP`
-    for centering and the kernel form. The subspace knows nothing of the labels, which is the point of the
-    comparison. Machines are LibSVM's, brought to working precision (module `active_set`) for up to some 5,500
-    labeled items.
+    for centering and the kernel form. The subspace does not depend on the labels, which is the point of the
+    comparison. Machines are trained by LibSVM and refined to working precision (see
+    `embedding_core.margin.svm`) for up to about 5,500 labeled items.
 
     References
     ----------
@@ -155,7 +155,7 @@ class LPPSVM(KernelClassifier):
     def _fit_machines(
         self, signs: NDArray[np.int8], labeled: NDArray[np.bool_], weight: NDArray[np.float64]
     ) -> None:
-        """One machine a column of signs (l, J) on the labeled items in the subspace."""
+        """Fit one machine per column of signs (l, J) on the labeled items in the subspace."""
         self.machine_items_ = self.embedding_[labeled]
         self.multipliers_ = np.zeros(signs.shape)
         self.intercept_ = signs[0].astype(np.float64)

@@ -13,140 +13,143 @@ from embedding_core.errors import TooManyComponents
 from embedding_core.graph.supplied import check_links
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.margin.alternation import (
-    Machine,
+from embedding_core.margin.kernel_classifier import (
+    C_CANDIDATES,
+    KernelClassifier,
+    best_setting,
+    dimension_candidates,
+)
+from embedding_core.margin.kernel_span import KernelSpan, works_in_features
+from embedding_core.margin.lpssvm_solver import (
     Rules,
-    Stage,
+    SharedProblem,
+    SubspaceMachine,
     alternate,
     decide_rows,
     energy_dimension,
     fit_columns,
-    prepare_stage,
+    prepare_problem,
 )
-from embedding_core.margin.assembly import Span, works_in_features
-from embedding_core.margin.classifier import KernelClassifier
-from embedding_core.margin.selection import C_CANDIDATES, best_setting, dimension_candidates
 
 Setting = tuple[float, int | None]
-"""C and the dimension, None for the energy rule."""
+"""C and the dimension; None stands for the energy rule."""
 
 
 class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier):
     """Locality preserving semi-supervised support vector machine (LPSSVM) [1]_.
 
-    Learns, for each class or label, a subspace in which linked items (labeled or not) stay close, and a
-    support vector machine in it, in turns. Places and classifies new items.
+    Learns, for each class or label, a subspace in which linked items (labeled or not) stay close and a
+    support vector machine in that subspace, by alternation. Transforms and classifies new items.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        exp(-theta |x - z|²); the features themselves; or X is the kernel matrix (n, n) of all items of the
-        fit, and kernel values (m, n) with them afterwards (spatial pyramid match kernels).
+        exp(-theta |x - z|²); the features themselves; or X is the kernel matrix (n, n) of all items in `fit`,
+        and the kernel values (m, n) with them afterwards (for example spatial pyramid match kernels).
     theta : float or "auto", default="auto"
-        Width of "rbf"; "auto" is 1 / p, the paper's.
+        Width of "rbf". "auto" is 1 / p, as in the paper.
     gamma : float, default=1.0
-        Weight of the margin in the subspace, Eq. 5. 0 gives locality preserving projections (LPP).
+        Weight of the margin term in the subspace, Eq. 5. 0 gives locality preserving projections (LPP).
     C : float or "cv", default=1.0
-        Penalty of margin errors. "cv" (not in the paper) picks 0.1, 1, 10 or 100.
+        Penalty of margin errors. "cv" (not in the paper) chooses among 0.1, 1, 10 and 100.
     n_components : int, "energy" or "cv", default="energy"
-        Dimensions of each subspace: so many; what holds the share `energy` (the paper's rule); or "cv", the
-        best of 1, 2, 4, ... (the paper leaves it open), the same for all labels.
+        Dimensions of each subspace: a fixed number; the number that holds the fraction `energy` (the paper's
+        rule); or "cv", the best of 1, 2, 4, ... (not in the paper), the same for all labels.
     energy : float, default=0.5
-        Share in [0, 1] of the eigenvalues' energy to keep, one dimension at least. The paper names none, and
-        shows 0.1 to 0.7 to do well.
+        Fraction in [0, 1] of the energy of the eigenvalues to keep; at least one dimension is kept. The paper
+        gives no value and shows that 0.1 to 0.7 work well.
     energy_of : {"similarity", "laplacian"}, default="similarity"
-        Energy of an eigenvalue lambda: 1 - lambda, cut to [0, 1], or lambda itself.
+        Energy of an eigenvalue lambda: 1 - lambda clipped to [0, 1], or lambda itself.
     update_sign : {"printed", "gradient"}, default="printed"
-        Sign of the margin's term in Eq. 8, 9 and 11: + as printed, or -, the gradient of Eq. 5.
+        Sign of the margin term in Eq. 8, 9 and 11: + as printed, or - as in the gradient of Eq. 5.
     scaling : {"spread", "constraint", "unit"}, default="spread"
-        Length of the directions a: items have mean square 1 along each, a^T X D X^T a = tr(D); the printed
-        a^T X D X^T a = 1; or 1 in feature space.
+        Length of the directions a. "spread": a^T X D X^T a = tr(D), so that items have mean square 1 along
+        each direction; "constraint": a^T X D X^T a = 1 as printed; "unit": length 1 in feature space.
     max_iter : int, default=3
         Iterations T of Fig. 1.
     tol : float, default=1e-3
-        tau of Fig. 1: stops where the squared change of the multipliers is below it.
+        tau of Fig. 1: stop when the squared change of the multipliers is below it.
     input_scale : {"none", "zscore", "unit"}, default="none"
-        Scaling of the features in front, see `scaling.Scaler`, learnt on all items. One width for all
-        features, and a graph by distances, ask for features on one scale: "zscore" unless they are. Not for
-        "precomputed".
+        Scaling of the features before the method, see `embedding_core.scaling.Scaler`, learned on all items.
+        A single kernel width and a distance graph need features on one scale, so use "zscore" unless they are
+        already. Not available for "precomputed".
     landmarks : int, sequence of int, "auto" or None, default=None
-        Nyström: directions are sought in the span of so many random items, or of these rows, in place of all.
-        "auto" takes 500 beyond 2,000 items. Needed beyond some 10,000 items. Not used by "linear" with
-        p <= n, which is cheap as it is.
+        Nyström approximation: search directions in the span of this many random items, or of these rows,
+        instead of all items. "auto" takes 500 above 2,000 items. Needed above about 10,000 items. Not used by
+        "linear" with p <= n, which is cheap without it.
     graph : {"knn", "gaussian", "kernel"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB),
-        weighed by exp(-d² / (2 sigma)); or nearest neighbors weighed by the kernel's values (the paper's
-        Fig. 1). Distances are those of the features, of the feature space if precomputed.
+        Graph if no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB), weighted
+        by exp(-d² / (2 sigma)); or nearest neighbors weighted by the kernel values (Fig. 1 of the paper).
+        Distances are those of the features, or of the feature space if the kernel is precomputed.
     n_neighbors : int, default=10
-        Neighbors of an item.
+        Number of neighbors of an item.
     sigma : float, "auto" or "cv", default="auto"
-        In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
-        times that.
+        In squared distances. "auto" is their mean over the linked pairs; "cv" chooses among 1/64, 1/16, 1/4,
+        1 and 4 times that.
     random_state : int, RandomState or None, default=0
         Draws the landmarks.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n, r)
-        All items of `fit` in the subspaces of all machines, side by side in the order of `n_components_`.
+        All items of `fit` in the subspaces of all machines, concatenated in the order of `n_components_`.
     eigenvalues_ : ndarray of shape (r,)
         lambda of Eq. 9 or 11, ascending within each machine.
     n_components_ : ndarray of shape (J,)
-        Dimensions of each machine's subspace; 0 where a label needs none (all labeled items agree on it).
+        Dimensions of each machine's subspace; 0 for a label on which all labeled items agree.
     coef_, intercept_ : ndarrays of shape (h, J) and (J,)
-        Decisions: x^T coef_ + intercept_ for "linear", k(x, basis items) coef_ + intercept_ else. J is 1 for
-        two classes, else K.
+        The decision is x^T coef_ + intercept_ for "linear" and k(x, basis items) coef_ + intercept_
+        otherwise. J is 1 for two classes and K otherwise.
     projection_ : ndarray of shape (p, r)
-        "linear" only: an item is placed at projection_^T x.
+        Only for "linear": an item is mapped to projection_^T x.
     expansion_, basis_items_
-        Other kernels: v of Eq. 10 (h, r), and the items (their row numbers if precomputed) it belongs to.
+        Other kernels: v of Eq. 10 (h, r), and the items (their row numbers if precomputed) it refers to.
     classes_ : ndarray of shape (K,)
     n_iter_ : int
-        Iterations of the machine that took most.
+        Largest number of iterations over all machines.
     C_, sigma_, theta_ : float
-        Values used; sigma_ is None where an affinity was given or `graph` is "kernel".
+        Values used; `sigma_` is None if an affinity was given or `graph` is "kernel".
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     scaler_ : Scaler
         The input scaling.
     n_features_in_ : int
 
     Notes
     -----
-    Fig. 1: train an SVM on the labeled items; in turns solve Eq. 9 (Eq. 11 for a kernel) and train an SVM in
-    the subspace of the smallest eigenvalues (Eq. 6, 7, 12). One machine a label against the rest, one in all
-    for two classes. The graph part is solved once: what a label adds is a matrix of rank one. The kernel form
-    works in the span of the items without those that add less than 1e-8 to it; the exact one is the Nyström
-    form with all items as landmarks.
+    The algorithm of Fig. 1 trains an SVM on the labeled items, then alternates between solving Eq. 9 (Eq. 11
+    for a kernel) and training an SVM in the subspace of the smallest eigenvalues (Eq. 6, 7, 12). Labels are
+    classified one against the rest; two classes need a single machine. The graph part is solved once, because
+    a label only adds a matrix of rank one. The kernel form works in the span of the items, without those that
+    add less than 1e-8 to it; the exact form is the Nyström form with all items as landmarks.
 
-    Readings. The gradient of Eq. 5 has -X_L F F^T X_L^T where Eq. 8, 9 and 11 print +: `update_sign`. The
-    cost does not fall monotonically with either sign, contrary to the text. With a^T X D X^T a = I and C = 1
-    all multipliers end at C, and machines for rare labels say no to everything: `scaling`, whose default
-    keeps the constraint up to one factor. The code for LPP that the paper used [2]_ has unit length in
-    feature space, and takes similarities for eigenvalues: the default of `energy_of`. A kernel matrix of full
-    rank drops out of Eq. 11: the subspace is then that of the graph alone, the kernel serving to place new
-    items.
+    Ambiguities. The gradient of Eq. 5 has -X_L F F^T X_L^T where Eq. 8, 9 and 11 print +; see `update_sign`.
+    Contrary to the text, the cost does not decrease monotonically with either sign. With a^T X D X^T a = I
+    and C = 1 all multipliers saturate at C, and the machines of rare labels reject every item; see `scaling`,
+    whose default keeps the constraint up to a common factor. The LPP code that the paper used [2]_ normalizes
+    to unit length in feature space and takes similarities as eigenvalues, the default of `energy_of`. A
+    kernel matrix of full rank cancels in Eq. 11: the subspace then depends only on the graph, and the kernel
+    only maps new items.
 
-    The multipliers decide the next subspace, so what a solver leaves open is amplified. Machines with up to
-    500 labeled items or dimensions are solved to working precision (module `dual`), larger ones by LibSVM
-    and then to the same precision (module `active_set`), so that neither the order of items nor the number of
-    threads shows beyond rounding. Only where more than 4,000 multipliers lie between 0 and C, LibSVM's
-    tolerance of 1e-3 stands.
+    The multipliers determine the next subspace, so the tolerance of a solver is amplified. Machines are
+    therefore solved to working precision (see `embedding_core.margin.svm`), and neither the order of the
+    items nor the number of threads changes the result beyond rounding. If more than 4,000 multipliers lie
+    strictly between 0 and C, LibSVM's tolerance of 1e-3 remains.
 
-    Landmarks span fewer and rougher directions than all items do, and share the energy among those: compare
-    forms at the same `n_components`. On 2,000 digits of USPS with 200 landmarks the energy rule takes 45
-    dimensions in place of 163, and the signs of decisions agree on 95 % (the classes on 77 %, of which the
-    landmarks have more right); with 20 dimensions in both on 98 % (90 %). Landmarks by k-means++ or pivoted
-    Cholesky did no better than random ones.
+    Landmarks span fewer and rougher directions than all items and share the energy among them, so compare the
+    two forms at the same `n_components`. On 2,000 digits of USPS with 200 landmarks, the energy rule takes 45
+    dimensions instead of 163, and the signs of the decisions agree on 95 % (the classes on 77 %, where the
+    landmarks are right more often); with 20 dimensions in both they agree on 98 % (90 %). Landmarks chosen by
+    k-means++ or pivoted Cholesky were no better than random ones.
 
-    Under one fixed protocol LPSSVM does not beat a plain SVM. What decides is the scale of the features:
-    macro F1 on the emotions data (official split) is .33 raw and .66 z-scored (`input_scale`), where a
-    z-scored SVM has .66. A graph that is given must come from scaled features too (.32 where it does not).
-    Choices by cross-validation are no sure gain: `n_components="cv"` has .67 there, `C="cv"` .64.
+    Under one fixed protocol LPSSVM does not outperform a plain SVM. The scale of the features matters most:
+    macro F1 on the emotions data (official split) is .33 on raw and .66 on z-scored features (`input_scale`),
+    and .66 for an SVM on z-scored features. A given graph must also be built from scaled features (.32
+    otherwise). Cross-validation is not a reliable gain: `n_components="cv"` gives .67 there, `C="cv"` .64.
 
-    Cross-validation takes 5 folds of the labeled items, hidden from the margin but not from the graph, and
-    compares micro-F1 (the accuracy, for classes). Where both are asked for, the dimension is chosen at C = 1,
-    then C.
+    Cross-validation takes 5 folds of the labeled items. Held-out items are hidden from the loss but not from
+    the graph. Candidates are compared by micro-F1 (accuracy for classes). If both the dimension and C are
+    "cv", the dimension is chosen first at C = 1, then C.
 
     References
     ----------
@@ -218,13 +221,13 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     def _learn(self, X: Any, target: Indicator, times: NDArray[np.float64], affinity: Any) -> None:
         W = self._affinity(X, affinity, lambda W: self._graph_score(X, target, times, W))
         check_links(W, components_matter=not works_in_features(self._kernel, X))
-        stage, span = self._prepare(X, times, W)
-        setting, _ = self._best_setting(stage, target)
+        problem, span = self._prepare(X, times, W)
+        setting, _ = self._best_setting(problem, target)
         self.C_ = setting[0]
-        self._store(X, stage, span, self._fit_machines(stage, self._signs(target), setting))
+        self._store(X, problem, span, self._fit_machines(problem, self._signs(target), setting))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Place items in the subspaces of all machines, side by side.
+        """Map items to the subspaces of all machines, concatenated.
 
         Parameters
         ----------
@@ -259,10 +262,12 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
             return 0.0
         return self._best_setting(self._prepare(X, times, W)[0], target, score=True)[1]
 
-    def _prepare(self, X: Any, times: NDArray[np.float64], W: Any) -> tuple[Stage, Span]:
-        return prepare_stage(X, self._kernel, W, times, self.landmarks, self.random_state)
+    def _prepare(self, X: Any, times: NDArray[np.float64], W: Any) -> tuple[SharedProblem, KernelSpan]:
+        return prepare_problem(X, self._kernel, W, times, self.landmarks, self.random_state)
 
-    def _fit_machines(self, stage: Stage, signs: NDArray[np.int8], setting: Setting) -> list[Machine | float]:
+    def _fit_machines(
+        self, problem: SharedProblem, signs: NDArray[np.int8], setting: Setting
+    ) -> list[SubspaceMachine | float]:
         C, r = setting
         gamma = float(self.gamma) if self.update_sign == "printed" else -float(self.gamma)
         rules = Rules(gamma, C, int(self.max_iter), float(self.tol), self.scaling)
@@ -270,19 +275,21 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         def choose(values: NDArray[np.float64]) -> int:
             return energy_dimension(values, self.energy, self.energy_of) if r is None else r
 
-        return fit_columns(signs, lambda sign: alternate(stage, sign, rules, choose))
+        return fit_columns(signs, lambda sign: alternate(problem, sign, rules, choose))
 
-    def _best_setting(self, stage: Stage, target: Indicator, score: bool = False) -> tuple[Setting, float]:
-        """C and dimension to use, and their score where one was asked for or needed."""
+    def _best_setting(
+        self, problem: SharedProblem, target: Indicator, score: bool = False
+    ) -> tuple[Setting, float]:
+        """Return C and the dimension to use, and their score if one was requested or needed."""
         penalties = C_CANDIDATES if isinstance(self.C, str) else (float(self.C),)
-        dimensions = self._dimensions(len(stage.locality.values))
+        dimensions = self._dimensions(len(problem.locality.values))
         if len(penalties) == len(dimensions) == 1 and not score:
             return (penalties[0], dimensions[0]), np.nan
         Y, signs = target.Y[target.labeled], self._signs(target)
 
         def answer(train: NDArray[np.intp], test: NDArray[np.intp], setting: Setting) -> NDArray[np.float64]:
-            machines = self._fit_machines(stage.select(train), signs[train], setting)
-            return decide_rows(machines, stage.rows[test])
+            machines = self._fit_machines(problem.select(train), signs[train], setting)
+            return decide_rows(machines, problem.rows[test])
 
         by_dimension = [(penalties[0], r) for r in dimensions]
         best, value = best_setting(Y, by_dimension, answer, self.multi_label_)
@@ -291,7 +298,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         return best_setting(Y, [(C, best[1]) for C in penalties], answer, self.multi_label_)
 
     def _dimensions(self, rank: int) -> list[int | None]:
-        """Dimensions to choose from; None is the energy rule."""
+        """Return the candidate dimensions; None stands for the energy rule."""
         if self.n_components == "cv":
             return [*dimension_candidates(rank)]
         if isinstance(self.n_components, str):
@@ -304,23 +311,27 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
             )
         return [int(self.n_components)]
 
-    def _store(self, X: Any, stage: Stage, span: Span, machines: list[Machine | float]) -> None:
-        """Put the subspaces of all machines side by side, and their decisions."""
-        basis = stage.locality.basis
-        found = [machine for machine in machines if isinstance(machine, Machine)]
+    def _store(
+        self, X: Any, problem: SharedProblem, span: KernelSpan, machines: list[SubspaceMachine | float]
+    ) -> None:
+        """Concatenate the subspaces of all machines and store their decisions."""
+        basis = problem.locality.basis
+        found = [machine for machine in machines if isinstance(machine, SubspaceMachine)]
         none = np.zeros(basis.shape[1])
-        weights = np.column_stack([m.weight if isinstance(m, Machine) else none for m in machines])
+        weights = np.column_stack([m.weight if isinstance(m, SubspaceMachine) else none for m in machines])
         A = fix_signs(basis @ np.hstack([machine.directions for machine in found]))
         directions, self.coef_ = span.lift(X, A), span.lift(X, basis @ weights)
-        self.intercept_ = np.array([m.bias if isinstance(m, Machine) else m for m in machines])
-        self.n_components_ = np.array([len(m.eigenvalues) if isinstance(m, Machine) else 0 for m in machines])
+        self.intercept_ = np.array([m.bias if isinstance(m, SubspaceMachine) else m for m in machines])
+        self.n_components_ = np.array(
+            [len(m.eigenvalues) if isinstance(m, SubspaceMachine) else 0 for m in machines]
+        )
         self.n_iter_ = max(machine.n_iter for machine in found)
         self.eigenvalues_ = np.concatenate([machine.eigenvalues for machine in found])
         if self.kernel == "linear":
             self.projection_ = directions = fix_signs(directions)
             self.embedding_ = self._place(X, directions)
             return
-        # by the items' places: the basis of a kernel's span depends on the order of the rows
+        # signs are fixed by the items' coordinates: the basis of the span depends on the order of the rows
         self.basis_items_ = span.basis_items(X)
         placed = self._place(X, directions)
         self.embedding_ = fix_signs(placed)

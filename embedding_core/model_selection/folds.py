@@ -1,7 +1,7 @@
-"""Cross-validation folds that keep each label's share, for rows that carry several labels.
+"""Cross-validation folds that preserve the proportion of each label, for rows with several labels.
 
-Iterative stratification [1]_: the rows of the rarest label still open are dealt first, each to the fold that
-lacks most of that label; what the row's other labels use up is booked at once.
+Iterative stratification [1]_: the rows of the rarest remaining label are distributed first, each to the fold
+that needs this label most. The other labels of the row are subtracted from the demand at once.
 
 References
 ----------
@@ -18,17 +18,17 @@ from embedding_core.labels import as_indicator
 
 
 def _fold_sizes(n: int, n_splits: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Sizes that differ by one at most; chance says which folds are larger."""
+    """Return sizes that differ by at most one; which folds are larger is random."""
     sizes = np.full(n_splits, n // n_splits)
     sizes[rng.permutation(n_splits)[: n % n_splits]] += 1
     return sizes
 
 
 def _deal_rows(lots: NDArray[np.float64], lacking: NDArray[np.int64], room: NDArray[np.int64]) -> list[int]:
-    """Fold of each row of one label: where most is lacking, then where most room is, then by lot.
+    """Return the fold of each row of one label: the largest demand, then the most room, then random.
 
-    `lacking` (n_splits,) counts in n_splits-ths of a row: whole numbers, so that ties are ties. Plain lists,
-    since arrays of five numbers cost more than they save. Updates `room`.
+    `lacking` (n_splits,) counts in n_splits-ths of a row: integers, so that ties are exact. Uses plain lists,
+    which are faster than arrays of five numbers. Updates `room`.
     """
     n_splits = len(room)
     need, free, dealt = lacking.tolist(), room.tolist(), []
@@ -42,7 +42,7 @@ def _deal_rows(lots: NDArray[np.float64], lacking: NDArray[np.int64], room: NDAr
 
 
 def _assign_folds(Y: NDArray[np.int8], n_splits: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Fold (n,) of each row of the indicator Y (n, K)."""
+    """Return the fold (n,) of each row of the indicator Y (n, K)."""
     n = len(Y)
     visits = rng.permutation(n)
     lots = rng.random((n, n_splits))
@@ -70,7 +70,7 @@ def stratified_folds(
     Parameters
     ----------
     Y : (n, K) array of 0/1, rows of -1 unlabeled; or (n,) classes
-        Unlabeled rows are in no fold, neither to train nor to test.
+        Unlabeled rows are in no fold, neither for training nor for testing.
     n_splits : int
         Number of folds, from 2 to the number of labeled rows.
     seed : int
@@ -79,13 +79,13 @@ def stratified_folds(
     Returns
     -------
     list of (train, test)
-        Row numbers in ascending order. The test parts are disjoint, cover the labeled rows and differ in
-        size by one at most (beyond [1]_, which lets sizes drift).
+        Row numbers in ascending order. The test parts are disjoint, cover the labeled rows and differ in size
+        by at most one (unlike [1]_, where sizes may drift).
 
     Notes
     -----
-    A label with fewer positives than folds is missing from the test part of some folds; a label with a single
-    positive is missing from the training part of one.
+    A label with fewer positive rows than folds is missing from the test part of some folds; a label with a
+    single positive row is missing from the training part of one.
 
     Examples
     --------
@@ -105,9 +105,9 @@ def stratified_folds(
 
 
 def smallest_training_part(n: int, n_splits: int) -> int:
-    """Rows that every training part has where n rows are split into folds, at most as many as rows.
+    """Return the size of the smallest training part if n rows are split into folds, at most n of them.
 
-    One row cannot be split and trains by itself.
+    A single row cannot be split and forms the training part itself.
     """
     return n - -(-n // max(2, n_splits)) if n > 1 else n
 
@@ -115,12 +115,12 @@ def smallest_training_part(n: int, n_splits: int) -> int:
 def check_folds(
     folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]], Y: NDArray[np.int8], names: Sequence[str]
 ) -> None:
-    """Refuse folds of which one has fewer than two of the K named labels left to train on."""
+    """Raise InvalidInput if the training part of a fold has fewer than two of the K named labels."""
     for number, (train, _) in enumerate(folds, start=1):
         if (Y[train] == 1).any(axis=0).sum() < 2:
             counts = (Y == 1).sum(axis=0)
             rare = ", ".join(f"{names[k]!r} has {counts[k]}" for k in np.argsort(counts, kind="stable")[:2])
             raise InvalidInput(
-                f"the training part of fold {number} holds fewer than two labels: of all labeled items "
+                f"the training part of fold {number} has fewer than two labels: among all labeled items "
                 f"{rare}. Label more items with the rarer one, or choose another evaluation.seed."
             )

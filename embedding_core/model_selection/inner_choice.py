@@ -1,4 +1,4 @@
-"""Choose a setting inside the training labels: every row is judged by a fit that did not see its labels."""
+"""Model selection on the training labels: every row is judged by a fit that did not see its labels."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,22 +11,22 @@ from embedding_core.labels import Indicator, one_label_each
 from embedding_core.metrics import row_precisions
 from embedding_core.model_selection.folds import stratified_folds
 
-# From rows to learn from and rows to judge to the scores (m, K) of the latter, one array an option.
+# Maps training and test rows to the scores (m, K) of the test rows, one array per option.
 ScoreOptions = Callable[[NDArray[np.intp], NDArray[np.intp]], Iterable[NDArray[np.float64]]]
 
 CV_FOLDS = 5
-"""Folds of the labeled items in every choice named "cv"."""
+"""Number of folds of the labeled items for every parameter set to "cv"."""
 
 _WITHOUT_CV = {"sigma": 'sigma="auto"', "n_components": "a number of components"}
 
 
 def labeled_folds(Y: NDArray[np.int8]) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Folds of the labeled rows of Y (n, K) for a choice "cv"; fewer where fewer rows are labeled."""
+    """Return folds of the labeled rows of Y (n, K) for "cv"; fewer if fewer rows are labeled."""
     return stratified_folds(Y, min(CV_FOLDS, int((Y >= 0).all(axis=1).sum())), seed=0)
 
 
 def check_cv_labels(name: str, target: Indicator) -> None:
-    """Raise where fewer than two items are labeled, so that `name`="cv" has none to hide."""
+    """Raise if fewer than two items are labeled, so that `name`="cv" cannot hide any."""
     n_labeled = int(target.labeled.sum())
     if n_labeled < 2:
         raise InvalidInput(
@@ -36,27 +36,27 @@ def check_cv_labels(name: str, target: Indicator) -> None:
 
 
 def micro_f1_empty1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
-    """Micro-averaged F1; for one label an item it is the accuracy.
+    """Return micro-averaged F1; with one label per item this is the accuracy.
 
-    It is 1 where neither has any label, as may be in a fold: all is right there. In `metrics` 0/0 is 0.
+    It is 1 if neither array has any label, which may happen in a fold. In `metrics` 0/0 is 0.
     """
     positives = int(Y.sum()) + int(predicted.sum())
     return 2 * int((Y & predicted).sum()) / positives if positives else 1.0
 
 
 def fold_score(target: Indicator, place: Callable[[Indicator], NDArray[np.float64]]) -> float:
-    """Mean micro-F1 of 1NN in the embedding, each fold of the labeled items hidden in turn, to choose sigma.
+    """Return the mean micro-F1 of 1NN in the embedding over folds of the labeled items, each hidden in turn.
 
     Parameters
     ----------
     target : Indicator
     place : callable
-        Gives the embedding (n, r) of all items where only the labels handed to it are known.
+        Returns the embedding (n, r) of all items, using only the labels passed to it.
 
     Returns
     -------
     float
-        A fold without which the classes cannot be told apart scores 0.
+        A fold whose training labels do not separate the classes scores 0.
     """
     check_cv_labels("sigma", target)
     scores = []
@@ -77,12 +77,12 @@ def _neighbor_score(
 
 
 def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float, float]:
-    """How good scores (m, K) are for labels Y (m, K), the larger the better; the second part breaks ties.
+    """Rate scores (m, K) for labels Y (m, K); larger is better, and the second value breaks ties.
 
-    First accuracy where every row carries one label, else label ranking average precision; then the squared
-    error, negated.
+    The first value is the accuracy if every row has one label, else the label ranking average precision; the
+    second is the negative squared error.
     """
-    # These two alone: a search asks hundreds of times, and all metrics take ten times as long.
+    # only these two: a search rates hundreds of times, and computing all metrics takes ten times as long
     if one_label_each(Y):
         rating = (decide_labels(scores, single_label=True) == Y).all(axis=1)
     else:
@@ -93,16 +93,16 @@ def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float
 def choose_option(
     Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
 ) -> int:
-    """Number of the option whose out-of-fold scores rate best, the first of equals; see `choose_scored`."""
+    """Return the index of the option with the best out-of-fold scores; see `choose_scored`."""
     return choose_scored(Y, n_options, score_options, n_splits, seed)[0] if n_options > 1 else 0
 
 
 def choose_scored(
     Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
 ) -> tuple[int, NDArray[np.float64] | None]:
-    """Number of the option whose out-of-fold scores rate best, the first of equals, and these scores (n, K).
+    """Return the index of the option with the best out-of-fold scores and these scores (n, K).
 
-    Fewer than two labeled rows cannot be told apart: then the first option, without scores.
+    The first option wins ties. With fewer than two labeled rows the first option is returned without scores.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def choose_scored(
     score_options : callable
         See `ScoreOptions`.
     n_splits, seed
-        Of the folds; there are at most as many folds as labeled rows.
+        Number and seed of the folds; there are at most as many folds as labeled rows.
     """
     labeled = np.flatnonzero((Y >= 0).all(axis=1))
     if len(labeled) < 2:

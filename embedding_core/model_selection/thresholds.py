@@ -1,17 +1,17 @@
-"""Thresholds of real-valued scores, and scores in [0, 1] from them."""
+"""Decision thresholds of real-valued scores, and scores in [0, 1] relative to them."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 TIE = 1e-6
-"""Scores nearer than this to each other are not told apart (labels are 0 and 1)."""
+"""Scores closer than this count as equal (labels are 0 and 1)."""
 
 
 def f1_thresholds(
     scores: NDArray[np.float64], Y: NDArray[np.int8]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Threshold of each label that maximizes its F1 score.
+    """Return the threshold of each label that maximizes its F1 score.
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ def f1_thresholds(
     Returns
     -------
     thresholds : ndarray of shape (K,)
-        Half-way between two neighboring scores; of equal F1 the one that says yes least often. Where yes to
-        all rows is best, just below the lowest score. Infinite for a label that nobody has, minus infinite
-        for one that everybody has: it stays as it was seen.
+        In the middle between two adjacent scores; among equal F1 the one with the fewest positive decisions.
+        If accepting all rows is best, just below the lowest score. inf for a label that no row has, -inf for
+        a label that every row has.
     f1 : ndarray of shape (K,)
-        F1 on these rows, 0 for a label that nobody has.
+        F1 on these rows; 0 for a label that no row has.
 
     Examples
     --------
@@ -48,10 +48,10 @@ def f1_thresholds(
 
 
 def shift_scores(scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scores in [0, 1] that pass one half where `scores` (m, K) pass their threshold (K,).
+    """Return scores in [0, 1] that exceed one half where `scores` (m, K) exceed their threshold (K,).
 
-    1 / (1 + exp(-4 (score - threshold))), about 1/2 + score - threshold near the threshold: rising with the
-    score, and the same for all labels, so that the labels of an item are ranked by how far they pass their
-    thresholds, in the unit of the labels. An infinite threshold gives 0, a minus infinite one 1.
+    1 / (1 + exp(-4 (score - threshold))) is about 1/2 + score - threshold near the threshold. It increases
+    with the score and is the same function for all labels, so the labels of an item are ranked by their
+    distance from their thresholds. A threshold of inf gives 0, a threshold of -inf gives 1.
     """
     return expit(4 * (scores - thresholds))

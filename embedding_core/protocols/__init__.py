@@ -1,7 +1,7 @@
-"""Protocols of the papers' experiments: pure functions from a data set and a trial's number to numbers.
+"""Protocols of the papers' experiments: pure functions from a data set and a trial number to measured values.
 
-Every module here has `trial(data, arm, settings, preprocessing, number) -> list[Cell]`, one draw of the
-experiment for one method under one preprocessing. What is drawn depends on the data set and the number alone,
-so that all methods see the same draws. Labels of test rows are hidden from everything that is fitted, the
-preprocessing and the choice of parameters included.
+Every protocol module has a function `trial(data, arm, settings, preprocessing, number) -> list[Cell]`, which
+runs one draw of the experiment for one method under one preprocessing. The draw depends only on the data set
+and the number, so that all methods see the same draws. Labels of test rows are hidden from everything that is
+fitted, including preprocessing and parameter selection. `trial.py` and `placement.py` hold what they share.
 """

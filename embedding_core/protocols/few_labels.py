@@ -1,4 +1,4 @@
-"""A few labeled rows of each class, all others unlabeled and to be named (Figs. 2 and 3 of LPSSVM)."""
+"""A few labeled rows per class; all other rows are to be classified (Figs. 2 and 3 of LPSSVM)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,36 +8,44 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import draw_a_class, draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import (
+    Arm,
+    Cell,
+    TrialData,
+    draw_per_class,
+    draw_share_per_class,
+    predict,
+    trial_rng,
+)
 from embedding_core.registry import get_method
 
 FOLDS = 3
-"""Of the labeled rows, to choose the number of neighbors: as few as 5 rows of a class may be labeled."""
+"""Folds of the labeled rows to choose the number of neighbors; a class may have only 5 labeled rows."""
 
 _WITHOUT_SEARCH = {"gamma_A": "auto", "gamma_I": "auto", "n_components": "energy"}
-"""In place of "cv" while the graph is chosen: a search inside of the search would multiply its cost."""
+"""Replaces "cv" while the graph is chosen: a nested search would multiply the cost."""
 
 Rows = NDArray[np.intp]
 
 
 def condition_of(labeled: float) -> str:
-    """How much is labeled: "N=5", so many of each class, or "10 % labeled"."""
+    """Return the condition name: "N=5" for labeled rows per class, or "10 % labeled"."""
     return f"{labeled:.0%} labeled".replace("%", " %") if labeled < 1 else f"N={labeled}"
 
 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy and error on the rows that are not labeled, for each number of labeled ones.
+    """Measure accuracy or error on the unlabeled rows, for each amount of labeled ones.
 
     Settings
     --------
     labeled : sequence of int, or of float below 1
-        So many rows of each class, or such a share of each.
+        Number of labeled rows per class, or fraction of each class.
     neighbors : sequence of int
-        Neighbors in the graph, chosen by cross-validation on the labeled rows; one alone is taken as it is,
-        without any a method does as it does by itself. A graph of all pairs has none to choose.
+        Candidate numbers of neighbors in the graph, chosen by cross-validation on the labeled rows. A single
+        candidate is used directly; without any, the default of the method applies. A graph of all pairs has
+        no neighbors to choose.
     metric : {"accuracy", "error"}
     seed : int
     """
@@ -52,17 +60,17 @@ def trial(
 
 
 def draw_labeled_rows(classes: Rows, labeled: float, seed: int, number: int) -> tuple[Rows, Rows]:
-    """Rows that are labeled in a trial, and all others."""
+    """Return the labeled rows of a trial and all other rows."""
     rng = trial_rng(seed, number)
     if labeled < 1:
-        return draw_share_a_class(classes, labeled, rng)
-    return draw_a_class(classes, int(labeled), rng)
+        return draw_share_per_class(classes, labeled, rng)
+    return draw_per_class(classes, int(labeled), rng)
 
 
 def choose_neighbors(
     arm: Arm, data: TrialData, train: Rows, preprocessing: str, candidates: Sequence[int]
 ) -> Arm:
-    """The arm with the number of neighbors that names held-out labeled rows best, the first of equals."""
+    """Return the arm with the number of neighbors that classifies held-out labeled rows best."""
     all_pairs = arm.params.get("graph") == "gaussian"
     if not candidates or not get_method(arm.method).uses_graph or all_pairs or arm.params.get("n_neighbors"):
         return arm

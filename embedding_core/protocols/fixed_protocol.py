@@ -1,7 +1,7 @@
-"""One protocol for every method and set: z-scored, everything chosen by cross-validation on training labels.
+"""One protocol for every method and data set: z-scored, tuned by cross-validation on the training labels.
 
-Sets with one class a row: a small share of each class is labeled, a trial is a draw, all other rows are to
-be named. Sets with several labels a row: a trial is a fold. Every method gets the same rows and the same
+With one class per row, a small fraction of each class is labeled, a trial is a draw, and all other rows are
+to be classified. With several labels per row, a trial is a fold. Every method gets the same rows and the same
 inner folds, see `stepwise`.
 """
 
@@ -20,24 +20,24 @@ from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
 from embedding_core.protocols.tuned_split import SplitScores, split_figures
 
 TUNED_THRESHOLDS = "thresholds tuned on training rows"
-"""Condition of the F1 scores; the Hamming loss beside them is at one half."""
+"""Condition of the F1 scores; the Hamming loss beside them uses one half."""
 
 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy on the unlabeled rows of a draw; LRAP, F1 scores and Hamming loss on the rows of a fold.
+    """Measure accuracy on the unlabeled rows of a draw, or LRAP, F1 and Hamming loss on the rows of a fold.
 
     Settings
     --------
     labeled : float
-        Share of each class that is labeled.
+        Fraction of each class that is labeled.
     folds, seed : int
     rows : int
-        Most rows to use, drawn at random; 0: all.
+        Maximum number of rows, drawn at random; 0 uses all.
     methods : mapping of str to (str, mapping)
-        By title of an arm: the method that takes its place where rows carry several labels, and what its
-        parameters have beside, or in place of, the arm's.
+        By title of an arm: the method that replaces it if rows have several labels, and parameters that are
+        added to the arm's or override them.
     """
     part = sample_rows(data, settings["rows"], settings["seed"])
     train, test = split_rows(part, settings, number)
@@ -50,8 +50,8 @@ def trial(
         return [Cell("", "accuracy", float(right.mean()))]
     if found.left_out is None:
         raise InvalidInput(
-            f"Arm {arm.title!r}: thresholds are tuned on scores that training rows get without their labels, "
-            f"and {method} with {found.params} has none; leave something open, such as neighbors=[1, 3]."
+            f"Arm {arm.title!r}: thresholds are tuned on out-of-fold scores of the training rows, "
+            f"but {method} with {found.params} has none; leave a parameter open, such as neighbors=[1, 3]."
         )
     figures = split_figures(SplitScores(found.left_out, found.scores), part.Y[train], part.Y[test])
     return [Cell("" if name == "lrap" else TUNED_THRESHOLDS, name, value) for name, value in figures.items()]
@@ -60,7 +60,7 @@ def trial(
 def split_rows(
     data: TrialData, settings: Mapping[str, Any], number: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows of a trial, the same for every method."""
+    """Return the training and test rows of a trial, the same for every method."""
     if data.single_label:
         return draw_labeled_rows(data.classes, settings["labeled"], settings["seed"], number)
     return fold_rows(data, settings, number)

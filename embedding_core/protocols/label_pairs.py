@@ -1,4 +1,4 @@
-"""Which labels go together (Fig. 3 of MLDA): the largest entries of the label correlation, Eq. 13."""
+"""Correlated labels (Fig. 3 of MLDA): the largest entries of the label correlation, Eq. 13."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from embedding_core.protocols.trial import Arm, Cell, TrialData
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Correlation of the `pairs` pairs of labels that have most of it, the largest first."""
+    """Return the correlation of the `pairs` most correlated pairs of labels, the largest first."""
     C = label_correlation(data.Y)
     first, second = np.triu_indices(len(C), k=1)
     largest = np.argsort(-C[first, second], kind="stable")[: settings["pairs"]]

@@ -1,4 +1,4 @@
-"""Labels that one method alone finds (Fig. 5 of MLDA), by cross-validation, and those it alone makes up."""
+"""Labels that only one method finds (Fig. 5 of MLDA), cross-validated, and wrong labels only it gives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,16 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, find_label, predict
 from embedding_core.registry import METHODS
 
 FOUND = "found_alone"
 
 
 class Lone(NamedTuple):
-    """A label that one method alone gives to an item: its row, the label, whether it is right."""
+    """A label that only one method gives to an item: its row, the label, and whether it is correct."""
 
     row: int
     label: int
@@ -25,19 +24,19 @@ class Lone(NamedTuple):
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """For each method how many labels of a fold it alone finds, and how many it alone gives wrongly.
+    """Count, for each method, the labels of a fold that it alone finds and that it alone gives wrongly.
 
     Settings
     --------
     methods : mapping of title to (name in the registry, parameters)
     labels : sequence of str
-        Labels whose right ones are counted by themselves as well.
+        Labels whose correct ones are also counted separately.
     folds, seed : int
 
     Notes
     -----
-    An arm that is a method of the registry is a plain one. What it alone says in place of each method, the
-    others being as they are, stands beside that method's own.
+    An arm that is a method of the registry is a baseline. It replaces each method in turn, and its counts
+    stand beside those of that method.
     """
     plain = arm if arm.method in METHODS else None
     lone = lone_labels(data, settings, preprocessing, number, plain)
@@ -58,7 +57,7 @@ def trial(
 def lone_labels(
     data: TrialData, settings: Mapping[str, Any], preprocessing: str, number: int, plain: Arm | None = None
 ) -> dict[str, list[Lone]]:
-    """What each method alone, or a plain one in its place, says of the test rows of a fold."""
+    """Return the labels that each method, or a baseline in its place, alone gives to the test rows."""
     train, test = fold_rows(data, settings, number)
     answers = {
         title: predict(Arm(title, method, params), data, train, test, preprocessing)

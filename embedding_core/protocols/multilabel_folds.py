@@ -8,22 +8,21 @@ from numpy.typing import NDArray
 
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, trial_rng
 
 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Metrics of the 0/1 decisions on one fold.
+    """Compute metrics of the 0/1 decisions on one fold.
 
     Settings
     --------
     folds, seed : int
     rows : int
-        Most rows to use, drawn at random; 0: all.
+        Maximum number of rows, drawn at random; 0 uses all.
     metrics : sequence of str
-        Names of `embedding_core.metrics`, of decisions alone.
+        Names from `embedding_core.metrics`, only of metrics of decisions.
     """
     part = sample_rows(data, settings["rows"], settings["seed"])
     train, test = fold_rows(part, settings, number)
@@ -35,12 +34,12 @@ def trial(
 def fold_rows(
     data: TrialData, settings: Mapping[str, Any], number: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows of one fold."""
+    """Return the training and test rows of one fold."""
     return stratified_folds(data.Y, settings["folds"], settings["seed"])[number]
 
 
 def sample_rows(data: TrialData, count: int, seed: int) -> TrialData:
-    """At most `count` rows, drawn at random, in their order; labels that lose all their rows go."""
+    """Return at most `count` rows, drawn at random, in their order; labels without any row are dropped."""
     if not 0 < count < len(data.Y):
         return data
     rows = np.sort(trial_rng(seed, 0).permutation(len(data.Y))[:count])

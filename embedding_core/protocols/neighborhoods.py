@@ -1,10 +1,10 @@
-"""Does the embedding keep a row near its own class? (Figs. 3 to 6 of discriminative projections)
+"""Does the embedding keep a row close to its own class? (Figs. 3 to 6 of discriminative projections)
 
-Readings. The paper counts a row as right where one of its K nearest neighbors has its class, and does not
-say among which rows. Its text speaks of how a projection generalizes, so the neighbors of a test row are
-other test rows here; the same count among the labeled rows shows what a method makes of those. As this
-measure needs the labels of the test rows, it is no classification: the accuracy of 1NN from the labeled rows
-stands beside it. The first d columns of a projection with more are its d-dimensional embedding.
+Readings. The paper counts a row as correct if one of its K nearest neighbors has its class, and does not say
+among which rows. Its text is about how a projection generalizes, so the neighbors of a test row are other
+test rows here; the same count is also made among the labeled rows. This measure needs the labels of the test
+rows and is not a classification, so the accuracy of 1NN from the labeled rows is reported beside it. The
+first d columns of a projection with more columns are its d-dimensional embedding.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.protocols.placement import Placement, hit_rates, place_rows, transfer_accuracy
-from embedding_core.protocols.splits import draw_labeled, draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
+from embedding_core.protocols.trial import (
+    Arm,
+    Cell,
+    TrialData,
+    draw_labeled,
+    draw_share_per_class,
+    predict,
+    prepare,
+    trial_rng,
+)
 from embedding_core.registry import get_method
 
 PLANE = 2
-"""Dimensions in which the places of the labels are looked at (Fig. 4)."""
+"""Dimensions in which the positions of the labels are measured (Fig. 4)."""
 HITS, ACCURACY, SEPARATION = "hit_rate", "accuracy", "label_separation"
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def condition_of(dimensions: int, neighbors: int = 0, labeled: bool = False) -> str:
-    """What a cell is of: "9-D, K=3", "labeled rows, 9-D, K=3", or "9-D" for a cell without neighbors."""
+    """Return the condition name: "9-D, K=3", "labeled rows, 9-D, K=3", or "9-D" without neighbors."""
     parts = ["labeled rows" if labeled else "", f"{dimensions}-D", f"K={neighbors}" if neighbors else ""]
     return ", ".join(part for part in parts if part)
 
@@ -33,14 +41,14 @@ def condition_of(dimensions: int, neighbors: int = 0, labeled: bool = False) -> 
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Hit rates for 1 to K neighbors, accuracy of 1NN, and how far apart labels lie.
+    """Measure hit rates for 1 to K neighbors, accuracy of 1NN, and the separation of the labels.
 
     Settings
     --------
     labeled : int, or float below 1
-        So many labeled rows drawn from all, or such a share of every class.
+        Number of labeled rows drawn from all rows, or fraction of every class.
     rows : int
-        Take so many rows, drawn at random, in place of all; 0 takes all.
+        Number of rows to use, drawn at random; 0 uses all.
     dimensions : sequence of int
     neighbors : int
         The largest K.
@@ -56,19 +64,19 @@ def trial(
 
 
 def draw_split(data: TrialData, settings: Mapping[str, Any], number: int) -> tuple[TrialData, Split]:
-    """The rows of a trial, and which of them are labeled."""
+    """Return the rows of a trial, and which of them are labeled."""
     rng = trial_rng(settings["seed"], number)
     wanted = settings["rows"]
     if 0 < wanted < len(data.Y):
         data = data.take(np.sort(rng.permutation(len(data.Y))[:wanted]))
     labeled = settings["labeled"]
     if labeled < 1:
-        return data, draw_share_a_class(data.classes, labeled, rng)
+        return data, draw_share_per_class(data.classes, labeled, rng)
     return data, draw_labeled(data.classes, labeled / len(data.Y), rng)
 
 
 def label_separation(placed: Placement, classes: NDArray[np.intp], rows: NDArray[np.intp], d: int) -> float:
-    """Mean distance of two labels' places over the root mean squared distance of rows from their label's."""
+    """Return the mean distance of label positions over the RMS distance of rows from their label."""
     assert placed.labels is not None
     places, Z = placed.labels[:, :d], placed.rows[rows, :d]
     own = np.linalg.norm(Z - places[classes[rows]], axis=1)
@@ -97,7 +105,7 @@ def _hit_cells(rates: NDArray[np.float64], d: int) -> list[Cell]:
 def _baseline_cells(
     arm: Arm, data: TrialData, split: Split, preprocessing: str, dimensions: Sequence[int], K: int
 ) -> list[Cell]:
-    """The same numbers for every dimension: a plain method works on the features. 1NN has hit rates too."""
+    """Return the same values for every dimension: a baseline works on the features. 1NN has hit rates too."""
     train, test = split
     right = (predict(arm, data, train, test, preprocessing) == data.Y[test]).all(axis=1).mean()
     cells = [Cell(condition_of(d), ACCURACY, float(right)) for d in dimensions]

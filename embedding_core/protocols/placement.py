@@ -1,4 +1,4 @@
-"""Places of all rows by a fit that knows the labels of some, and what nearest neighbors tell of places."""
+"""Coordinates of all rows from a fit that knows the labels of some, and nearest-neighbor measures of them."""
 
 from typing import Any, NamedTuple
 
@@ -12,33 +12,33 @@ from embedding_core.protocols.trial import Arm, TrialData, prepare, seen_rows
 from embedding_core.registry import get_method
 
 _COINCIDE = 1e-9
-"""Share of the spread within which two places count as one."""
+"""Fraction of the spread within which two positions count as equal."""
 
 
 class Placement(NamedTuple):
-    """Coordinates (n, d) of all rows, and (K, d) of the labels where the method places those too."""
+    """Coordinates (n, d) of all rows, and (K, d) of the labels if the method places them too."""
 
     rows: NDArray[np.float64]
     labels: NDArray[np.float64] | None
 
 
 def place_rows(arm: Arm, data: TrialData, train: NDArray[np.intp], preprocessing: str) -> Placement:
-    """Fit the arm's projection, labels of all rows but `train` hidden, and place every row."""
+    """Fit the arm's projection with the labels of all rows except `train` hidden, and place every row."""
     n = data.X.shape[0]
     seen = seen_rows(arm, n, train)
     X = prepare(data.X, preprocessing, seen)
     Y = np.full_like(data.Y, -1)
     Y[train] = data.Y[train]
     model = get_method(arm.method).build(**arm.params).fit(X[seen], Y[seen])
-    # An eigenmap has exact places for the rows of its fit alone.
+    # an eigenmap has exact coordinates only for the rows of its fit
     rows = model.embedding_ if len(seen) == n else model.transform(X)
     return Placement(np.asarray(rows, dtype=np.float64), getattr(model, "label_projection_", None))
 
 
 def hit_rates(Z: Any, classes: NDArray[np.intp], n_neighbors: int) -> NDArray[np.float64]:
-    """Share (k,) of rows of Z with one of their class among their 1, 2, ... k nearest others."""
+    """Return the fraction (k,) of rows of Z with a row of their class among their 1, 2, ..., k neighbors."""
     if not 0 < n_neighbors < len(classes):
-        raise InvalidInput(f"{n_neighbors} neighbors of {len(classes)} rows; expected 1 to n - 1.")
+        raise InvalidInput(f"n_neighbors={n_neighbors} for {len(classes)} rows; expected 1 to n - 1.")
     same = classes[nearest_others(Z, n_neighbors)] == classes[:, None]
     return np.asarray(np.logical_or.accumulate(same, axis=1).mean(axis=0))
 
@@ -46,16 +46,16 @@ def hit_rates(Z: Any, classes: NDArray[np.intp], n_neighbors: int) -> NDArray[np
 def transfer_accuracy(
     Z: NDArray[np.float64], Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.intp]
 ) -> float:
-    """Share of test rows whose labels (n, K) are those of the nearest training row."""
+    """Return the fraction of test rows whose labels (n, K) equal those of the nearest training row."""
     nearest = nearest_rows(Z[train], Z[test], 1)[1][:, 0]
     return float((Y[train][nearest] == Y[test]).all(axis=1).mean())
 
 
 def neighbor_agreement(Z: NDArray[np.float64], groups: NDArray[np.intp]) -> float:
-    """Chance that the nearest other row is of the same group; of several at one distance one is drawn.
+    """Return the probability that the nearest other row is in the same group; ties are broken at random.
 
-    All pairs are compared: for pictures, some thousands of rows. Methods that put a whole class on one point
-    would otherwise be judged by the order of the rows.
+    All pairs are compared, which is feasible for a few thousand rows. Methods that map a whole class to one
+    point would otherwise be judged by the order of the rows.
     """
     from sklearn.metrics import euclidean_distances
 

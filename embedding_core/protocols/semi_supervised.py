@@ -1,10 +1,10 @@
-"""A few rows are labeled, some of them wrongly; 1NN in the embedding names the rest (Tables 3, 4 of DLE).
+"""A few rows are labeled, some wrongly; 1NN in the embedding classifies the rest (Tables 3, 4 of DLE).
 
 Readings of "another 5 % data points are given incorrect labels" (Table 4):
 
 more
-    5 % of all rows besides the 10 %, all of them wrong: a third of the labels is wrong, so that 1NN, which
-    repeats the label of one row, can be right in two thirds of all cases at best.
+    5 % of all rows in addition to the 10 %, all of them wrong. A third of the labels is then wrong, so 1NN,
+    which repeats the label of one row, is correct in at most two thirds of the cases.
 within
     5 % of the 10 % are wrong.
 """
@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
-from embedding_core.protocols.splits import corrupt, draw_labeled, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, corrupt, draw_labeled, predict, trial_rng
 
 CEILING = "ceiling"
-"""Not a method: the share of right labels among the labeled rows, what 1NN can reach at best on average."""
+"""Not a method: the fraction of correct labels among the labeled rows, an upper bound for 1NN on average."""
 
 READINGS: Mapping[str, str] = {
     "clean": "10 % labeled",
@@ -32,12 +31,12 @@ READINGS: Mapping[str, str] = {
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy on the unlabeled rows under each reading of the wrong labels.
+    """Measure the accuracy on the unlabeled rows under each reading of the wrong labels.
 
     Settings
     --------
     labeled, wrong : float
-        Shares of rows; `wrong` of all rows or of the labeled ones, by reading.
+        Fractions of rows; `wrong` refers to all rows or to the labeled ones, depending on the reading.
     readings : sequence of {"clean", "within", "more"}
     seed : int
     """
@@ -56,9 +55,9 @@ def trial(
 def _draw(
     data: TrialData, settings: Mapping[str, Any], reading: str, number: int
 ) -> tuple[NDArray[np.int8], NDArray[np.intp], NDArray[np.intp]]:
-    """Labels as they are given, the labeled rows, the rows to name."""
+    """Return the labels as given, the labeled rows, and the rows to classify."""
     if reading not in READINGS:
-        raise InvalidInput(f"reading {reading!r}; choose from {', '.join(READINGS)}.")
+        raise InvalidInput(f"reading={reading!r} is unknown; choose from {', '.join(READINGS)}.")
     rng = trial_rng(settings["seed"], number)
     right, rest = draw_labeled(data.classes, settings["labeled"], rng)
     if reading == "clean":

@@ -1,9 +1,9 @@
-"""What a picture of classes shows, and how much of it shuffled labels show too (Figs. 1 to 5 of SLE-ML).
+"""Class separation in a picture, compared with shuffled labels (Figs. 1 to 5 of SLE-ML).
 
-A supervised eigenmap can set classes apart that are not apart. Each picture is therefore measured three
-times: with the labels as given, with the same labels dealt to other rows at random, and with half of the
-labels hidden, where the nearest labeled row names the hidden ones. The first two tell what an eye would see,
-the third what is there.
+A supervised eigenmap can separate classes that are not separable. Each picture is therefore measured three
+times: with the given labels, with the same labels assigned to other rows at random, and with half of the
+labels hidden, where the nearest labeled row classifies the hidden ones. The first two measure what a viewer
+sees, the third measures what is really there.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.protocols.placement import neighbor_agreement, place_rows, transfer_accuracy
-from embedding_core.protocols.splits import draw_rows, trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict
+from embedding_core.protocols.trial import Arm, Cell, TrialData, draw_rows, predict, trial_rng
 from embedding_core.registry import get_method
 
 GIVEN, SHUFFLED, HIDDEN = "labels as given", "labels shuffled", "half of the labels hidden"
@@ -25,7 +24,7 @@ HIDDEN_SHARE = 0.5
 
 
 class Drawn(NamedTuple):
-    """What a trial draws: rows that keep their labels, the others, and the data with shuffled labels."""
+    """Draws of a trial: rows that keep their labels, the others, and the data with shuffled labels."""
 
     labeled: NDArray[np.intp]
     hidden: NDArray[np.intp]
@@ -33,7 +32,7 @@ class Drawn(NamedTuple):
 
 
 def draw_trial(data: TrialData, seed: int, number: int) -> Drawn:
-    """The draws of one trial, the same for every method and for its picture."""
+    """Return the draws of one trial, the same for every method and for its picture."""
     rng = trial_rng(seed, number)
     return Drawn(*draw_rows(len(data.Y), HIDDEN_SHARE, rng), shuffle_labels(data, rng))
 
@@ -41,18 +40,18 @@ def draw_trial(data: TrialData, seed: int, number: int) -> Drawn:
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Agreement of nearest rows with given and shuffled labels, accuracy on hidden ones.
+    """Measure the agreement of nearest rows with given and shuffled labels, and accuracy on hidden ones.
 
     Settings
     --------
     min_rows : int
-        Sets of two labels that fewer rows carry have no center worth the name.
+        Sets of two labels with fewer rows are skipped, because their center is not meaningful.
     seed : int
 
     Notes
     -----
-    A method for one class a row has no cells on rows with several. With the labels as given nothing is drawn
-    at random, so that the first trial alone measures that.
+    A method for one class per row has no cells on rows with several labels. Nothing is random with the given
+    labels, so only the first trial measures them.
     """
     method = get_method(arm.method)
     if not (data.single_label or method.multi_label):
@@ -72,7 +71,7 @@ def trial(
 
 
 def in_plane(arm: Arm, data: TrialData) -> Arm:
-    """The arm in fewer dimensions where it sees labels alone and their sets span no more."""
+    """Return the arm with fewer dimensions if it only sees labels and their sets span no more."""
     if not (arm.method == "constraint_score" or arm.params.get("balance") == 0):
         return arm
     most = len(np.unique(data.Y, axis=0)) - 1
@@ -80,23 +79,23 @@ def in_plane(arm: Arm, data: TrialData) -> Arm:
 
 
 def shuffle_labels(data: TrialData, rng: np.random.Generator) -> TrialData:
-    """The same rows, each with the labels of another one."""
+    """Return the same rows, each with the labels of another one."""
     dealt = data.Y[rng.permutation(len(data.Y))]
     return TrialData(data.X, dealt, data.label_names, data.single_label)
 
 
 def label_groups(Y: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Number (n,) of each row's label set."""
+    """Return the index (n,) of the label set of each row."""
     return np.unique(Y, axis=0, return_inverse=True)[1].ravel()
 
 
 def between_singles(
     Z: NDArray[np.float64], Y: NDArray[np.int8], min_rows: int
 ) -> dict[tuple[int, int], bool]:
-    """Whether the center of each set of two labels lies between the centers of its two single labels.
+    """Return whether the center of each set of two labels lies between the centers of its single labels.
 
-    Between: in the ball whose diameter joins the two, so that they are seen from there at more than a right
-    angle. Sets of which one of the three has fewer than `min_rows` rows are left out.
+    Between means inside the ball whose diameter connects the two centers, so that they are seen from there at
+    more than a right angle. Sets are skipped if one of the three groups has fewer than `min_rows` rows.
     """
     found = {}
     for a, b in combinations(range(Y.shape[1]), 2):
@@ -108,7 +107,7 @@ def between_singles(
 
 
 def _carriers(Z: NDArray[np.float64], Y: NDArray[np.int8], labels: tuple[int, ...]) -> NDArray[np.float64]:
-    """Places of the rows that carry these labels and no others."""
+    """Return the coordinates of the rows that have exactly these labels."""
     wanted = np.zeros(Y.shape[1], dtype=Y.dtype)
     wanted[list(labels)] = 1
     return Z[(wanted == Y).all(axis=1)]

@@ -1,26 +1,26 @@
-"""Any method of the registry with everything that it leaves open chosen inside the training labels.
+"""Stepwise tuning of any method of the registry on the training labels.
 
-What is open is data: a mapping of parameters in which a list holds candidates, the default first. They are
-chosen one after another, in the order of the mapping, each by cross-validation on the labeled rows with the
-former choices kept: the cost is a sum over parameters, not a product. How an embedding is read (so many of
-its first dimensions, so many neighbors) costs no fit and is chosen anew at every step.
+Open choices are data: a mapping of parameters in which a list holds candidates, the default first. They are
+chosen one after another in the order of the mapping, each by cross-validation on the labeled rows with the
+earlier choices fixed, so the cost is a sum over parameters and not a product. How an embedding is read
+(number of its first dimensions, number of neighbors) needs no fit and is chosen again at every step.
 
-Beside parameters of the method's estimator a mapping may hold
+Besides parameters of the estimator a mapping may contain
 
 neighbors
-    How many nearest labeled rows are asked in the embedding of a projection (or, for "1nn", in the input).
+    Number of nearest labeled rows in the embedding of a projection (or, for "1nn", in the input).
 dimensions
-    How many of the first dimensions count there; None: all.
+    Number of leading dimensions to use there; None uses all.
 n_components "widest"
-    As many as the largest of `dimensions`, or the rank of the rows where that is less or None is among them.
+    The largest of `dimensions`, or the rank of the rows if that is smaller or None is among them.
 landmarks
-    So many, or all rows that the method sees where these are fewer.
+    Number of landmarks, or all rows that the method sees if there are fewer.
 pca
-    False or True: principal components in front, 98 % of the variance.
+    Whether to apply principal components first, with 98 % of the variance.
 sigma_times, with n_neighbors
-    The graph of nearest neighbors is made here; its sigma is so many times the mean squared length of edges.
+    The nearest-neighbor graph is built here; its sigma is this factor times the mean squared edge length.
 theta_times
-    The width theta of a kernel is so many times 1 / p.
+    The width theta of a kernel is this factor times 1 / p.
 """
 
 import warnings
@@ -44,10 +44,10 @@ from embedding_core.scaling import as_features
 from embedding_core.subspace.principal import principal_space
 
 FOLDS = 3
-"""Of the labeled rows: with few labels more would leave some classes out of most folds."""
+"""Folds of the labeled rows: with few labels, more folds would leave some classes out of most folds."""
 
 OWN_NAMES = frozenset({"neighbors", "dimensions", "pca", "sigma_times", "theta_times"})
-"""What is not a parameter of an estimator, see the module's text."""
+"""Keys that are not parameters of an estimator, see the module docstring."""
 
 WIDEST = "widest"
 INPUT_NEIGHBORS = "1nn"
@@ -59,24 +59,24 @@ Params = dict[str, Any]
 
 @dataclass(frozen=True)
 class Widest:
-    """So many dimensions, or as many as the rows have where that is less, or `most` is None."""
+    """Number of dimensions, at most the rank of the rows; the rank if `most` is None."""
 
     most: int | None
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a tuned method says.
+    """Result of a tuned method.
 
     Attributes
     ----------
     params : dict
-        The choice, the way of reading an embedding included.
+        Chosen parameters, including how the embedding is read.
     scores : (m, K) array
-        Of the rows that were asked for.
+        Scores of the test rows.
     left_out : (l, K) array or None
-        Of the labeled rows in their order, each by a fit without its labels; None where nothing was open and
-        the method leaves none itself.
+        Out-of-fold scores of the labeled rows in their order; None if nothing was open and the method has no
+        such scores itself.
     """
 
     params: Params
@@ -93,19 +93,19 @@ def fit_tuned(
     test: Rows,
     seed: int = 0,
 ) -> Tuned:
-    """Choose on the training rows, fit with their labels alone, score the test rows.
+    """Choose parameters on the training rows, fit with their labels only, and score the test rows.
 
     Parameters
     ----------
     method, params
-        A name of the registry; its parameters, lists are candidates. See the module's text.
+        A name of the registry, and its parameters; lists are candidates. See the module docstring.
     X : (n, p) array
-        A method that takes unlabeled rows sees all of them.
+        A method that uses unlabeled rows sees all rows.
     Y : (n, K) array of 0/1
-        Labels of all rows but `train` are hidden before anything else happens.
+        Labels of all rows except `train` are hidden first.
     train, test : arrays of row numbers
     seed : int
-        Of the inner folds.
+        Seed of the inner folds.
     """
     bench = _Bench(method, as_features(X), hide_labels(Y, train, test), train)
     grid = {name: value if isinstance(value, list) else [value] for name, value in params.items()}
@@ -121,9 +121,9 @@ def fit_tuned(
 def _fit_widest(
     method: Method, settings: Params, narrowing: bool, X: Any, Y: NDArray[np.int8], graph: Params
 ) -> Any:
-    """Fit; `narrowing` goes down to the dimensions that the method has, where these are fewer.
+    """Fit; `narrowing` lowers the dimensions to those that the method has, if there are fewer.
 
-    The rank of the rows, from which it begins, counts rows too that are neither labeled nor linked.
+    The rank of the rows, from which it starts, also counts rows that are neither labeled nor linked.
     """
     while True:
         try:
@@ -135,13 +135,13 @@ def _fit_widest(
 
 
 def _readings(method: str, grid: dict[str, list[Any]], n_labeled: int) -> list[Params]:
-    """Take the ways of reading an embedding out of the grid; one empty one for a classifier."""
+    """Remove the ways of reading an embedding from the grid; one empty way for a classifier."""
     if not reads_neighbors(method):
         return [{}]
     smallest = smallest_training_part(n_labeled, FOLDS)
     neighbors = [k for k in grid.pop("neighbors", [1]) if k <= smallest]
     if not neighbors:
-        raise InvalidInput(f"neighbors: {smallest} rows of an inner fold are there to choose from.")
+        raise InvalidInput(f"neighbors: an inner training fold has only {smallest} rows.")
     dimensions = grid.pop("dimensions", [None])
     if WIDEST in grid.get("n_components", ()):
         grid["n_components"] = [Widest(None if None in dimensions else max(dimensions))]
@@ -149,14 +149,14 @@ def _readings(method: str, grid: dict[str, list[Any]], n_labeled: int) -> list[P
 
 
 def reads_neighbors(method: str) -> bool:
-    """Whether a method answers through nearest neighbors."""
+    """Return whether a method classifies by nearest neighbors."""
     return method == INPUT_NEIGHBORS or get_method(method).role == "projection"
 
 
 def _search(
     bench: "_Bench", grid: Mapping[str, Sequence[Any]], readings: Sequence[Params], seed: int
 ) -> tuple[Params, NDArray[np.float64] | None]:
-    """The choice, one parameter after another, and its out-of-fold scores of the labeled rows."""
+    """Return the choice, one parameter after another, and its out-of-fold scores of the labeled rows."""
     chosen, left_out = {name: values[0] for name, values in grid.items()}, None
     reading = readings[0]
     open_steps = [(name, values) for name, values in grid.items() if len(values) > 1]
@@ -177,7 +177,7 @@ def _search(
 
 @dataclass
 class _Bench:
-    """The rows of one search, and what its fits have in common."""
+    """The rows of one search, and what its fits share."""
 
     method: str
     X: Any
@@ -191,10 +191,10 @@ class _Bench:
     def inner_scores(
         self, params: Params, fitted: Rows, held: Rows, readings: Sequence[Params]
     ) -> list[NDArray[np.float64]]:
-        """Scores of held-out labeled rows, both counted within `train`; a fit is done once for all steps."""
+        """Return scores of held-out labeled rows (positions in `train`); every fit is done once."""
         key = f"{sorted(params.items())} {held.tolist()}"
         if key not in self._known:
-            with warnings.catch_warnings():  # of a candidate; the chosen fit says what it has to say
+            with warnings.catch_warnings():  # about a candidate; the final fit warns again if chosen
                 warnings.simplefilter("ignore")
                 self._known[key], _ = self.fit(params, self.train[fitted], self.train[held], readings)
         return self._known[key]
@@ -202,7 +202,7 @@ class _Bench:
     def fit(
         self, params: Params, known: Rows, asked: Rows, readings: Sequence[Params]
     ) -> tuple[list[NDArray[np.float64]], Any]:
-        """Scores (m, K) of the asked rows under each reading by a fit with the labels of the known alone."""
+        """Return scores (m, K) of the asked rows for each reading, by a fit that only knows some labels."""
         X = self._input(bool(params.get("pca")))
         if self.method == INPUT_NEIGHBORS:
             return self._read(X[known], X[asked], known, readings), None
@@ -217,12 +217,12 @@ class _Bench:
         model = _fit_widest(method, settings, narrowing, rows, Y[seen], graph)
         if method.role == "classifier":
             return [np.asarray(model.predict_scores(X[asked]))], model
-        # An eigenmap has exact places for the rows of its fit alone.
+        # an eigenmap has exact coordinates only for the rows of its fit
         Z = model.embedding_ if method.sees_all_rows else model.transform(X)
         return self._read(Z[known], Z[asked], known, readings), model
 
     def _input(self, pca: bool) -> Any:
-        """X, or its principal components, learnt on the rows that the method sees."""
+        """Return X, or its principal components, learned on the rows that the method sees."""
         if pca not in self._inputs:
             sees_all = get_method(self.method).sees_all_rows
             seen = np.arange(len(self.Y)) if sees_all else self.train
@@ -230,7 +230,7 @@ class _Bench:
         return self._inputs[pca]
 
     def _settings(self, params: Params, X: Any) -> tuple[Params, Any]:
-        """Parameters of the estimator that sees the rows X, and the graph where it is made here."""
+        """Return the parameters of the estimator that sees the rows X, and the graph if it is built here."""
         settings, affinity = dict(params), None
         pca = bool(settings.pop("pca", False))
         if "theta_times" in settings:
@@ -256,7 +256,7 @@ class _Bench:
         return self._ranks[pca]
 
     def _read(self, Z: Any, asked: Any, known: Rows, readings: Sequence[Params]) -> list[NDArray[np.float64]]:
-        """Shares (m, K) of the labels among neighbors, one search for each number of dimensions."""
+        """Return the label fractions (m, K) among neighbors, with one search per number of dimensions."""
         most = max(one["neighbors"] for one in readings)
         found: dict[int, Any] = {}
         scores = []

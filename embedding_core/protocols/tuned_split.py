@@ -1,9 +1,9 @@
-"""One split into training and test rows: Hamming loss, F1 with thresholds tuned inside training, LRAP.
+"""One split into training and test rows: Hamming loss, F1 with thresholds tuned on training rows, LRAP.
 
-Every estimator with `fit(X, Y)` and `predict_scores(X)` is judged alike: Hamming loss of scores above one
-half, micro-F1 with one threshold and macro-F1 with one a label, both chosen on scores of training rows whose
-own labels had no part in them, and LRAP. Where features come in several blocks, such as color spaces, the
-training rows choose one of them for each estimator.
+Every estimator with `fit(X, Y)` and `predict_scores(X)` is judged in the same way: Hamming loss at one half,
+micro-F1 with one common threshold, macro-F1 with one threshold per label, and LRAP. Thresholds are chosen on
+out-of-sample scores of the training rows. If features come in several blocks, such as color spaces, the
+training rows choose one block for each estimator.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,23 +18,22 @@ from embedding_core.annotator import Annotator
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import multilabel_metrics, row_precisions
-from embedding_core.model_selection.decisions import tune_thresholds
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare
+from embedding_core.model_selection.threshold_tuning import tune_thresholds
+from embedding_core.protocols.trial import Arm, Cell, TrialData, prepare, trial_rng
 
 FIGURES = ("hamming_loss", "micro_f1", "macro_f1", "lrap")
-"""What a split is judged by; the F1 scores with tuned thresholds."""
+"""Metrics of a split; the F1 scores use tuned thresholds."""
 
 FOLDS = 3
 OFFICIAL, RANDOM = "official split", "random splits"
 CHOSEN, SHARE = "chosen: ", "share"
-"""Condition, before the name of a block, and metric of the cells that say which block was chosen."""
+"""Condition prefix and metric of the cells that report which block was chosen."""
 
 
 @dataclass(frozen=True)
 class SplitScores:
-    """Scores of test rows (m, K), and of training rows (l, K) whose own labels had no part in them."""
+    """Scores of test rows (m, K), and out-of-sample scores of training rows (l, K)."""
 
     left_out: NDArray[np.float64]
     test: NDArray[np.float64]
@@ -48,10 +47,10 @@ def score_split(
     test: NDArray[np.intp],
     seed: int = 0,
 ) -> SplitScores:
-    """Fit on the training rows, score both.
+    """Fit on the training rows and score both.
 
-    An estimator that leaves `loo_scores_` or `left_out_scores_` of its fit gives those of the training rows
-    itself; any other is fitted again on stratified folds of them.
+    An estimator with `loo_scores_` or `left_out_scores_` provides the scores of the training rows itself; any
+    other is refitted on stratified folds of them.
     """
     fitted = clone(estimator).fit(X[train], Y[train])
     model = getattr(fitted, "model_", fitted)
@@ -71,7 +70,7 @@ def _out_of_fold(estimator: Any, X: Any, Y: NDArray[np.int8], seed: int) -> NDAr
 def split_figures(
     scores: SplitScores, Y_train: NDArray[np.int8], Y_test: NDArray[np.int8]
 ) -> dict[str, float]:
-    """`FIGURES` of the test rows; their labels are looked at to measure alone."""
+    """Compute `FIGURES` of the test rows; their labels are only used for measuring."""
     plain = multilabel_metrics(Y_test, decide_labels(scores.test), scores.test)
     found = {"hamming_loss": plain["hamming_loss"], "lrap": plain["lrap"]}
     for metric in ("micro_f1", "macro_f1"):
@@ -89,36 +88,36 @@ def judge_split(
     test: NDArray[np.intp],
     seed: int = 0,
 ) -> dict[str, float]:
-    """`FIGURES` of one estimator on one split."""
+    """Compute `FIGURES` of one estimator on one split."""
     return split_figures(score_split(estimator, X, Y, train, test, seed), Y[train], Y[test])
 
 
 def choose_block(estimator: Any, blocks: Sequence[Any], Y: NDArray[np.int8], seed: int = 0) -> int:
-    """Which block of features of the training rows gives the best LRAP out of fold; of equals the first.
+    """Return the block of features of the training rows with the best out-of-fold LRAP; the first on ties.
 
-    Every estimator is fitted again on folds, alike: what a fit says of its own rows flatters blocks of noise
-    where its parameters were chosen on these rows.
+    Every estimator is refitted on folds. Scores that a fit reports for its own rows favor noisy blocks if its
+    parameters were chosen on these rows.
     """
     found = [row_precisions(Y, _out_of_fold(estimator, X, Y, seed)).mean() for X in blocks]
     return int(np.argmax(found))
 
 
 def split_columns(X: Any, count: int) -> list[Any]:
-    """Blocks of equally many columns; X is dense or CSR."""
+    """Split X, dense or CSR, into blocks with the same number of columns."""
     width, rest = divmod(X.shape[1], count)
     if rest or not width:
-        raise InvalidInput(f"{X.shape[1]} columns are not {count} blocks of equally many.")
+        raise InvalidInput(f"{X.shape[1]} columns cannot be split into {count} blocks of equal size.")
     return [X[:, start : start + width] for start in range(0, X.shape[1], width)]
 
 
 def draw_parts(
     n: int, n_train: int, n_test: int, number: int, seed: int = 0
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows at random, both ascending; the draw depends on seed and number alone."""
+    """Draw training and test rows, both ascending; the draw depends only on seed and number."""
     if n_train < 2 or n_test < 1 or n_train + n_test > n:
         raise InvalidInput(
-            f"{n_train} training and {n_test} test rows of {n}: draw two and one or more, and no more than "
-            "there are."
+            f"{n_train} training and {n_test} test rows of {n}: draw at least two training rows and one test "
+            "row, and no more rows than there are."
         )
     order = trial_rng(seed, number).permutation(n)
     return np.sort(order[:n_train]), np.sort(order[n_train : n_train + n_test])
@@ -127,15 +126,15 @@ def draw_parts(
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """`FIGURES` of one split: the official one first, where the set has one, then random ones.
+    """Compute `FIGURES` of one split: the official one first, if the set has one, then random ones.
 
     Settings
     --------
     sizes : (int, int), optional
-        Rows to train and to test on in random splits; default: as many as in the official split.
+        Training and test rows in random splits; by default as many as in the official split.
     blocks : sequence of str, optional
-        Names of the blocks, of equally many columns, that the features come in. The training rows of a
-        split choose one, see `choose_block`; a cell a block says whether it is the one.
+        Names of the feature blocks, of the same number of columns each. The training rows of a split choose
+        one, see `choose_block`; one cell per block reports whether it was chosen.
     seed : int
     """
     condition = OFFICIAL if data.train is not None and number == 0 else RANDOM
@@ -156,7 +155,7 @@ def _rows_of(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if data.train is None:
         if "sizes" not in settings:
-            raise InvalidInput("the set has no column `split` of train and test; take a copy that has one.")
+            raise InvalidInput("the data set has no column `split` of train and test; use a copy with one.")
         n_train, n_test = settings["sizes"]
         return draw_parts(len(data.Y), n_train, n_test, number, settings["seed"])
     train, test = np.flatnonzero(data.train), np.flatnonzero(~data.train)

@@ -1,7 +1,7 @@
-"""How far two classes lie apart in a plane (Fig. 4 of MLDA): the original space, and that of MLDA.
+"""Separation of two classes in a plane (Fig. 4 of MLDA): the original space, and that of MLDA.
 
-The paper fits on all rows and looks at the same rows, so that what it shows need not hold for new ones.
-Beside its picture stand rows that were held out, and a fit on shuffled labels, which has nothing to find.
+The paper fits on all rows and shows the same rows, so its picture need not hold for new rows. Beside it, this
+protocol measures held-out rows and a fit on shuffled labels, in which there is nothing to find.
 """
 
 from collections.abc import Mapping
@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.knn_classifier import nearest_rows
-from embedding_core.protocols.label_names import find_label
 from embedding_core.protocols.multilabel_folds import fold_rows
 from embedding_core.protocols.separability import shuffle_labels
-from embedding_core.protocols.splits import trial_rng
-from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, prepare
+from embedding_core.protocols.trial import Arm, Cell, TrialData, find_label, predict, prepare, trial_rng
 from embedding_core.registry import get_method
 
 FITTED, HELD_OUT, SHUFFLED = "rows of the fit", "held-out rows", "labels shuffled, rows of the fit"
 
 
 class Plane(NamedTuple):
-    """Two coordinates (m, 2) of the rows that carry one of two labels, and which one (m,)."""
+    """Two coordinates (m, 2) of the rows that have one of two labels, and which one (m,)."""
 
     coordinates: NDArray[np.float64]
     second: NDArray[np.bool_]
@@ -31,16 +29,16 @@ class Plane(NamedTuple):
 def trial(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> list[Cell]:
-    """Accuracy of 1NN between the two classes in the plane; held-out rows are judged by rows of the fit.
+    """Measure the accuracy of 1NN between the two classes in the plane; fitted rows judge held-out rows.
 
-    A baseline tells the two apart in all features, and names held-out rows alone.
+    A baseline separates the two classes in all features, and only classifies held-out rows.
 
     Settings
     --------
     labels : pair of str
-        Rows that carry exactly one of the two count.
+        Only rows with exactly one of the two labels count.
     folds, seed : int
-        Of the held-out rows, which are placed by a fit on all others.
+        Folds of the held-out rows, which are placed by a fit on all others.
     """
     if arm.role == "baseline":
         return [Cell(HELD_OUT, "accuracy", plain_accuracy(data, arm, settings, preprocessing, number))]
@@ -54,7 +52,7 @@ def trial(
 
 
 def fitted_plane(data: TrialData, arm: Arm, labels: tuple[str, str], preprocessing: str) -> Plane:
-    """The first two coordinates of a fit on all rows."""
+    """Return the first two coordinates of a fit on all rows."""
     everyone = np.arange(len(data.Y))
     return _select(_place(data, arm, everyone, preprocessing), data, labels, everyone)
 
@@ -62,20 +60,20 @@ def fitted_plane(data: TrialData, arm: Arm, labels: tuple[str, str], preprocessi
 def split_planes(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> tuple[Plane, Plane]:
-    """The first two coordinates of a fit on all folds but one: of its rows, and of those held out."""
+    """Return the first two coordinates of a fit on all folds but one: of its rows and of held-out rows."""
     train, test = fold_rows(data, settings, number)
     placed = _place(data, arm, train, preprocessing)
     return _select(placed, data, settings["labels"], train), _select(placed, data, settings["labels"], test)
 
 
 def held_out_accuracy(known: Plane, held_out: Plane) -> float:
-    """Share of held-out rows whose nearest row of the fit is of their class."""
+    """Return the fraction of held-out rows whose nearest row of the fit has their class."""
     _, nearest = nearest_rows(known.coordinates, held_out.coordinates, 1)
     return float((known.second[nearest[:, 0]] == held_out.second).mean())
 
 
 def neighbor_accuracy(plane: Plane) -> float:
-    """Share of rows whose nearest other row is of their class."""
+    """Return the fraction of rows whose nearest other row has their class."""
     _, nearest = nearest_rows(plane.coordinates, plane.coordinates, 2)
     own = np.arange(len(nearest))
     other = np.where(nearest[:, 0] == own, nearest[:, 1], nearest[:, 0])
@@ -85,7 +83,7 @@ def neighbor_accuracy(plane: Plane) -> float:
 def plain_accuracy(
     data: TrialData, arm: Arm, settings: Mapping[str, Any], preprocessing: str, number: int
 ) -> float:
-    """Share of held-out rows of the two classes that a classifier, taught these two alone, names rightly."""
+    """Return the accuracy on held-out rows of a classifier trained only on the two classes."""
     train, test = fold_rows(data, settings, number)
     own = data.Y[:, [find_label(data, name) for name in settings["labels"]]]
     either = own.sum(axis=1) == 1

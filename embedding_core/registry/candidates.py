@@ -1,9 +1,10 @@
-"""The candidates among which `labelscape auto` chooses, as data: nothing heavy is imported here.
+"""The candidates that `labelscape auto` compares, as data: nothing heavy is imported here.
 
-Cheap ones come first: a later one is stopped early where it lies far behind, and a budget that ends leaves
-out the dear ones. The order is that of several labels an item, where Kernel DLE costs a fifth of 500 trees or
-less, and less than a tuned RBF-SVC; with one class an item it was seen to cost half as much again as either.
-A mean costs nothing beyond its members; the form for few labels fits twelve times and is for small sets.
+Cheap candidates come first: a later one is stopped early if it is far behind, and an exhausted budget leaves
+out the expensive ones. The order is measured on several labels per item, where Kernel DLE takes at most a
+fifth of the time of 500 trees and less than a tuned RBF-SVC; with one class per item it took 1.5 times as
+long as either. A mean of candidates costs nothing beyond its members. The form for few labels fits twelve
+times and is meant for small sets.
 """
 
 import json
@@ -23,17 +24,17 @@ class Candidate:
     Attributes
     ----------
     name : str
-        By which it is chosen, kept and tracked.
+        Name used to select, store and track the candidate.
     method : str
-        A classifier of the registry that takes new items.
+        An inductive classifier of the registry.
     params : mapping
-        Of its estimator, beyond the registry's.
+        Parameters of its estimator that differ from the registry's defaults.
     title : str
-        For readers; default: the method's.
+        Title for readers; the title of the method if empty.
     members : tuple of str
-        Candidates whose scores it is the mean of; it is scored from theirs, without a fit.
+        Candidates whose scores are averaged; the candidate is scored from theirs without a fit.
     most_items : int, optional
-        It is for labels that fewer labeled items carry on average; with more it costs much for nothing.
+        Upper limit on the average number of labeled items per label; above it the cost does not pay off.
     """
 
     name: str
@@ -45,20 +46,20 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """What a reader sees; the name, where the method is not known to this version."""
+        """Title shown to readers, or the name if the method is unknown to this version."""
         return self.title or (METHODS[self.method].title if self.method in METHODS else self.name)
 
     @property
     def plain(self) -> bool:
-        """Whether it is a plain baseline."""
+        """Whether the candidate is a plain baseline."""
         return get_method(self.method).baseline
 
     def recipe(self) -> dict[str, Any]:
-        """What decides its scores, as plain data."""
+        """Return the settings that determine the scores, as plain data."""
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
-MENU: tuple[Candidate, ...] = (
+CANDIDATES: tuple[Candidate, ...] = (
     Candidate("mlda_knn", "mlda_knn"),
     Candidate("kernel_dle_linear", "kernel_dle", {"kernel": "linear"}, "Kernel DLE, linear"),
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
@@ -78,14 +79,14 @@ MENU: tuple[Candidate, ...] = (
 
 
 def pick_candidates(single_label: bool | None, only: tuple[str, ...] = ()) -> list[Candidate]:
-    """The candidates that take such labels, or the named ones: of the menu, or any classifier.
+    """Return the candidates for this kind of labels, or the named ones among them or the classifiers.
 
     Raises
     ------
     InvalidInput
-        For a name that is neither.
+        If a name is neither a candidate nor an inductive classifier of the registry.
     """
-    known = {one.name: one for one in MENU if one.method in METHODS}
+    known = {one.name: one for one in CANDIDATES if one.method in METHODS}
     named = [known.get(name) or _from_registry(name, list(known)) for name in dict.fromkeys(only)]
     return [one for one in named or known.values() if get_method(one.method).takes(single_label)]
 
@@ -95,7 +96,7 @@ def _from_registry(name: str, menu: list[str]) -> Candidate:
     if method is None or method.role != "classifier" or not method.inductive:
         why = "is not known" if method is None else "cannot annotate new items by itself"
         raise InvalidInput(
-            f"candidate {name!r} {why}.{did_you_mean(name, menu)} The menu is {', '.join(menu)}; "
+            f"candidate {name!r} {why}.{did_you_mean(name, menu)} The candidates are {', '.join(menu)}; "
             "any classifier of `labelscape methods` that takes new items may be named too."
         )
     return Candidate(name, name)

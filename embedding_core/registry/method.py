@@ -1,4 +1,4 @@
-"""One method of a comparison: what it is, needs and costs, and how its estimator is made."""
+"""One entry of the method registry: what a method is, what it needs and how its estimator is built."""
 
 import difflib
 import importlib
@@ -10,98 +10,120 @@ from typing import Any, Literal
 from embedding_core.errors import InvalidInput
 
 Role = Literal["projection", "classifier"]
-_FOR_READERS = {"title", "paper", "equations", "cost", "baseline"}
+_DESCRIPTIVE = {"title", "paper", "equations", "cost", "baseline", "public"}
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
-    """A sentence that offers the known names nearest to a mistaken one; empty where none is near."""
+    """Return a sentence that suggests the known names closest to `name`, or "" if none is close."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
-    """One method of the comparison.
+    """One method of the registry.
 
     Parameters
     ----------
     name, title : str
-        The name for configurations, the title for readers.
+        The name used in configurations and the title shown to readers.
     paper, equations : str
-        Where it is from, and which equations it implements; empty for plain baselines.
+        Source of the method and the equations that it implements. Empty for plain baselines.
     module, attribute : str
-        Where its estimator class is.
+        Module and name of the estimator class.
     role : {"projection", "classifier"}
-        See the module's text.
-    inductive : bool
-        It can place or classify rows that were not in its fit.
-    single_label, multi_label : bool
-        It takes labels of which each row has exactly one; of which rows have any number.
-    uses_graph : bool
-        It takes an affinity between rows, and so sees unlabeled rows too.
+        Contract of the estimator; see `embedding_core.registry`.
+    inductive : bool, default=True
+        Whether the method can transform or classify rows that were not part of the fit.
+    single_label, multi_label : bool, default=True
+        Whether the method accepts exactly one label per row, and any number of labels per row.
+    uses_graph : bool, default=False
+        Whether `fit` takes an affinity between rows. Such methods are also fitted on unlabeled rows.
     cost : str
-        How time grows with n rows, p features, K labels.
-    baseline : bool
-        A plain method that is shown beside the others.
-    defaults : mapping
-        Parameters that differ from the estimator's own defaults.
-    own_scaling : bool
-        It scales its input itself, or is meant to see the input as it is given: a scaling chosen for the
-        other methods doesn't apply.
+        Growth of the run time with n rows, p features and K labels.
+    baseline : bool, default=False
+        Whether the method is a plain baseline.
+    defaults : mapping, optional
+        Parameters that differ from the defaults of the estimator.
+    own_scaling : bool, default=False
+        Whether the method scales its input itself, or must see it unscaled. The scaling chosen for the other
+        methods is then not applied.
+    public : bool, default=True
+        Whether `embedding_core` exports the estimator class. Public estimators must pass the tests of the
+        estimator contract and scikit-learn's common checks.
     """
 
     name: str
     title: str
-    paper: str
-    equations: str
+    paper: str = ""
+    equations: str = ""
     module: str
     attribute: str
     role: Role
-    inductive: bool
-    single_label: bool
-    multi_label: bool
-    uses_graph: bool
+    inductive: bool = True
+    single_label: bool = True
+    multi_label: bool = True
+    uses_graph: bool = False
     cost: str
     baseline: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     own_scaling: bool = False
+    public: bool = True
 
     @property
     def sees_all_rows(self) -> bool:
-        """Whether its fit takes the unlabeled rows too (always without their labels)."""
+        """Whether the fit includes unlabeled rows (always without the labels of the test rows)."""
         return self.uses_graph or not self.inductive
 
     def takes(self, single_label: bool | None) -> bool:
-        """Whether it takes labels of this kind: one a row, any number (False), both (None)."""
+        """Return whether the method accepts one label per row (True), several (False), or both (None)."""
         if single_label is None:
             return self.single_label and self.multi_label
         return self.single_label if single_label else self.multi_label
 
     def facts(self) -> dict[str, Any]:
-        """What of it decides results; texts for readers do not."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _FOR_READERS}
+        """Return the fields that can change a result, without the descriptive ones."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in _DESCRIPTIVE}
 
     @property
     def type_name(self) -> str:
-        """Full name of the estimator's class."""
+        """Fully qualified name of the estimator class."""
         return f"{self.module}.{self.attribute}"
 
     def input_scale(self, requested: str) -> str:
-        """Scaling to apply in front of it when `requested` was chosen for the comparison."""
+        """Return the scaling to apply before the method when `requested` was chosen for all methods."""
         return "none" if self.own_scaling else requested
 
     def estimator_class(self) -> type[Any]:
-        """Import the estimator's class."""
-        return getattr(importlib.import_module(self.module), self.attribute)
+        """Import the estimator class.
+
+        Raises
+        ------
+        ImportError
+            If `module` does not exist or has no class `attribute`. The message names the registry entry.
+        """
+        try:
+            return getattr(importlib.import_module(self.module), self.attribute)
+        except (ModuleNotFoundError, AttributeError) as error:
+            raise ImportError(
+                f"registry entry {self.name!r}: cannot import {self.attribute!r} from {self.module!r} "
+                f"({error}); correct `module` or `attribute` in embedding_core/registry/catalog.py."
+            ) from error
 
     def parameters(self) -> dict[str, Any]:
-        """Legal parameters with their defaults, this entry's before the estimator's own."""
+        """Return the parameters with their defaults; defaults of the entry override the estimator's."""
         signature = inspect.signature(self.estimator_class())
         own = {name: parameter.default for name, parameter in signature.parameters.items()}
         return own | dict(self.defaults)
 
     def build(self, **params: Any) -> Any:
-        """Make an unfitted estimator; unknown parameters raise InvalidInput with the legal ones."""
+        """Create an unfitted estimator.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator has no parameter of a given name. The message lists the parameters.
+        """
         legal = self.parameters()
         for name in params:
             if name not in legal:

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 from embedding_core.checks import is_number
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
-from embedding_core.transduction.conjugate_gradients import solve_columns
-from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
+from embedding_core.transduction.graph_solvers import solve_columns
+from embedding_core.transduction.transducer import InductiveTransducer, Shares, reached_items
 
 FAINT = 1e-9
-"""What reaches an item is lost in the solver's rounding below this part of what reaches the best one."""
+"""Label mass below this fraction of the largest is lost in the rounding of the solver."""
 
 _TOLERANCE = 1e-13
 
@@ -33,51 +32,52 @@ def spread(
 
 
 def share_of(F: NDArray[np.float64], whole: NDArray[np.float64], reached: NDArray[np.bool_]) -> Shares:
-    """F over what it would be if all labeled items had the label, where that can be told from 0."""
+    """Return F divided by its value if all labeled items had the label, where that is not negligible."""
     reached = reached & (whole > FAINT * whole.max(axis=0)).all(axis=1)
     share = np.divide(F, whole, out=np.zeros_like(F), where=reached[:, None])
-    return Shares(F, np.clip(share, 0.0, 1.0), reached)  # exact shares lie in [0, 1], rounding is cut off
+    return Shares(F, np.clip(share, 0.0, 1.0), reached)  # exact shares lie in [0, 1]; clip rounding errors
 
 
 class LocalGlobalConsistency(InductiveTransducer):
     """Learning with local and global consistency [1]_, the consistency framework (CF) of [2]_.
 
-    Labels flow along the links of a graph of all items and are drawn back to where they were given.
+    Labels spread along the links of a graph of all items while labeled items pull towards their own labels.
 
     Parameters
     ----------
     alpha : float, default=0.99
-        Part in [0, 1) of an item's label that it takes from its neighbors; the rest is its own.
+        Fraction in [0, 1) of an item's label that comes from its neighbors; the rest is its initial label.
     decision : {"prior", "half", "mass"}, default="prior"
-        How shares become scores: `decisions.DECISIONS`. "half" is the larger of two flows, which for one
-        class an item is the paper's rule, see Notes; the default is ours: with alpha near 1 all flows come
-        near the mean, and few labels reach one half.
+        Rule that converts shares to scores, see `embedding_core.transduction.score_rules.DECISIONS`. "half"
+        takes the larger of two flows, which is the paper's rule for one class per item, see Notes. The
+        default differs: with alpha near 1 all flows are close to the mean, and few labels reach one half.
     graph, n_neighbors, sigma
-        As for `HarmonicFunctions`.
+        As in `HarmonicFunctions`.
 
     Attributes
     ----------
     label_distributions_ : ndarray of shape (n, K)
-        F; 0 where no label reaches.
+        F; 0 for items that no label reaches.
     shares_ : ndarray of shape (n, K)
-        F over the sum of the flows for and against the label.
+        F divided by the sum of the flows for and against the label.
     transduction_scores_, transduction_, items_, decision_weights_, exclusive_
-        As for `HarmonicFunctions`.
+        As in `HarmonicFunctions`.
     classes_, sigma_, n_features_in_
-        As for `HarmonicFunctions`.
+        As in `HarmonicFunctions`.
 
     Notes
     -----
-    F = (1 - alpha) (I - alpha S)^-1 Y with S = D^(-1/2) W D^(-1/2), the limit of F <- alpha S F + (1 - alpha)
-    Y; Y is 0 for unlabeled items. Solved by conjugate gradients, all columns at once.
+    F = (1 - alpha) (I - alpha S)^-1 Y with S = D^(-1/2) W D^(-1/2) is the limit of
+    F <- alpha S F + (1 - alpha) Y, where Y is 0 for unlabeled items. It is computed by conjugate gradients
+    for all columns at once.
 
-    The paper takes the largest column of a row. Its mathematics is column-wise, so several labels an item are
-    as many problems of two classes, "has it" and "has it not": with Y_no = 1 - Y on labeled items, F_yes +
-    F_no is the flow T of a column that is 1 on all labeled items, and the share F / T is above one half
-    where F_yes > F_no. With one class an item T is the row sum, and the largest share is the largest F.
+    The paper takes the largest entry of each row. The equations are independent for each column, so several
+    labels per item are treated as binary problems: with Y_no = 1 - Y on labeled items, F_yes + F_no is the
+    flow T of a column that is 1 on all labeled items, and the share F / T exceeds one half if F_yes > F_no.
+    With one class per item, T is the row sum, and the largest share is the largest F.
 
-    Items that no label reaches, or so faintly that it cannot be told from rounding, get the proportions of
-    the labels as shares, and a warning counts them. New items: see `InductiveTransducer`.
+    Items that no label reaches, or only with a mass below rounding, get the proportions of the labels as
+    shares, and a warning reports their number. For new items see `InductiveTransducer`.
 
     References
     ----------

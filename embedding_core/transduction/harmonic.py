@@ -6,31 +6,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
-from embedding_core.transduction.conjugate_gradients import solve_columns
-from embedding_core.transduction.decisions import label_shares
-from embedding_core.transduction.label_propagation import InductiveTransducer, Shares
+from embedding_core.transduction.graph_solvers import solve_columns
+from embedding_core.transduction.score_rules import label_shares
+from embedding_core.transduction.transducer import InductiveTransducer, Shares, reached_items
 
 
 def harmonic_columns(
     W: Any, target: Indicator, Y: NDArray[np.float64], shifts: NDArray[np.float64], start: NDArray[np.float64]
 ) -> Shares:
-    """Solve (L_uu + shift_k I) f_k = W_ul y_k for the unlabeled items u, y_k given on the labeled ones l.
+    """Solve (L_uu + shift_k I) f_k = W_ul y_k for the unlabeled items u, given y_k on the labeled items l.
 
     Parameters
     ----------
     W : csr_array or ndarray of shape (n, n)
     target : Indicator
-        Says which items are labeled.
+        Marks the labeled items.
     Y : ndarray of shape (l, K)
     shifts, start : ndarrays of shape (K,)
-        Shifts >= 0; values where the equations decide nothing, as for items that no path links with a
-        labeled one.
+        Shifts >= 0; initial values, which remain where the equations determine nothing, such as items without
+        a path to a labeled one.
 
     Returns
     -------
     Shares
-        F of all items; `share` is F too.
+        F of all items; `share` equals F.
     """
     reached = reached_items(W, target.labeled)
     F = np.tile(start, (len(target.Y), 1))
@@ -52,54 +51,55 @@ def harmonic_columns(
 class HarmonicFunctions(InductiveTransducer):
     """Gaussian fields and harmonic functions (HF) [1]_.
 
-    Every unlabeled item is the weighted mean of its neighbors, labeled ones are held.
+    Every unlabeled item is the weighted mean of its neighbors; labeled items keep their labels.
 
     Parameters
     ----------
     decision : {"half", "mass", "prior"}, default="half"
-        How the harmonic function becomes scores: `decisions.DECISIONS`. "half" is the plain rule of the
-        paper, "mass" its class mass normalization (Eq. 9).
+        Rule that converts the harmonic function to scores, see
+        `embedding_core.transduction.score_rules.DECISIONS`. "half" is the plain rule of the paper, "mass" its
+        class mass normalization (Eq. 9).
     graph : {"knn", "gaussian"}, default="knn"
-        Graph where no affinity is given: nearest neighbors (sparse), or all pairs (dense, up to 2 GB). Both
-        weigh pairs by exp(-d² / (2 sigma)).
+        Graph if no affinity is given: nearest neighbors (sparse) or all pairs (dense, up to 2 GB), weighted
+        by exp(-d² / (2 sigma)).
     n_neighbors : int, default=10
-        Neighbors of an item in the "knn" graph, and those that a new item asks.
+        Number of neighbors of an item in the "knn" graph, and of a new item among the items of the fit.
     sigma : float, "auto" or "cv", default="auto"
-        In squared distances. "auto" is their mean over the linked pairs; "cv" picks 1/64, 1/16, 1/4, 1 or 4
-        times that by 5-fold cross-validation on the labeled items.
+        In squared distances. "auto" is their mean over the linked pairs; "cv" chooses among 1/64, 1/16, 1/4,
+        1 and 4 times that by 5-fold cross-validation on the labeled items.
 
     Attributes
     ----------
     label_distributions_ : ndarray of shape (n, K)
-        F, the labels themselves for labeled items.
+        F; for labeled items their labels.
     transduction_scores_ : ndarray of shape (n, K)
         Scores in [0, 1] of all items; above one half means yes.
     transduction_ : ndarray of shape (n,) or (n, K)
         Classes, or 0/1 labels, of all items.
     shares_ : ndarray of shape (n, K)
-        F without rounding beyond [0, 1].
+        F clipped to [0, 1].
     items_, decision_weights_, exclusive_
-        Items of the fit and the rule that decides, for new items.
+        Items of the fit and the decision rule, used for new items.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
     -----
-    L_uu F_u = W_ul Y_l with L = D - W (Eq. 4 and 5 of [1]_), solved by conjugate gradients, all columns at
-    once. F_ik is the chance that a random walk from i meets a labeled item with label k first: it lies in
-    [0, 1], and with one class an item the rows sum to 1.
+    L_uu F_u = W_ul Y_l with L = D - W (Eq. 4 and 5 of [1]_) is solved by conjugate gradients for all columns
+    at once. F_ik is the probability that a random walk from i first meets a labeled item with label k. It
+    lies in [0, 1], and with one class per item the rows sum to 1.
 
-    The mathematics is column-wise, so several labels an item are as many problems of two classes, and
-    F_ik > 1/2 is the paper's rule for them. Class mass normalization takes the proportions of the labels
-    among the labeled items for the true ones; masses are summed over the unlabeled items. The paper's
-    combination with an external classifier (its Section 5) is not here.
+    The equations are independent for each column, so several labels per item are treated as binary problems,
+    for which the paper's rule is F_ik > 1/2. Class mass normalization uses the proportions of the labels
+    among the labeled items; masses are summed over the unlabeled items. The paper's combination with an
+    external classifier (Section 5) is not implemented.
 
-    Parts of the graph without a labeled item have no harmonic function of their own; F is the proportion of
-    each label there, and a warning counts the items. New items: see `InductiveTransducer`.
+    Parts of the graph without a labeled item have no harmonic function. F is the proportion of each label
+    there, and a warning reports the number of items. For new items see `InductiveTransducer`.
 
     References
     ----------

@@ -15,8 +15,8 @@ from embedding_core.graph.spectral import DENSE_SIZE, LEAST_STEP
 from embedding_core.knn_classifier import nearest_rows
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.transduction.base import GraphMethod
-from embedding_core.transduction.conjugate_gradients import Apply
+from embedding_core.transduction.graph_solvers import Apply
+from embedding_core.transduction.transducer import GraphMethod
 
 _TOLERANCE = 1e-7
 _GUARD = 5
@@ -26,24 +26,24 @@ _DENSE_FEATURES = 50
 
 @dataclass(frozen=True)
 class WeightedItems:
-    """A = D^(1/2) (X - 1 m^T), never formed: `X` (n, p), `root` D^(1/2) (n,), `mean` m (p,)."""
+    """The matrix A = D^(1/2) (X - 1 m^T), never formed: `X` (n, p), `root` D^(1/2) (n,), `mean` m (p,)."""
 
     X: Any
     root: NDArray[np.float64]
     mean: NDArray[np.float64]
 
     def spread(self, M: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A M (n, r)."""
+        """Return A M (n, r)."""
         return self.root[:, None] * (self.X @ M - self.mean @ M)
 
     def gather(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A^T V (p, r)."""
+        """Return A^T V (p, r)."""
         weighted = self.root[:, None] * V
         return self.X.T @ weighted - np.outer(self.mean, weighted.sum(axis=0))
 
     @property
     def largest_eigenvalue(self) -> float:
-        """Of A A^T."""
+        """Return the largest eigenvalue of A A^T."""
         n, p = self.X.shape
         if min(n, p) <= _DENSE_FEATURES:
             A = self.spread(np.eye(p)) if p <= n else self.gather(np.eye(n))
@@ -59,7 +59,7 @@ class WeightedItems:
 
 
 def weigh_items(X: Any, degree: NDArray[np.float64]) -> WeightedItems:
-    """Center X at its mean weighed by degree."""
+    """Center X at its degree-weighted mean."""
     X = X.astype(np.float64)
     return WeightedItems(X, np.sqrt(degree), np.asarray(X.T @ degree).ravel() / degree.sum())
 
@@ -67,9 +67,10 @@ def weigh_items(X: Any, degree: NDArray[np.float64]) -> WeightedItems:
 def leading_pairs(
     apply: Apply, trivial: NDArray[np.float64], r: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The r largest eigenvalues (r,), descending, and eigenvectors (n, r) beside the trivial vector.
+    """Return the r largest eigenvalues (r,), descending, and eigenvectors (n, r) except the trivial one.
 
-    A block method: on a graph of many components eigenvalues repeat, and Lanczos would miss some silently.
+    Uses a block method: on a graph with many components eigenvalues repeat, and Lanczos would silently miss
+    some of them.
     """
     n = len(trivial)
     if n <= DENSE_SIZE or 5 * (r + _GUARD) >= n:
@@ -80,7 +81,7 @@ def leading_pairs(
     operator = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
     for _ in range(_MAX_ROUNDS):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # on convergence, which is checked below
+            warnings.simplefilter("ignore", UserWarning)  # about convergence, which is checked below
             values, start = lobpcg(
                 operator,
                 start,
@@ -92,9 +93,9 @@ def leading_pairs(
         Q = start[:, :r]
         if np.linalg.norm(apply(Q) - Q * values[:r], axis=0).max() <= _TOLERANCE:
             return values[:r], Q
-        # the block loses its way after many steps; begun again from where it is, it finds on
+        # the block loses accuracy after many steps; restart from the current vectors
     raise InvalidInput(
-        "The eigenvectors of the combined graph did not converge. Give fewer n_components, a larger balance, "
+        "The eigenvectors of the combined graph did not converge. Use fewer n_components, a larger balance, "
         "or a graph with more links."
     )
 
@@ -102,18 +103,18 @@ def leading_pairs(
 class KMeansLaplacian(GraphMethod):
     """Embedding of integrated K-means and Laplacian clustering (KL) [1]_.
 
-    Transductive: it places the items of its fit alone. The relaxed indicators of clusters that are compact in
-    the features and well cut in the graph are the coordinates. Labels are not used, except for their number.
+    Transductive: it only places the items of its fit. The coordinates are the relaxed indicators of clusters
+    that are compact in the features and well separated in the graph. Of the labels only their number is used.
 
     Parameters
     ----------
     balance : float, default=0.5
-        Weight from 0 (the graph alone: normalized cut) to 1 (the features alone: K-means, that is PCA) of the
-        K-means term.
+        Weight of the K-means term, from 0 (only the graph: normalized cut) to 1 (only the features: K-means,
+        that is PCA).
     n_components : int or None, default=None
-        Dimensions r; None takes K - 1 for K classes or labels, and 1 for a single one.
+        Dimensions r. None takes K - 1 for K classes or labels, and 1 for a single one.
     graph, n_neighbors, sigma
-        As for `HarmonicFunctions`; "cv" compares 1NN in the embedding.
+        As in `HarmonicFunctions`; "cv" compares 1NN in the embedding.
 
     Attributes
     ----------
@@ -123,26 +124,26 @@ class KMeansLaplacian(GraphMethod):
         θ, descending.
     classes_ : ndarray of shape (K,)
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
     -----
-    Q = D^(1/2) Z holds the leading eigenvectors of
+    Q = D^(1/2) Z contains the leading eigenvectors of
 
         (1 - balance) D^(-1/2) W D^(-1/2) + balance A A^T / σ²,   A = D^(1/2) (X - 1 m^T),
 
-    beside the trivial D^(1/2) 1, which is an eigenvector of both terms; m is the mean weighed by degree and
-    σ the largest singular value of A, so that both terms have the largest eigenvalue 1 at most.
+    except the trivial D^(1/2) 1, which is an eigenvector of both terms; m is the degree-weighted mean and σ
+    the largest singular value of A, so that the largest eigenvalue of both terms is at most 1.
 
-    Definition taken: the original was not at hand; [2]_ uses the embedding with 1NN and says no more. As we
-    know it, it joins K-means on the attributes with the normalized cut of the pairwise relations. Relaxed,
-    the cut is max tr(Q^T D^(-1/2) W D^(-1/2) Q) over Q^T Q = I for Q = D^(1/2) H (H^T D H)^(-1/2), H the
-    clusters' 0/1 indicators, and K-means with items weighed by degree is max tr(Q^T A A^T Q) for the same Q;
-    the scales of the two terms are ours. K clusters take K - 1 coordinates.
+    Definition used: the original was not available; [2]_ uses the embedding with 1NN and gives no details. To
+    our knowledge it combines K-means on the attributes with the normalized cut of the pairwise relations.
+    Relaxed, the cut is max tr(Q^T D^(-1/2) W D^(-1/2) Q) over Q^T Q = I for Q = D^(1/2) H (H^T D H)^(-1/2)
+    with the 0/1 cluster indicators H, and K-means with items weighted by degree is max tr(Q^T A A^T Q) for
+    the same Q. The scales of the two terms are our choice. K clusters need K - 1 coordinates.
 
-    Neither an n x n matrix nor centered sparse features are made. Items without a link are placed by the
-    K-means term of the eigenvectors' equation, and a warning counts them.
+    Neither an n x n matrix nor centered sparse features are formed. Items without a link are placed by the
+    K-means term of the eigenvector equation, and a warning reports their number.
 
     References
     ----------
@@ -175,16 +176,16 @@ class KMeansLaplacian(GraphMethod):
         self.sigma = sigma
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Place the items.
+        """Compute the embedding.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items. Where given, `graph`, `n_neighbors` and `sigma`
-            play no part.
+            Symmetric non-negative similarities of all items. If given, `graph`, `n_neighbors` and `sigma` are
+            ignored.
 
         Returns
         -------
@@ -195,7 +196,7 @@ class KMeansLaplacian(GraphMethod):
         alone = int((np.asarray(W.sum(axis=1)).ravel() == 0).sum())
         if alone:
             warn_caller(
-                f"{alone} of {X.shape[0]} items have no link to any other; the K-means term alone places "
+                f"{alone} of {X.shape[0]} items have no link to any other; only the K-means term places "
                 "them.",
             )
         self.eigenvalues_, self.embedding_ = self._embed(X, W, target)
@@ -207,13 +208,13 @@ class KMeansLaplacian(GraphMethod):
         check_count("n_components", self.n_components, (None,))
 
     def _embed(self, X: Any, W: Any, target: Indicator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """θ (r,) and Z (n, r)."""
+        """Return θ (r,) and Z (n, r)."""
         degree = np.asarray(W.sum(axis=1), dtype=np.float64).ravel()
         linked = np.flatnonzero(degree > 0)
         r = max(target.n_classes - 1, 1) if self.n_components is None else int(self.n_components)
         if r > len(linked) - 1:
             raise InvalidInput(
-                f"{r} dimensions asked for, but the {len(linked)} items with links have "
+                f"{r} dimensions requested, but the {len(linked)} items with links have "
                 f"{max(len(linked) - 1, 0)}; lower n_components, or give a graph with more links."
             )
         if len(linked) < len(degree):
@@ -226,12 +227,12 @@ class KMeansLaplacian(GraphMethod):
             return (1 - balance) * (W @ (V / root)) / root + share * items.spread(items.gather(V))
 
         theta, Q = leading_pairs(apply, items.root / np.linalg.norm(items.root), r)
-        if balance == 1 and theta[-1] <= 1e-12:  # the graph's own θ may well be 0 or less
+        if balance == 1 and theta[-1] <= 1e-12:  # θ of the graph may legitimately be 0 or negative
             raise InvalidInput(
-                f"{r} dimensions asked for, but with balance=1 the features alone place the items, and they "
+                f"{r} dimensions requested, but with balance=1 only the features place the items, and they "
                 f"have {int((theta > 1e-12).sum())}; lower n_components or balance."
             )
-        # of an item that hangs on weak links rounding has taken all; the equation gives its place
+        # rounding leaves nothing of an item with weak links; the eigenvector equation gives its position
         Q = fix_signs(np.divide(apply(Q), theta, out=Q.copy(), where=theta > LEAST_STEP))
         slopes = np.divide(share * items.gather(Q), theta, out=np.zeros((X.shape[1], r)), where=theta > 0)
         Z = np.asarray(X @ slopes) - items.mean @ slopes

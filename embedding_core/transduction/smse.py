@@ -7,33 +7,31 @@ import numpy as np
 
 from embedding_core.checks import check_not_negative, check_positive
 from embedding_core.labels import Indicator
-from embedding_core.transduction.base import reached_items
 from embedding_core.transduction.consistency import share_of, spread
-from embedding_core.transduction.label_graph import label_laplacian, rotate_labels
-from embedding_core.transduction.label_propagation import Shares, ShareTransducer
-from embedding_core.transduction.mlgf import correlated_harmonic
+from embedding_core.transduction.mlgf import correlated_harmonic, label_laplacian, rotate_labels
+from embedding_core.transduction.transducer import Shares, ShareTransducer, reached_items
 
 
 class SMSE(ShareTransducer):
     """Semi-supervised multi-label learning by solving a Sylvester equation (SMSE) [1]_.
 
-    Transductive: it labels the items of its fit alone. Labels are smooth along the graph of the items and
+    Transductive: it only labels the items of its fit. Labels are smooth along the graph of the items and
     along a graph of the labels.
 
     Parameters
     ----------
     variant : {"soft", "hard"}, default="soft"
-        "soft" (SMSE2 of the paper) may change given labels and takes normalized Laplacians; "hard" (SMSE1)
-        holds given labels and takes the plain ones.
+        "soft" (SMSE2 of the paper) may change given labels and uses normalized Laplacians; "hard" (SMSE1)
+        keeps given labels and uses unnormalized ones.
     mu : float, default=9.0
-        Weight > 0 of the items' graph against the given labels; for "soft". 9 is alpha = 0.9 of
-        `LocalGlobalConsistency`.
+        Weight > 0 of the graph of the items relative to the given labels; only for "soft". 9 corresponds to
+        alpha = 0.9 of `LocalGlobalConsistency`.
     nu : float, default=0.1
         Weight >= 0 of the label graph.
     decision : {"prior", "half", "mass"}, default="prior"
-        How shares become scores: `decisions.DECISIONS`.
+        Rule that converts shares to scores, see `embedding_core.transduction.score_rules.DECISIONS`.
     graph, n_neighbors, sigma
-        As for `HarmonicFunctions`.
+        As in `HarmonicFunctions`.
 
     Attributes
     ----------
@@ -47,28 +45,28 @@ class SMSE(ShareTransducer):
         H.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
     -----
-    "soft" minimizes |F - Y|² + mu tr(F^T L F) + nu tr(F H F^T), Y being 0 for unlabeled items; F solves the
+    "soft" minimizes |F - Y|² + mu tr(F^T L F) + nu tr(F H F^T) with Y = 0 for unlabeled items. F solves the
     Sylvester equation
 
         (I + mu L) F + nu F H = Y,   L = I - D^(-1/2) W D^(-1/2),   H = I - D_C^(-1/2) C D_C^(-1/2).
 
-    nu = 0 gives `LocalGlobalConsistency` with alpha = mu / (1 + mu). "hard" holds F_l = Y_l and solves
-    L_uu F_u / d + nu F_u H = W_ul Y_l / d with L = D - W, H = D_C - C and the mean degree d: with the cosine
-    correlation C taken here that is `MLGF`, and nu = 0 gives `HarmonicFunctions`. H is diagonalized, which
-    leaves K sparse systems for conjugate gradients and no n x n matrix.
+    nu = 0 gives `LocalGlobalConsistency` with alpha = mu / (1 + mu). "hard" keeps F_l = Y_l and solves
+    L_uu F_u / d + nu F_u H = W_ul Y_l / d with L = D - W, H = D_C - C and the mean degree d. With the cosine
+    correlation C used here this is `MLGF`, and nu = 0 gives `HarmonicFunctions`. H is diagonalized, which
+    leaves K sparse systems for conjugate gradients; no n x n matrix is formed.
 
-    Definition taken: the original was not at hand. The "soft" equation is that of public code that cites it,
-    the "hard" one follows from its abstract and is not checked against the text. The weights of the label
-    graph are the cosines C of the label columns (Eq. 19 of [2]_), without diagonal. The share of a label, on
-    which decisions rest, is F over what F would be if all labeled items had all labels (1 for "hard"); it
-    lies in [0, 1]. The default decision is ours.
+    Definition used: the original was not available. The "soft" equation is that of public code that cites it.
+    The "hard" equation follows from its abstract and has not been checked against the text. The weights of
+    the label graph are the cosines C of the label columns (Eq. 19 of [2]_), without the diagonal. The share
+    of a label, on which decisions are based, is F divided by its value if all labeled items had all labels (1
+    for "hard"); it lies in [0, 1]. The default decision rule is not from the paper.
 
     References
     ----------

@@ -11,9 +11,9 @@ from embedding_core.checks import check_count, check_positive
 from embedding_core.errors import InvalidInput
 from embedding_core.labels import Indicator
 from embedding_core.linalg.eigen import fix_signs
-from embedding_core.transduction.base import Answer, Transducer
-from embedding_core.transduction.decisions import label_shares, logistic_scores
-from embedding_core.transduction.graph_modes import LAPLACIANS, graph_modes
+from embedding_core.transduction.graph_solvers import LAPLACIANS, graph_modes
+from embedding_core.transduction.score_rules import label_shares, logistic_scores
+from embedding_core.transduction.transducer import Answer, Transducer
 
 
 def minimize_on_sphere(
@@ -21,10 +21,11 @@ def minimize_on_sphere(
 ) -> NDArray[np.float64]:
     """Minimize w^T G w - 2 b^T w over |w|² = squared_radius.
 
-    w = (G - λ I)^-1 b, where λ, no larger than the smallest eigenvalue g_0 of G, is the one root of the
-    secular equation sum_i β_i² / (g_i - λ)² = squared_radius, β being b in the eigenbasis of G. g_0 - λ lies
-    between |β_0| / radius and |β| / radius. Where b has no part along the lowest eigenvector and there is no
-    such root, λ is g_0, and a multiple of that vector fills the length, on the side of b.
+    The solution is w = (G - λ I)^-1 b, where λ is at most the smallest eigenvalue g_0 of G and the only such
+    root of the secular equation sum_i β_i² / (g_i - λ)² = squared_radius, with β = b in the eigenbasis of G.
+    g_0 - λ lies between |β_0| / radius and |β| / radius. If b has no component along the lowest eigenvector
+    and there is no such root, λ is g_0, and a multiple of that eigenvector fills the length, on the side of
+    b.
     """
     g, Q = np.linalg.eigh((G + G.T) / 2)
     Q = fix_signs(Q)
@@ -47,60 +48,60 @@ def minimize_on_sphere(
 
 
 class SpectralGraphTransducer(Transducer):
-    """Spectral graph transducer (SGT) [1]_: a ratio cut of the graph that heeds given labels.
+    """Spectral graph transducer (SGT) [1]_: a ratio cut of the graph that respects given labels.
 
-    Transductive: it labels the items of its fit alone.
+    Transductive: it only labels the items of its fit.
 
     Parameters
     ----------
     c : float, default=3200.0
-        Weight > 0 of the given labels against the cut.
+        Weight > 0 of the given labels relative to the cut.
     n_components : int, default=80
-        Eigenvectors d of the Laplacian to work in, after the constant one; fewer where there are no more.
+        Number d of eigenvectors of the Laplacian after the constant one; fewer if there are no more.
     spectrum : {"squares", "graph"}, default="squares"
-        Eigenvalues to use with them: 1, 4, 9, ..., d² (the paper's algorithm), or the graph's own (its
+        Eigenvalues used with them: 1, 4, 9, ..., d² (the paper's algorithm), or those of the graph (its
         derivation).
     laplacian : {"normalized", "plain"}, default="normalized"
-        Eigenvectors of D^-1 L, as the paper's algorithm may, or of L = D - W.
+        Eigenvectors of D^-1 L, an option of the paper's algorithm, or of L = D - W.
     graph, n_neighbors, sigma
-        As for `HarmonicFunctions`.
+        As in `HarmonicFunctions`.
 
     Attributes
     ----------
     label_distributions_ : ndarray of shape (n, K)
-        z, one cut a label.
+        z, one cut per label.
     transduction_scores_ : ndarray of shape (n, K)
         Scores in [0, 1] of all items; above one half means yes.
     transduction_ : ndarray of shape (n,) or (n, K)
         Classes, or 0/1 labels, of all items.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
-        `fit` was given label columns.
+        Whether `fit` was given label columns.
     sigma_ : float or None
-        Scale used, None where an affinity was given.
+        Scale used; None if an affinity was given.
     n_features_in_ : int
 
     Notes
     -----
-    One label against the rest: z minimizes
+    Labels are cut one against the rest: z minimizes
 
         z^T L z + c (z - γ)^T C (z - γ)   with   z^T 1 = 0, z^T z = n,
 
-    where γ is γ_+ = sqrt(l_- / l_+) on labeled items that have the label, γ_- = -sqrt(l_+ / l_-) on those
-    that have it not, 0 elsewhere, and the diagonal C is l / (2 l_+), l / (2 l_-) and 0. With z = V w for the
-    eigenvectors V and their eigenvalues Λ it is a quadratic function of w on a sphere, w = (G - λ I)^-1 b
-    with G = Λ + c V^T C V and b = c V^T C γ; λ is the root of the secular equation |w|² = n.
+    where γ is γ_+ = sqrt(l_- / l_+) on labeled items with the label, γ_- = -sqrt(l_+ / l_-) on labeled items
+    without it, and 0 elsewhere; the diagonal C is l / (2 l_+), l / (2 l_-) and 0. With z = V w for the
+    eigenvectors V and their eigenvalues Λ, this is a quadratic function of w on a sphere: w = (G - λ I)^-1 b
+    with G = Λ + c V^T C V and b = c V^T C γ, where λ is the root of the secular equation |w|² = n.
 
-    The decision is the paper's, yes where z > (γ_+ + γ_-) / 2; the score is logistic in (z - (γ_+ + γ_-) / 2)
-    / (γ_+ - γ_-) times 2. With one class an item the best-scored class counts. A label that all labeled
-    items have, or none, has no cut: z is 0 and the score 1 or 0.
+    As in the paper, the decision is yes if z > (γ_+ + γ_-) / 2. The score is logistic in
+    2 (z - (γ_+ + γ_-) / 2) / (γ_+ - γ_-). With one class per item the highest-scored class is taken. A label
+    that all labeled items have, or no labeled item has, has no cut: z is 0 and the score is 1 or 0.
 
-    For "normalized" the constraints are weighed by degree, z^T D 1 = 0 and z^T D z = tr D, which those
-    eigenvectors fulfil; items without a link have z = 0. On a graph of several components the first
-    eigenvectors tell them apart, and parts without a labeled item fall to the side that balances the cut.
+    For "normalized" the constraints are weighted by degree, z^T D 1 = 0 and z^T D z = tr D, which those
+    eigenvectors satisfy; items without a link have z = 0. On a graph with several components the first
+    eigenvectors separate them, and parts without a labeled item fall on the side that balances the cut.
 
-    The original was not at hand; the defaults of c and d, and what is said of its algorithm, are as we know
-    it.
+    The original was not available; the defaults of c and d and the statements about its algorithm are to our
+    knowledge.
 
     References
     ----------
@@ -153,7 +154,7 @@ class SpectralGraphTransducer(Transducer):
         linked = np.asarray(W.sum(axis=1)).ravel() > 0
         if not V[target.labeled].any():
             raise InvalidInput(
-                "No labeled item has a link, so that no label can flow; link one of them, or label others."
+                "No labeled item has a link, so labels cannot spread; link one of them, or label other items."
             )
         values = np.arange(1.0, r + 1) ** 2 if self.spectrum == "squares" else modes.eigenvalues
         Y = target.Y[target.labeled] == 1
@@ -177,7 +178,7 @@ class SpectralGraphTransducer(Transducer):
         positive: NDArray[np.bool_],
         gamma: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """z of one label; `gamma` holds γ_- and γ_+."""
+        """Return z of one label; `gamma` holds γ_- and γ_+."""
         share = np.where(positive, positive.mean(), 1 - positive.mean())
         C_V = float(self.c) / (2 * share)[:, None] * V[labeled]
         G = np.diag(values) + V[labeled].T @ C_V

@@ -2,7 +2,7 @@
 
 from embedding_core.protocols.semi_supervised import CEILING, READINGS
 from embedding_core.protocols.trial import Arm
-from embedding_core.registry.catalog.sources import DLE_PAPER
+from embedding_core.registry.catalog import DLE_PAPER
 from tasks.reproduce.comparison import CEILING_TITLE
 from tasks.reproduce.experiment import BASELINES, Experiment
 

@@ -1,7 +1,7 @@
 """Figures of SLE-ML: pictures of classes, each beside what shuffled labels give."""
 
 from embedding_core.protocols.trial import Arm
-from embedding_core.registry.catalog.sources import SLE_ML_PAPER
+from embedding_core.registry.catalog import SLE_ML_PAPER
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 BALANCES = (0.0, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from embedding_core.protocols.trial import Arm
-from embedding_core.registry.catalog.sources import LPSSVM_PAPER
+from embedding_core.registry.catalog import LPSSVM_PAPER
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 

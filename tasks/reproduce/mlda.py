@@ -1,7 +1,7 @@
 """Tables and figures of Multi-label Linear Discriminant Analysis."""
 
 from embedding_core.protocols.trial import Arm
-from embedding_core.registry.catalog.sources import MLDA_PAPER
+from embedding_core.registry.catalog import MLDA_PAPER
 from tasks.reproduce.dle import LIBSVM, LIBSVM_READING
 from tasks.reproduce.experiment import BASELINES, Experiment
 

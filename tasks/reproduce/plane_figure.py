@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from embedding_core.protocols.separability import shuffle_labels
-from embedding_core.protocols.splits import trial_rng
+from embedding_core.protocols.trial import trial_rng
 from embedding_core.protocols.two_classes import (
     Plane,
     fitted_plane,

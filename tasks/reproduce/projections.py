@@ -3,7 +3,7 @@
 from typing import Any
 
 from embedding_core.protocols.trial import Arm
-from embedding_core.registry.catalog.sources import PROJECTIONS_PAPER
+from embedding_core.registry.catalog import PROJECTIONS_PAPER
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 _DP = "discriminative_projections"

@@ -39,7 +39,7 @@ class Contest:
     @property
     def tune_for(self) -> str:
         """What labels are decided for: the metric that orders the candidates, if thresholds can serve it."""
-        from embedding_core.model_selection.decisions import target_of
+        from embedding_core.model_selection.threshold_tuning import target_of
 
         return target_of(self.settings.sort_by, self.dataset.single_label)
 

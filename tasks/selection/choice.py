@@ -91,7 +91,8 @@ class Verdict:
 class Choice:
     """The winner, the best plain baseline, and the winner's lead over it.
 
-    `tune_for` is what labels were decided for, one of `embedding_core.model_selection.decisions.TARGETS`.
+    `tune_for` is what labels were decided for, one of
+    `embedding_core.model_selection.threshold_tuning.TARGETS`.
     """
 
     metric: str

@@ -12,7 +12,7 @@ from storage.artifacts.schemas import Score
 from storage.artifacts.store import Store
 from tasks.dataset import Dataset
 
-CODE = ("embedding_core.model_selection.decisions", "tasks.selection.decisions")
+CODE = ("embedding_core.model_selection.threshold_tuning", "tasks.selection.decisions")
 """What computes them."""
 MEASURING = (*CODE, "embedding_core.metrics")
 """What measures them."""
@@ -43,7 +43,7 @@ def only_folds(found: Predictions, folds: Collection[int]) -> Predictions:
 
 def decide(found: Predictions, dataset: Dataset, tune_for: str) -> NDArray[np.int8]:
     """Labels (m, K) that the scores come to, each fold's decided by what the other folds teach."""
-    from embedding_core.model_selection.decisions import decide_out_of_fold
+    from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
 
     Y = labels_of(found, dataset)
     return decide_out_of_fold(found.scores, Y, found.folds, tune_for, dataset.single_label)
@@ -67,7 +67,7 @@ def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> l
 
 def learn_thresholds(tuning: Tuning, dataset: Dataset, store: Store) -> NDArray[np.float64]:
     """Thresholds (K,) of a model that is fitted on all labels, from the out-of-fold scores of all folds."""
-    from embedding_core.model_selection.decisions import tune_thresholds
+    from embedding_core.model_selection.threshold_tuning import tune_thresholds
 
     found = unpack_predictions(store.read(tuning.scores))
     return tune_thresholds(found.scores, labels_of(found, dataset), tuning.tune_for)

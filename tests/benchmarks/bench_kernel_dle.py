@@ -44,7 +44,7 @@ def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
     """How many times faster than SciPy, all cores against its one."""
     from scipy.spatial.distance import cdist
 
-    from embedding_core.kernel_dle.l1 import l1_distances
+    from embedding_core.kernel_dle.kernels import l1_distances
     from embedding_core.threads import for_row_blocks
 
     rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ def load_items(folder: Path, name: str, n: int) -> tuple[np.ndarray, np.ndarray]
 def compare_fits(folder: Path, name: str, n: int) -> tuple[float, float, float, float]:
     """Seconds of Kernel DLE, of scikit-learn's grid, of our grid with shared kernels, and of the forest."""
     from embedding_core import KernelDLEClassifier
-    from embedding_core.classifiers.tuned_svm import TunedSVM
+    from embedding_core.classifiers.baselines import TunedSVM
     from tests.real_sets import Forest, GridSVC
 
     X, Y = load_items(folder, name, n)

@@ -1,4 +1,4 @@
-"""The plain methods beside which all others are shown."""
+"""The plain baselines."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_svm_with_constant_columns_ignores_them():
     )
 
 
-def test_svm_learns_from_labeled_rows_alone():
+def test_svm_learns_only_from_labeled_rows():
     X, Y = draw()
     hidden = Y.copy()
     hidden[60:] = -1

@@ -1,10 +1,10 @@
-"""The menu: data that the registry and the configuration complete."""
+"""The candidates of `auto`: data that the registry and the configuration complete."""
 
 import pytest
 
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import get_method
-from embedding_core.registry.candidates import MENU, Candidate, pick_candidates
+from embedding_core.registry.candidates import CANDIDATES, Candidate, pick_candidates
 from flows.config import load_config
 from flows.selection import line_up
 from storage.artifacts.keys import canonical_json
@@ -16,18 +16,18 @@ def champion(candidate: Candidate) -> Champion:
 
 
 def test_every_candidate_builds_and_can_annotate() -> None:
-    for one in MENU:
+    for one in CANDIDATES:
         method = get_method(one.method)
         assert method.role == "classifier"
         assert method.inductive
         method.build(**one.params)
         canonical_json(one.recipe())
-    names = [one.name for one in MENU]
+    names = [one.name for one in CANDIDATES]
     assert len(set(names)) == len(names)
 
 
-def test_the_menu_of_the_issue_is_whole_and_cheap_ones_stand_before_the_dear() -> None:
-    assert [one.name for one in MENU] == [
+def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
+    assert [one.name for one in CANDIDATES] == [
         "mlda_knn",
         "kernel_dle_linear",
         "kernel_dle",
@@ -37,7 +37,7 @@ def test_the_menu_of_the_issue_is_whole_and_cheap_ones_stand_before_the_dear() -
         "kernel_dle_forest",
         "kernel_dle_few",
     ]
-    assert [one.name for one in MENU if one.plain] == ["rbf_svc", "random_forest"]
+    assert [one.name for one in CANDIDATES if one.plain] == ["rbf_svc", "random_forest"]
 
 
 def test_a_method_of_another_version_is_called_by_its_name() -> None:
@@ -46,14 +46,14 @@ def test_a_method_of_another_version_is_called_by_its_name() -> None:
 
 
 def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
-    for one in MENU:
-        by_name = {other.name: other for other in MENU[: MENU.index(one)]}
+    for one in CANDIDATES:
+        by_name = {other.name: other for other in CANDIDATES[: CANDIDATES.index(one)]}
         for name in one.members:
             assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
 
 
-def test_names_pick_from_the_menu_and_from_the_registry() -> None:
-    assert [one.name for one in pick_candidates(True)] == [one.name for one in MENU]
+def test_names_pick_candidates_and_registered_classifiers() -> None:
+    assert [one.name for one in pick_candidates(True)] == [one.name for one in CANDIDATES]
     picked = pick_candidates(True, ("svm", "kernel_dle_linear", "svm"))
     assert [(one.name, one.method) for one in picked] == [("svm", "svm"), ("kernel_dle_linear", "kernel_dle")]
 
@@ -66,7 +66,7 @@ def test_names_pick_from_the_menu_and_from_the_registry() -> None:
         ("spectral_graph_transducer", "'spectral_graph_transducer' cannot annotate"),
     ],
 )
-def test_names_that_cannot_stand_there(name: str, says: str) -> None:
+def test_names_that_are_no_candidates(name: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         pick_candidates(True, (name,))
 

@@ -1,4 +1,4 @@
-"""Classifiers made of others."""
+"""Classifiers composed of other methods."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_a_projection_with_a_graph_sees_unlabeled_rows():
 def test_few_rows_leave_few_neighbors_to_choose_from():
     X, Y = multi_label(9)
     assert ProjectedNeighbors("mlda").fit(X, Y).n_neighbors_ <= 6
-    with pytest.raises(InvalidInput, match=r"candidates=\(50,\): 6 rows"):
+    with pytest.raises(InvalidInput, match=r"candidates=\(50,\): an inner training fold has only 6 rows"):
         ProjectedNeighbors("mlda", candidates=(50,)).fit(X, Y)
 
 

@@ -240,7 +240,7 @@ def test_a_class_without_unlabeled_mass_keeps_its_share():
 
 def test_features_that_have_too_few_dimensions_raise_clear_errors():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(InvalidInput, match="the features alone place the items, and they have 4"):
+    with pytest.raises(InvalidInput, match="only the features place the items, and they have 4"):
         KMeansLaplacian(balance=1.0, n_components=6).fit(X, y)
 
 

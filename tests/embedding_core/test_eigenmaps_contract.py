@@ -12,7 +12,6 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import registry
 from embedding_core.annotator import Annotator
@@ -27,29 +26,13 @@ from embedding_core.evaluation import evaluate_fold, predict_fold
 from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.eigenmaps import ENTRIES
+from embedding_core.registry.catalog import EIGENMAPS as ENTRIES
 from tests.literal_eigenmaps import MAPS, overlapping, partly_labeled
 from tests.synthetic import multi_label
 
 EIGENMAPS = [SLEML, LaplacianEigenmaps, CCDR, ConstraintScore, SLapEig, SLE]
 EACH = pytest.mark.parametrize("method", EIGENMAPS)
 EACH_ENTRY = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-
-INSTANCES = [
-    LaplacianEigenmaps(out_of_sample="nystrom"),
-    CCDR(),
-    ConstraintScore(out_of_sample="kernel_ridge"),
-    SLapEig(),
-    SLE(),
-]
-
-
-@parametrize_with_checks(INSTANCES)
-def test_common_checks(estimator, check):
-    with warnings.catch_warnings():
-        # Some checks fit ten items, or blobs that are far apart: the graph is in pieces, as the warning says.
-        warnings.filterwarnings("ignore", "The graph of neighbors and labels has")
-        check(estimator)
 
 
 @EACH

@@ -161,8 +161,8 @@ def test_hidden_labels_leave_the_given_ones_alone():
     ("train", "test", "n_neighbors", "message"),
     [
         ([0, 1, 2], [2, 3], (1,), "1 rows are in both train and test, the first is 2"),
-        ([0, 1, 79], [2, 3], (1,), "train holds 3 rows, 1 of them unlabeled"),
-        ([0, 1], [], (1,), "test holds 0 rows"),
+        ([0, 1, 79], [2, 3], (1,), "train has 3 rows, 1 of them unlabeled"),
+        ([0, 1], [], (1,), "test has 0 rows"),
         ([0, 1], [2], (), "n_neighbors="),
         ([0, 1], [2], (0,), "n_neighbors="),
         ([0, 1], [2], (1, 10), "n_neighbors=10 with 2 labeled rows"),

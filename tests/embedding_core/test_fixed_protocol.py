@@ -68,7 +68,7 @@ def test_thresholds_ask_for_scores_that_training_rows_get_without_their_labels(m
     [accuracy] = fixed_protocol.trial(blobs(), arm, SETTINGS, "zscore", 0)
     assert accuracy.metric == "accuracy"
     with pytest.raises(
-        InvalidInput, match=rf"Arm 'plain': .* and {method} .* has none; leave something open"
+        InvalidInput, match=rf"Arm 'plain': .* but {method} .* has none; leave a parameter open"
     ):
         fixed_protocol.trial(several_labels(), arm, SETTINGS, "zscore", 0)
     assert fixed_protocol.trial(
@@ -76,7 +76,7 @@ def test_thresholds_ask_for_scores_that_training_rows_get_without_their_labels(m
     )
 
 
-def test_scaling_is_learnt_on_training_rows(monkeypatch):
+def test_scaling_is_learned_on_training_rows(monkeypatch):
     data = blobs()
     train, test = split_rows(data, SETTINGS, 0)
     moved = data.X.copy()

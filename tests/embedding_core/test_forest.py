@@ -74,7 +74,7 @@ def test_unlabeled_rows_are_not_seen():
     )
 
 
-def test_the_file_holds_arrays_alone_and_equal_models_are_equal_bytes():
+def test_the_file_holds_only_arrays_and_equal_models_are_equal_bytes():
     X, Y = multi_label(60)
     payload = dump_model(Annotator("random_forest", {"n_estimators": TREES}).fit(X, Y))
     assert payload == dump_model(Annotator("random_forest", {"n_estimators": TREES}).fit(X, Y))
@@ -85,7 +85,7 @@ def test_the_file_holds_arrays_alone_and_equal_models_are_equal_bytes():
     )
 
 
-def test_a_file_that_leads_astray_is_refused_by_an_index_error():
+def test_a_malicious_file_raises_an_index_error():
     X, Y = multi_label(60)
     model = RandomForest(TREES).fit(X, Y)
     model.left_ = model.left_ + 10**9

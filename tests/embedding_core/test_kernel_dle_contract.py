@@ -9,53 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import InvalidInput, KernelDLE, KernelDLEClassifier
 from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
 from embedding_core.labels import as_indicator
 from storage.artifacts.models import dump_model, load_model
 from tests.synthetic import multi_label, single_label, sparse_items
-
-INSTANCES = [
-    KernelDLE(),
-    KernelDLE(few_labels=False),
-    KernelDLE(few_labels=True, landmarks=8),
-    KernelDLE(kernel="precomputed", few_labels=False),
-    KernelDLE(kernel="linear", graph_weight="loo", few_labels=False),
-    KernelDLEClassifier(),
-    KernelDLEClassifier(few_labels=False, tune_for="macro_f1"),
-    KernelDLEClassifier(few_labels=False, graph_weight=1.0, landmarks=10),
-    KernelDLEClassifier(kernel="linear", few_labels=True),
-    KernelDLEClassifier(kernel="precomputed", few_labels=False),
-]
-CLASSIFIER_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
-    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
-}
-KERNEL_FAILURES = {
-    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
-    "check_decision_proba_consistency": "passes features where a kernel matrix is asked for",
-    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
-}
-
-
-def expected_failures(estimator):
-    """Checks that may fail, with the reason."""
-    failures = CLASSIFIER_FAILURES if is_classifier(estimator) else {}
-    return failures | (KERNEL_FAILURES if estimator.kernel == "precomputed" else {})
-
-
-@parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-def test_common_checks(estimator, check):
-    check(estimator)
-
 
 EACH = pytest.mark.parametrize(
     "estimator",
@@ -96,7 +61,7 @@ def test_classes_are_scored_as_columns_and_predicted_as_classes(estimator):
 
 
 @EACH
-def test_labels_that_nobody_or_everybody_has_are_predicted_as_seen(estimator):
+def test_labels_that_no_item_or_every_item_has_are_predicted_as_seen(estimator):
     X, Y = multi_label()
     Y[:, 1], Y[:, 2] = 0, 1
     labels = clone(estimator).fit(X, Y).predict(X)
@@ -159,7 +124,7 @@ def test_auto_goes_by_the_zeros():
     assert KernelDLE(few_labels=False).fit(X, Y).kernel_ == "sparse"
 
 
-def test_few_labels_go_by_the_labeled_rows_a_label():
+def test_few_labels_depends_on_the_labeled_rows_per_label():
     X, y = single_label(80, K=2)
     hidden = np.full(80, -1)
     for count, few in ((10, True), (11, False)):

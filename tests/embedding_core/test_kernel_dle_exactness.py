@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 
 from embedding_core import KernelDLE, KernelDLEClassifier
 from embedding_core.classifiers import ridge
+from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
-from embedding_core.kernel_dle.solution import REGULARISATIONS
+from embedding_core.kernel_dle import solution
+from embedding_core.kernel_dle.solution import REGULARIZATIONS, local_graph, smoothness
+from embedding_core.margin.kernel_span import deform_rows
 from embedding_core.metrics import row_precisions
 from tests.literal_kernel_dle import (
     centered_trace,
@@ -156,7 +160,7 @@ def test_one_eigendecomposition_serves_all_penalties(monkeypatch):
     monkeypatch.setattr(ridge, "positive_part", lambda S: calls.append(len(S)) or decompose(S))
     model = KernelDLE(**MANY).fit(X, Y)
     assert len(calls) == 1
-    assert model.regularization_ in REGULARISATIONS
+    assert model.regularization_ in REGULARIZATIONS
     alone = KernelDLE(regularization=model.regularization_, **MANY).fit(X, Y)
     np.testing.assert_allclose(alone.loo_scores_, model.loo_scores_, **EXACT)
 
@@ -170,7 +174,7 @@ def test_loo_chooses_what_its_criterion_says():
         .mean()
         .item()
         for mu in (0.0, 0.1, 1.0, 10.0)
-        for lam in REGULARISATIONS
+        for lam in REGULARIZATIONS
     )
     assert (chosen.loo_scores_.argmax(axis=1) == y).mean() == best
 
@@ -213,7 +217,7 @@ def test_shuffled_labels_fall_to_chance(few):
     np.testing.assert_allclose(model.embedding_model_.label_means_, 0.25, atol=0.05)
 
 
-def test_left_out_scores_of_noise_do_not_promise_what_new_items_do_not_keep():
+def test_left_out_scores_of_noise_are_not_optimistic():
     """Few rows of noise with several labels: the mean of the others alone tells a row's own labels."""
     left_out, new = [], []
     for seed in range(5):
@@ -222,12 +226,12 @@ def test_left_out_scores_of_noise_do_not_promise_what_new_items_do_not_keep():
         model = KernelDLEClassifier(few_labels=False).fit(X[:60], Y[:60])
         left_out.append(row_precisions(Y[:60], model.loo_scores_).mean())
         new.append(row_precisions(Y[60:], model.predict_scores(X[60:])).mean())
-    # what is left of the gap is the choice of lambda and of k, and two parameters a label
+    # what is left of the gap is the choice of lambda and of k, and two parameters per label
     assert np.mean(left_out) - np.mean(new) < 0.12
 
 
-def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
-    """Five noise items a class in 60 dimensions, where whitening by S_w tells the classes apart for sure."""
+def test_few_labels_of_noise_are_not_seen_through_the_learned_metrics():
+    """Five noise items per class in 60 dimensions, where whitening by S_w separates the classes perfectly."""
     shares = []
     for seed in range(10):
         X = np.random.default_rng(seed).normal(size=(10, 60))
@@ -239,7 +243,7 @@ def test_few_labels_of_noise_are_not_seen_through_the_learnt_metrics():
     assert np.mean(shares) < 0.6
 
 
-def test_learnt_metrics_take_the_penalties_that_plain_z_scores_choose():
+def test_learned_metrics_take_the_penalties_that_plain_z_scores_choose():
     """Their own answers for a row have seen its label: on this noise they would choose otherwise."""
     X, y = np.random.default_rng(0).normal(size=(60, 20)), np.arange(60) % 3
     model = KernelDLE(few_labels=True).fit(X, np.where(np.arange(60) < 15, y, -1))
@@ -268,3 +272,44 @@ def test_landmarks_may_be_any_whole_number():
     for count in (500, np.int64(500)):
         model = KernelDLE(landmarks=count, few_labels=False).fit(X, y)
         np.testing.assert_array_equal(model.embedding_, KernelDLE(few_labels=False).fit(X, y).embedding_)
+
+
+RNG_ROWS = np.random.default_rng(0).normal(size=(60, 2))
+
+
+def rows_with_copies(offset=0.3):
+    """Rows of which 14 coincide, and one whose ten nearest neighbors are all such copies."""
+    copies = np.tile([[30.0, 0.0]], (14, 1))
+    others = copies + np.array([0.0, 25.0])
+    return np.vstack([RNG_ROWS, copies, copies[:1] + np.array([offset, 0.0]), others])
+
+
+@pytest.mark.parametrize("offset", [0.05, 0.1, 0.3])
+def test_a_row_that_hangs_on_a_vanishing_link_counts_as_unlinked(offset):
+    Z = rows_with_copies(offset)
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    W = local_graph(Z).toarray()
+    degree = W.sum(axis=1)
+    assert 0 < degree[74] < 1e-20
+    linked = degree > 1e-12 * degree.max()
+    root = np.where(linked, 1 / np.sqrt(degree), 0.0)
+    L = np.diag(linked * 1.0) - W * np.outer(root, root)
+    R = np.random.default_rng(1).normal(size=(len(Z), 6))
+    np.testing.assert_allclose(smoothness(sp.csr_array(W), R), R.T @ L @ R, rtol=1e-9)
+
+
+def test_a_graph_weight_that_the_user_did_not_set_is_dropped_where_it_fails(monkeypatch):
+    def deform_up_to_one(rows, smoothness, ratio, weight):
+        deform = deform_rows(rows, smoothness, ratio, weight)
+        return lambda c: deform(c if c < 1 else -1e9)
+
+    X, y = RNG_ROWS, np.where(np.arange(60) % 2, -1, np.arange(60) % 3)
+    monkeypatch.setattr(solution, "deform_rows", deform_up_to_one)
+    model = KernelDLEClassifier().fit(X, y)
+    assert model.embedding_model_.few_labels_
+    assert model.embedding_model_.graph_weight_ == [0.0, 0.1] * 3
+    assert np.isfinite(model.predict_scores(X)).all()
+    chosen = KernelDLE(graph_weight="loo", few_labels=False).fit(X, y)
+    assert chosen.graph_weight_ in (0.0, 0.1)
+    with pytest.raises(InvalidInput, match=r"graph_weight weighs the graph .* lower it"):
+        KernelDLE(graph_weight=10.0, few_labels=False).fit(X, y)

@@ -78,7 +78,7 @@ def test_photographs_in_the_color_space_that_the_training_rows_choose(shared_dat
     ],
 )
 def test_few_labels(shared_data, name, known):
-    """Accuracy as first measured here with 3, 5 and 10 labeled items a class, means of five draws."""
+    """Accuracy as first measured here with 3, 5 and 10 labeled items per class, means of five draws."""
     X, y, _ = read_table(shared_data, name)
     data = TrialData(X, np.eye(y.max() + 1, dtype=np.int8)[y], single_label=True)
     settings = {"labeled": [3, 5, 10], "neighbors": [], "metric": "accuracy", "seed": 0}

@@ -9,17 +9,20 @@ from scipy.spatial.distance import cdist
 from sklearn.covariance import ledoit_wolf
 from sklearn.linear_model import LogisticRegression
 
-from embedding_core.kernel_dle import kernels, neighbor_votes
-from embedding_core.kernel_dle.calibration import fit_calibration
-from embedding_core.kernel_dle.few_labels import mean_squared_gradient
-from embedding_core.kernel_dle.graph import local_graph, local_kernel_graph, smoothness
-from embedding_core.kernel_dle.kernels import fit_kernel, multi_scale
-from embedding_core.kernel_dle.l1 import l1_distances, l1_gradients
-from embedding_core.kernel_dle.metric import sensitivity_metric, whitening_metric
-from embedding_core.kernel_dle.neighbor_votes import fit_votes
-from embedding_core.kernel_dle.solution import Problem, solve
+from embedding_core.kernel_dle import classifier, kernels
+from embedding_core.kernel_dle.classifier import fit_calibration, fit_votes
+from embedding_core.kernel_dle.estimator import mean_squared_gradient
+from embedding_core.kernel_dle.kernels import (
+    fit_kernel,
+    l1_distances,
+    l1_gradients,
+    multi_scale,
+    sensitivity_metric,
+    whitening_metric,
+)
+from embedding_core.kernel_dle.solution import Problem, local_graph, local_kernel_graph, smoothness, solve
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.model_selection.decisions import tune_thresholds
+from embedding_core.model_selection.threshold_tuning import tune_thresholds
 from embedding_core.threads import for_row_blocks
 from tests.literal_kernel_dle import literal_kernel, literal_laplacian
 from tests.synthetic import multi_label, single_label, sparse_items
@@ -204,7 +207,7 @@ def test_votes_leave_the_row_itself_out():
 
 
 def test_of_many_rows_a_sample_votes(monkeypatch):
-    monkeypatch.setattr(neighbor_votes, "MOST_ROWS", 25)
+    monkeypatch.setattr(classifier, "MOST_ROWS", 25)
     Z = RNG.normal(size=(60, 2))
     Y = (Z > 0).astype(np.int8)
     model, left_out = fit_votes(Z, Y, 0)
@@ -231,7 +234,7 @@ def test_thresholds_have_the_best_f1_on_their_rows(metric):
     assert (len(set(tuned)) == 1) == (metric == "micro_f1")
 
 
-def test_labels_that_nobody_has_stay_away_whatever_is_tuned():
+def test_labels_that_no_item_has_are_never_predicted():
     Y = np.array([[1, 0, 1], [0, 0, 1], [1, 0, 1]], dtype=np.int8)
     for metric in ("hamming", "micro_f1", "macro_f1"):
         assert tune_thresholds(Y * 0.5, Y, metric)[1:].tolist() == [np.inf, -np.inf]

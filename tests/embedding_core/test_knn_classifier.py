@@ -100,7 +100,7 @@ def test_neighbors_at_distance_zero_take_all_the_weight():
     np.testing.assert_allclose(scores, [[0.5, 0.0]], atol=1e-12)
 
 
-def test_unlabeled_rows_have_no_say():
+def test_unlabeled_rows_do_not_vote():
     Z, Y, queries = draw()
     hidden = Y.copy()
     hidden[::3] = -1

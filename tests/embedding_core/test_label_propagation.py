@@ -93,7 +93,7 @@ def test_every_item_is_harmonic_however_small_its_degree():
     np.testing.assert_allclose(F[~labeled], mean_of_neighbors[~labeled], atol=1e-9)
 
 
-def test_a_part_on_a_hair_keeps_rows_that_sum_to_one():
+def test_a_weakly_linked_part_keeps_rows_that_sum_to_one():
     W = np.kron(np.eye(2), np.ones((5, 5)) - np.eye(5))
     W[4, 5] = W[5, 4] = 1e-14  # below what the residual can tell
     y = np.array([0, 1, -1, -1, -1, -1, -1, -1, -1, -1])

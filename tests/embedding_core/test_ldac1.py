@@ -149,7 +149,7 @@ def test_a_label_without_a_line_gets_its_share_and_a_warning(lost, scatter):
 
 def test_constant_items_leave_no_line():
     _, Y = multi_label()
-    with pytest.warns(UserWarning, match="4 of 4 labels .0, 1, 2, 3. have means that no line tells apart"):
+    with pytest.warns(UserWarning, match="4 of 4 labels .0, 1, 2, 3. have means that no line separates"):
         model = LDAC1().fit(np.ones((60, 3)), Y)
     np.testing.assert_allclose(model.predict_scores(np.ones((2, 3))), np.tile(Y.mean(axis=0), (2, 1)))
 

@@ -13,7 +13,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import SIGMA_FACTORS, build_gaussian_graph, build_knn_graph
 from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.labels import as_indicator
-from embedding_core.margin.locality import solve_locality
+from embedding_core.margin.lpssvm_solver import solve_locality
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.subspace.lpp import LPP
 from tests.synthetic import literal_laplacian, multi_label, projector, single_label

@@ -9,8 +9,8 @@ from sklearn.svm import SVC
 
 from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.linalg.kernel_space import Kernel, kernel_coordinates
-from embedding_core.margin.alternation import energy_dimension
 from embedding_core.margin.lpssvm import LPSSVM
+from embedding_core.margin.lpssvm_solver import energy_dimension
 from tests.literal_margin import SIGNS, central_svm, literal_lpssvm, literal_svm, two_classes
 from tests.synthetic import literal_laplacian, projector, single_label
 

@@ -78,7 +78,7 @@ def test_machines_beyond_the_exact_size_do_not_depend_on_the_order_either(monkey
     # the first machine, on all dimensions, is unique; the later ones have fewer than fifty
     X, y, W = two_classes()
     exact = LPSSVM(n_components=3).fit(X, y, W).decision_function(X)
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 25)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", 25)
     rows = np.random.default_rng(0).permutation(60)
     for order in (np.arange(60), rows):
         model = LPSSVM(n_components=3).fit(X[order], y[order], W[np.ix_(order, order)])
@@ -186,7 +186,7 @@ def test_linear_form_makes_no_n_by_n_matrix():
         ({"graph": "ring"}, "graph='ring' is not legal; choose one of knn, gaussian, kernel"),
         ({"sigma": -1.0}, "sigma=-1.0 is not a positive number"),
         ({"n_neighbors": 0}, "n_neighbors=0 is not legal"),
-        ({"graph": "kernel", "kernel": "linear"}, 'graph="kernel" needs values >= 0'),
+        ({"graph": "kernel", "kernel": "linear"}, 'graph="kernel" needs kernel values >= 0'),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The graph has")
@@ -225,7 +225,7 @@ def test_bad_data_are_named():
     alone = np.where(np.arange(60)[:, None] == 59, X, 0.0)
     links = W.copy()
     links[59] = links[:, 59] = 0.0
-    with pytest.raises(InvalidInput, match="All linked items are zero"):
+    with pytest.raises(InvalidInput, match="all linked items are zero"):
         LPSSVM(kernel="linear").fit(alone, y, links)
     with pytest.raises(InvalidInput, match="None of the 1 landmarks is linked"):
         alone = W.copy()

@@ -6,8 +6,8 @@ from scipy.special import expit
 
 from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
+from embedding_core.margin.kernel_classifier import decide, dimension_candidates
 from embedding_core.margin.lpssvm import LPSSVM
-from embedding_core.margin.selection import decide, dimension_candidates
 from embedding_core.model_selection.folds import stratified_folds
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, projector, single_label
@@ -66,7 +66,7 @@ def test_scores_are_logistic_in_the_decision():
     assert ((scores >= 0) & (scores <= 1)).all()
 
 
-def test_labels_that_all_or_none_carry_are_answered_so():
+def test_constant_labels_are_predicted_as_constants():
     X, Y = multi_label()
     Y[:, 1], Y[:, 3] = 0, 1
     Y[::2] = -1

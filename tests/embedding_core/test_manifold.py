@@ -12,9 +12,7 @@ from sklearn.svm import SVC
 
 from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph
 from embedding_core.labels import as_indicator
-from embedding_core.margin.laprls import LapRLS
-from embedding_core.margin.lapsvm import LapSVM
-from embedding_core.margin.manifold import RIDGES, SMOOTHNESS
+from embedding_core.margin.manifold import RIDGES, SMOOTHNESS, LapRLS, LapSVM
 from embedding_core.model_selection.folds import stratified_folds
 from tests.literal_margin import literal_laprls, literal_lapsvm, two_classes
 from tests.synthetic import literal_laplacian, multi_label, single_label
@@ -144,7 +142,7 @@ def test_without_the_graph_lapsvm_is_a_support_vector_machine(kernel, shape, gam
 def test_lapsvm_beyond_the_exact_size_is_libsvm_on_the_deformed_kernel(monkeypatch):
     X, y, W = two_classes()
     exact = LapSVM(gamma_I=5.0).fit(X, y, W).decision_function(X)
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 0)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", 0)
     by_libsvm = LapSVM(gamma_I=5.0).fit(X, y, W).decision_function(X)
     assert 0 < np.abs(by_libsvm - exact).max() < 1e-2
 
@@ -185,7 +183,7 @@ def test_very_smooth_decisions_are_constant_on_parts_of_the_graph(method):
 
 
 @BOTH
-def test_scale_of_the_graph_does_not_matter_to_auto(method):
+def test_auto_does_not_depend_on_the_scale_of_the_graph(method):
     X, y, W = two_classes()
     one, two = (method().fit(X, y, factor * W) for factor in (1.0, 1e4))
     np.testing.assert_allclose(two.decision_function(X), one.decision_function(X), atol=1e-6)

@@ -12,55 +12,21 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
-from embedding_core.margin.laprls import LapRLS
-from embedding_core.margin.lapsvm import LapSVM
 from embedding_core.margin.lpp_svm import LPPSVM
+from embedding_core.margin.manifold import LapRLS, LapSVM
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.margin import ENTRIES
+from embedding_core.registry.catalog import MARGIN as ENTRIES
 from embedding_core.scaling import Scaler
 from tests.literal_margin import two_classes
 from tests.synthetic import multi_label, single_label
 
-INSTANCES = [
-    LapRLS(kernel="precomputed"),
-    LapRLS(landmarks=5, input_scale="zscore"),
-    LapSVM(),
-    LPPSVM(),
-]
-
-EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
-    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
-}
-WEIGHT_FAILURES = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
-    "a weight counts as copies in the loss, not in the graph, which links items",
-)
-KERNEL_FAILURES = {
-    "check_positive_only_tag_during_fit": "shifts a kernel matrix, which then is no kernel",
-    "check_estimators_dtypes": "cuts a kernel matrix to integers, which then is no kernel",
-}
-"""Common checks that may fail, with the reason."""
-
 EACH = pytest.mark.parametrize("estimator", [LapRLS(), LapSVM(), LPPSVM()], ids=repr)
-
-
-@parametrize_with_checks(
-    INSTANCES,
-    expected_failed_checks=lambda estimator: (
-        EXPECTED_FAILURES | WEIGHT_FAILURES | (KERNEL_FAILURES if estimator.kernel == "precomputed" else {})
-    ),
-)
-@pytest.mark.filterwarnings("ignore:The graph has", "ignore:n_neighbors=10 but")
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @EACH
@@ -106,7 +72,7 @@ def test_two_classes_have_one_decision_and_mirrored_scores(estimator):
 
 
 @EACH
-def test_labels_that_all_or_none_carry_are_answered_so(estimator):
+def test_constant_labels_are_predicted_as_constants(estimator):
     X, Y = multi_label()
     Y[:, 1], Y[:, 3] = 0, 1
     Y[::2] = -1
@@ -260,8 +226,7 @@ def listed(monkeypatch):
     monkeypatch.setattr(registry, "METHODS", known)
 
 
-def test_names_in_the_catalog():
-    assert [method.name for method in ENTRIES] == ["lapsvm", "laprls", "lpp_svm"]
+def test_entries_scale_their_input_and_use_a_graph():
     for method in ENTRIES:
         assert method.own_scaling
         assert method.uses_graph

@@ -96,7 +96,7 @@ def test_likelihoods_sum_to_one():
     np.testing.assert_allclose(model.likelihood_.sum(axis=1), 1.0)
 
 
-def test_labels_that_nobody_or_everybody_has_follow_the_same_formulas():
+def test_labels_that_no_item_or_every_item_has_follow_the_same_formulas():
     X, Y = multi_label()
     Y[:, 1], Y[:, 2] = 0, 1
     scores = MLkNN(n_neighbors=3).fit(X, Y).predict_scores(X)

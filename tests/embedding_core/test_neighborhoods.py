@@ -19,8 +19,7 @@ from embedding_core.protocols.placement import (
     place_rows,
     transfer_accuracy,
 )
-from embedding_core.protocols.splits import draw_share_a_class, trial_rng
-from embedding_core.protocols.trial import Arm, TrialData
+from embedding_core.protocols.trial import Arm, TrialData, draw_share_per_class, trial_rng
 from tasks.reproduce.projections import TDT2, USPS
 from tests.trial_sets import blobs, shuffle_rows
 
@@ -44,7 +43,7 @@ def test_hit_rates_are_those_of_the_definition():
     Z, classes = rng.normal(size=(50, 3)), rng.integers(0, 4, 50)
     expected = [literal_hits(Z, classes, k) for k in range(1, 6)]
     np.testing.assert_allclose(hit_rates(Z, classes, 5), expected)
-    with pytest.raises(InvalidInput, match="50 neighbors of 50 rows"):
+    with pytest.raises(InvalidInput, match="n_neighbors=50 for 50 rows"):
         hit_rates(Z, classes, 50)
 
 
@@ -119,11 +118,11 @@ def test_splits_have_the_stated_sizes():
 
 def test_a_share_of_each_class_has_one_row_at_least():
     classes = np.repeat([0, 1], [2, 30])
-    train, test = draw_share_a_class(classes, 0.1, trial_rng(0, 0))
+    train, test = draw_share_per_class(classes, 0.1, trial_rng(0, 0))
     assert np.bincount(classes[train]).tolist() == [1, 3]
     np.testing.assert_array_equal(np.sort([*train, *test]), np.arange(32))
     with pytest.raises(InvalidInput, match="between 0 and 1"):
-        draw_share_a_class(classes, 1.0, trial_rng(0, 0))
+        draw_share_per_class(classes, 1.0, trial_rng(0, 0))
 
 
 @pytest.mark.parametrize("arm", [*ARMS, *PLAIN], ids=lambda arm: arm.title)

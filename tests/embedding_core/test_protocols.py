@@ -16,9 +16,18 @@ from embedding_core.protocols import (
     semi_supervised,
     two_classes,
 )
-from embedding_core.protocols.label_names import find_label
-from embedding_core.protocols.splits import corrupt, draw_a_class, draw_labeled, draw_rows, trial_rng
-from embedding_core.protocols.trial import Arm, TrialData, predict, prepare
+from embedding_core.protocols.trial import (
+    Arm,
+    TrialData,
+    corrupt,
+    draw_labeled,
+    draw_per_class,
+    draw_rows,
+    find_label,
+    predict,
+    prepare,
+    trial_rng,
+)
 from embedding_core.subspace import principal
 from embedding_core.subspace.pca import PCA
 from tests.trial_sets import shuffle_rows
@@ -152,7 +161,7 @@ def test_sigma_depends_on_labeled_rows_alone():
 
 
 @pytest.mark.parametrize("preprocessing", ["zscore", "pca"])
-def test_preprocessing_is_learnt_on_seen_rows(preprocessing):
+def test_preprocessing_is_learned_on_seen_rows(preprocessing):
     data = iris()
     seen = np.arange(30)
     moved = data.X.copy()
@@ -169,7 +178,7 @@ def test_principal_components_are_those_of_pca_by_one_decomposition(monkeypatch)
     places = prepare(X, "pca", seen)
     assert len(decomposed) == 1
     np.testing.assert_allclose(places, expected[:, : places.shape[1]], atol=1e-12)
-    with pytest.raises(InvalidInput, match="The 30 rows of the fit are alike"):
+    with pytest.raises(InvalidInput, match="The 30 rows of the fit are equal"):
         prepare(np.ones_like(X), "pca", seen)
 
 
@@ -206,13 +215,13 @@ def test_a_draw_has_two_classes_or_more():
         assert len(np.unique(classes[labeled])) == 2
 
 
-def test_draw_a_class_takes_as_many_of_each():
+def test_draw_per_class_takes_as_many_of_each():
     classes = np.repeat([0, 1, 2], [5, 9, 7])
-    train, test = draw_a_class(classes, 4, trial_rng(0, 0))
+    train, test = draw_per_class(classes, 4, trial_rng(0, 0))
     assert np.bincount(classes[train]).tolist() == [4, 4, 4]
     assert not set(train) & set(test)
     with pytest.raises(InvalidInput, match="one class has 5"):
-        draw_a_class(classes, 5, trial_rng(0, 0))
+        draw_per_class(classes, 5, trial_rng(0, 0))
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 20])
@@ -253,7 +262,7 @@ def test_wrong_labels_are_counted_as_errors_of_the_rest_only():
 def test_faces_give_an_error_for_each_number_of_images():
     settings = {"images": [2, 6], "most": 15, "seed": 0}
     cells = faces.trial(iris(), Arm("Fisherface", "fisherfaces"), settings, "raw", 0)
-    assert [cell.condition for cell in cells] == ["2 a person", "6 a person"]
+    assert [cell.condition for cell in cells] == ["2 per person", "6 per person"]
     assert all(0 <= cell.value < 0.5 for cell in cells)
 
 
@@ -266,7 +275,7 @@ def test_folds_of_a_sample_keep_labels_and_rows_together():
         np.testing.assert_array_equal(data.Y[row], y)
 
 
-def test_a_sample_drops_labels_that_nobody_has():
+def test_a_sample_drops_labels_that_no_item_has():
     data = several_labels()
     data.Y[:, 1] = 0
     data.Y[~data.Y.any(axis=1), 0] = 1
@@ -363,5 +372,5 @@ def test_lone_labels_are_those_of_one_method_alone():
 
 
 def test_a_label_that_is_not_there_is_refused():
-    with pytest.raises(InvalidInput, match="no label 'pink'; there are red, green, blue"):
+    with pytest.raises(InvalidInput, match="no label 'pink'; the labels are red, green, blue"):
         find_label(several_labels(), "pink")

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from embedding_core import InvalidInput, KernelDLEClassifier
-from embedding_core.classifiers.baselines import ScaledSVM
-from embedding_core.classifiers.tuned_svm import TunedSVM
+from embedding_core.classifiers.baselines import ScaledSVM, TunedSVM
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import few_labels, tuned_split
@@ -70,7 +69,7 @@ def test_thresholds_are_tuned_on_training_rows_and_measured_on_test_rows():
     assert found["lrap"] == multilabel_metrics(Y_test, Y_test, test)["lrap"]
 
 
-def test_test_labels_measure_alone():
+def test_test_labels_are_only_used_to_measure():
     X, Y = multi_label(90)
     train, test = draw_parts(90, 60, 30, 1)
     changed = Y.copy()
@@ -91,7 +90,7 @@ def test_splits_depend_on_their_number_alone():
         draw_parts(100, 90, 20, 0)
 
 
-def test_the_rest_is_seen_without_labels_by_those_who_take_it():
+def test_graph_methods_see_the_other_rows_without_labels():
     X, y = single_label(100)
     data = TrialData(X, np.eye(y.max() + 1, dtype=np.int8)[y], single_label=True)
     settings = {"labeled": [4], "neighbors": [], "metric": "accuracy", "seed": 0}
@@ -210,5 +209,5 @@ def test_columns_are_split_into_blocks_of_equally_many(form):
     ]
     np.testing.assert_array_equal(blocks, [X[:, :2], X[:, 2:4], X[:, 4:]])
     for count in (4, 7):
-        with pytest.raises(InvalidInput, match=f"6 columns are not {count} blocks"):
+        with pytest.raises(InvalidInput, match=f"6 columns cannot be split into {count} blocks"):
             split_columns(form(X), count)

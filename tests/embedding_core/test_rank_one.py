@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from embedding_core.margin.rank_one import update_diagonal
+from embedding_core.margin.lpssvm_solver import update_diagonal
 
 
 @pytest.mark.parametrize("rho", [1.0, -1.0, 0.0, 1e3, -1e-6])

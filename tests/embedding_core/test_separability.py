@@ -17,8 +17,7 @@ from embedding_core.protocols.separability import (
     shuffle_labels,
     trial,
 )
-from embedding_core.protocols.splits import draw_rows, trial_rng
-from embedding_core.protocols.trial import Arm, TrialData
+from embedding_core.protocols.trial import Arm, TrialData, draw_rows, trial_rng
 from tasks.reproduce.eigenmaps import FIGS, OTHERS
 from tests.trial_sets import blobs, shuffle_rows
 

@@ -14,8 +14,8 @@ from embedding_core.evaluation import hide_labels
 from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols import stepwise
-from embedding_core.protocols.splits import draw_share_a_class, trial_rng
 from embedding_core.protocols.stepwise import FOLDS, fit_tuned
+from embedding_core.protocols.trial import draw_share_per_class, trial_rng
 from tasks.reproduce.fixed_protocol import ARMS, PLAIN
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
@@ -27,7 +27,7 @@ SLOW = {"SLE-ML", "LPSSVM", "Kernel DLE (ours)", "random forest", "RBF-SVC"}
 def split(data, share=0.4):
     """A draw of each class, or every second row."""
     if data.single_label:
-        return draw_share_a_class(data.classes, share, trial_rng(0, 0))
+        return draw_share_per_class(data.classes, share, trial_rng(0, 0))
     return np.arange(0, len(data.Y), 2), np.arange(1, len(data.Y), 2)
 
 
@@ -162,7 +162,7 @@ def test_the_widest_embedding_has_no_more_dimensions_than_the_rows():
     assert found.scores.shape == (len(test), 3)
 
 
-def test_principal_components_are_learnt_on_what_the_method_sees():
+def test_principal_components_are_learned_on_what_the_method_sees():
     data = blobs()
     train, test = split(data)
     moved = data.X.copy()
@@ -171,9 +171,9 @@ def test_principal_components_are_learnt_on_what_the_method_sees():
     np.testing.assert_array_equal(answers[0][1:], answers[1][1:])
 
 
-def test_too_few_rows_for_any_number_of_neighbors_are_told():
+def test_too_few_rows_for_any_number_of_neighbors_are_reported():
     data = blobs(n=12)
-    with pytest.raises(InvalidInput, match="2 rows of an inner fold"):
+    with pytest.raises(InvalidInput, match="inner training fold has only 2 rows"):
         fit_tuned("1nn", {"neighbors": [5]}, data.X, data.Y, np.arange(3), np.arange(3, 12))
 
 
@@ -209,7 +209,7 @@ def test_the_widest_embedding_is_as_wide_as_labeled_and_linked_rows_allow(monkey
         )
 
 
-def test_a_refusal_of_anything_but_the_width_is_told_at_once(monkeypatch):
+def test_a_refusal_of_anything_but_the_width_is_raised_at_once(monkeypatch):
     data, widths = blobs(p=7), remember_widths(monkeypatch)
     params = {"n_components": "widest", "dimensions": [7], "mu": -1.0}
     with pytest.raises(InvalidInput, match="mu=-1"):
@@ -217,7 +217,7 @@ def test_a_refusal_of_anything_but_the_width_is_told_at_once(monkeypatch):
     assert widths == [7]
 
 
-def test_too_many_components_are_told_across_processes():
+def test_too_many_components_are_reported_across_processes():
     told = pickle.loads(pickle.dumps(TooManyComponents("n_components=7 exceeds 3.", 3)))
     assert (str(told), told.most) == ("n_components=7 exceeds 3.", 3)
 

@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import annotator, registry
 from embedding_core.errors import InvalidInput
@@ -17,7 +16,7 @@ from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.affinity import build_gaussian_graph
 from embedding_core.labels import as_indicator
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog import projections
+from embedding_core.registry.catalog import SUBSPACE
 from embedding_core.subspace.cca import CCA
 from embedding_core.subspace.eigenfaces import Eigenfaces
 from embedding_core.subspace.fisherfaces import Fisherfaces
@@ -29,44 +28,11 @@ from embedding_core.subspace.mlsi import MLSI
 from embedding_core.subspace.pca import PCA
 from tests.synthetic import multi_label, single_label, sparse_items
 
-# Some checks fit ten items, where ten neighbors link all pairs and a warning says so.
-INSTANCES = [
-    PCA(),
-    LDA(),
-    CCA(),
-    MLSI(),
-    MDDM(),
-    MDDM(kernel="rbf"),
-    LPP(n_neighbors=5),
-    LPP(graph="gaussian", kernel="rbf"),
-    LPP(graph="gaussian", kernel="precomputed"),
-    Eigenfaces(),
-    Fisherfaces(),
-    Laplacianfaces(n_neighbors=5),
-]
-_NO_LABELS = "takes every class of this name for scikit-learn's, and gives label columns that hold 2"
-EXPECTED_FAILURES = {
-    "CCA": {
-        "check_transformer_general": _NO_LABELS,
-        "check_transformer_data_not_an_array": _NO_LABELS,
-    },
-    "precomputed": {
-        "check_estimators_dtypes": "rounds the kernel to integers: no longer positive semidefinite",
-        "check_positive_only_tag_during_fit": "moves the kernel below zero, its diagonal too",
-    },
-}
-"""Common checks that fail, by name or kernel, with the reason."""
-
 UNSUPERVISED = [PCA(), LPP(n_neighbors=8), LPP(graph="gaussian", kernel="rbf"), Laplacianfaces(n_neighbors=8)]
 SUPERVISED = [LDA(), CCA(), MLSI(), MDDM(), MDDM(kernel="rbf"), Fisherfaces()]
 ESTIMATORS = [*UNSUPERVISED, *SUPERVISED]
 LINEAR = [estimator for estimator in ESTIMATORS if getattr(estimator, "kernel", "linear") == "linear"]
-ENTRIES = {method.name: method for method in projections.ENTRIES}
-
-
-def expected_failures(estimator):
-    named = EXPECTED_FAILURES.get(type(estimator).__name__, {})
-    return EXPECTED_FAILURES.get(getattr(estimator, "kernel", ""), named)
+ENTRIES = {method.name: method for method in SUBSPACE}
 
 
 @pytest.fixture
@@ -88,11 +54,6 @@ class InBlocks:
     def iter_blocks(self):
         for start in range(0, len(self.X), 17):
             yield start, self.X[start : start + 17]
-
-
-@parametrize_with_checks(INSTANCES, expected_failed_checks=expected_failures)
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
@@ -186,13 +147,6 @@ def test_entries_describe_the_estimators(name):
     else:
         with pytest.raises(InvalidInput, match="exactly one class per item"):
             method.build().fit(X, Y)
-
-
-def test_names_of_the_family():
-    assert list(ENTRIES) == [
-        *("lpp", "kernel_lpp", "pca", "lda", "cca", "mlsi", "mddm", "kernel_mddm"),
-        *("eigenfaces", "fisherfaces", "laplacianfaces"),
-    ]
 
 
 @pytest.mark.parametrize("name", ENTRIES)

@@ -7,14 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from embedding_core import registry
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import evaluate_fold
 from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.registry.catalog.transduction import ENTRIES
+from embedding_core.registry.catalog import TRANSDUCTION as ENTRIES
 from embedding_core.transduction.consistency import LocalGlobalConsistency
 from embedding_core.transduction.harmonic import HarmonicFunctions
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian
@@ -30,12 +29,6 @@ ALL = [*CLASSIFIERS, KMeansLaplacian]
 EACH = pytest.mark.parametrize("kind", ALL)
 EACH_CLASSIFIER = pytest.mark.parametrize("kind", CLASSIFIERS)
 
-EXPECTED_FAILURES = {
-    "check_classifiers_classes": "takes -1 for a class; here it means unlabeled",
-    "check_supervised_y_2d": "passes classes 0, 1, 2 as one column; here columns are labels in 0/1",
-}
-"""Common checks that may fail, with the reason; methods that do not predict are not asked these."""
-
 
 def partly(n=60, single=False, seed=0):
     X, y = (single_label if single else multi_label)(n, seed=seed)
@@ -46,14 +39,6 @@ def partly(n=60, single=False, seed=0):
 
 def result(model):
     return model.embedding_ if isinstance(model, KMeansLaplacian) else model.transduction_scores_
-
-
-@parametrize_with_checks(
-    [kind(n_neighbors=5) for kind in ALL],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES if type(estimator) in INDUCTIVE else {},
-)
-def test_common_checks(estimator, check):
-    check(estimator)
 
 
 @EACH_CLASSIFIER
@@ -232,7 +217,7 @@ def test_a_fold_of_real_data(entry, name, least, listed, shared_data):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (MCGF(), "^Only one item is labeled, and MCGF draws"),
+        (MCGF(), "^Only one item is labeled, but MCGF sets"),
         (MCGF(sigma="cv"), '1 item is labeled; label two or more, or take sigma="auto"'),
     ],
 )

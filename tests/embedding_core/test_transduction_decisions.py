@@ -6,8 +6,8 @@ import pytest
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.labels import as_indicator
-from embedding_core.transduction.conjugate_gradients import TOLERANCE, solve_columns
-from embedding_core.transduction.decisions import DECISIONS, balanced_cuts, make_rule, prior_cuts
+from embedding_core.transduction.graph_solvers import TOLERANCE, solve_columns
+from embedding_core.transduction.score_rules import DECISIONS, balanced_cuts, make_rule, prior_cuts
 
 LABELED = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
 

@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import build_knn_graph
 from embedding_core.labels import label_correlation
-from embedding_core.transduction.graph_modes import graph_modes
+from embedding_core.model_selection.inner_choice import labeled_folds
+from embedding_core.transduction.graph_solvers import graph_modes
 from embedding_core.transduction.kmeans_laplacian import KMeansLaplacian, leading_pairs
 from embedding_core.transduction.mcgf import MCGF, green_modes
+from embedding_core.transduction.score_rules import balanced_cuts
 from embedding_core.transduction.spectral_transducer import SpectralGraphTransducer, minimize_on_sphere
 from tests.synthetic import literal_laplacian, multi_label, projector, single_label
 
@@ -183,6 +185,25 @@ def test_mcgf_decides_at_its_boundaries_and_tells_components_apart():
     np.testing.assert_array_equal(MCGF().fit(np.zeros((16, 1)), hidden, affinity=W).transduction_, y)
 
 
+def test_mcgf_boundaries_are_those_of_hidden_sources_scaled_to_all_sources():
+    X, Y, _ = partly()
+    model = MCGF(alpha=0.4, n_components=None).fit(X, Y)
+    V, weights = green_modes(build_knn_graph(X, 10), None, normalized=True)
+    G = (V * weights) @ V.T
+    labeled = np.flatnonzero((Y >= 0).all(axis=1))
+    sources = (2.0 * Y[labeled] - 1) @ (np.eye(Y.shape[1]) + 0.4 * label_correlation(Y))
+    hidden = np.empty(sources.shape)
+    for train, test in labeled_folds(Y[labeled]):
+        whole = np.zeros_like(sources)
+        whole[train] = sources[train] * len(labeled) / len(train)  # as strong as all sources together
+        hidden[test] = (G[np.ix_(labeled, labeled)] @ whole)[test]
+    cuts = balanced_cuts(hidden, Y[labeled])
+    assert np.isfinite(cuts).all()
+    np.testing.assert_allclose(model.boundaries_, cuts, rtol=1e-8)
+    logits = (model.label_distributions_ - cuts) / hidden.std(axis=0)
+    np.testing.assert_allclose(model.transduction_scores_, 1 / (1 + np.exp(-logits)), rtol=1e-7)
+
+
 def combined_matrix(X, W, balance):
     """The matrix of KL, entry by entry."""
     d = W.sum(axis=1)
@@ -268,7 +289,7 @@ def test_kl_places_an_item_on_weak_links_where_its_equation_asks():
 
 def test_kl_rejects_more_dimensions_than_there_are():
     X, Y = multi_label(20)
-    with pytest.raises(InvalidInput, match="20 dimensions asked for, but the 20 items with links have 19"):
+    with pytest.raises(InvalidInput, match="20 dimensions requested, but the 20 items with links have 19"):
         KMeansLaplacian(n_components=20, n_neighbors=5).fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from embedding_core.classifiers.baselines import ScaledSVM
-from embedding_core.classifiers.tuned_svm import TunedSVM
+from embedding_core.classifiers.baselines import ScaledSVM, TunedSVM
 from embedding_core.errors import InvalidInput
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import choose_option, rate_scores

@@ -69,7 +69,7 @@ def test_what_decides_labels_counts_where_they_are_decided(tmp_path: Path) -> No
     plain = model_stage("svm", {}, data, workspace).recipe().code
     assert tuned.keys() - plain.keys() >= {
         "tasks.selection.decisions",
-        "embedding_core.model_selection.decisions",
+        "embedding_core.model_selection.threshold_tuning",
     }
     standing = Standing(Candidate("svm", "svm"), "scored", "", [Score("svm", "svm", 0, "macro_f1", 0.5)], ref)
     made = choose([standing], "macro_f1", "macro_f1")

@@ -5,9 +5,7 @@ import pytest
 from sklearn.svm import SVC
 
 from embedding_core.linalg.kernel_space import Kernel
-from embedding_core.margin.active_set import settle
-from embedding_core.margin.dual import make_dual, solve_dual
-from embedding_core.margin.machines import kernel_svm_trainer, svm_trainer
+from embedding_core.margin.svm import kernel_svm_trainer, make_dual, settle, solve_dual, svm_trainer
 
 SHAPES = [(8, 2), (80, 5), (60, 60), (40, 90)]
 
@@ -122,8 +120,8 @@ def conditions_hold(E, sign, C, F, bias, weight=1.0):
 @pytest.mark.parametrize("gram_bytes", [1e9, 0.0])
 def test_large_machines_are_those_of_libsvm_to_working_precision(monkeypatch, shape, C, gram_bytes):
     E, sign = two_sides(*shape)
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 4)
-    monkeypatch.setattr("embedding_core.margin.machines.GRAM_BYTES", gram_bytes)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", 4)
+    monkeypatch.setattr("embedding_core.margin.svm.GRAM_BYTES", gram_bytes)
     F, bias = svm_trainer(E)(sign, C, np.ones(len(E)))
     conditions_hold(E, sign, C, F, bias)
     exact, b = solve_dual(E, sign, C)
@@ -134,8 +132,8 @@ def test_large_machines_are_those_of_libsvm_to_working_precision(monkeypatch, sh
 def test_too_many_multipliers_between_their_bounds_are_left_to_libsvm(monkeypatch):
     E, sign = two_sides(80, 90)
     exact, bias = solve_dual(E, sign, 1.0)
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", 4)
-    monkeypatch.setattr("embedding_core.margin.active_set.MOST_FREE", 4)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", 4)
+    monkeypatch.setattr("embedding_core.margin.svm.MOST_FREE", 4)
     F, b = svm_trainer(E)(sign, 1.0, np.ones(80))
     assert 1e-9 < np.abs(E.T @ (F - exact)).max() < 1e-2
     np.testing.assert_allclose(b, bias, atol=1e-2)
@@ -145,7 +143,7 @@ def test_too_many_multipliers_between_their_bounds_are_left_to_libsvm(monkeypatc
 @pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("exact_size", [500, 4])
 def test_a_weight_stands_for_copies_of_the_item(monkeypatch, shape, C, exact_size):
-    monkeypatch.setattr("embedding_core.margin.machines.EXACT_SIZE", exact_size)
+    monkeypatch.setattr("embedding_core.margin.svm.EXACT_SIZE", exact_size)
     E, sign = two_sides(*shape)
     times = np.random.default_rng(3).integers(1, 4, len(E))
     F, bias = svm_trainer(E)(sign, C, times.astype(float))
@@ -167,12 +165,12 @@ def test_machines_with_another_kernel(monkeypatch, name):
     machine = SVC(C=2.0, kernel=name, gamma=0.5, tol=1e-8).fit(items, sign)
     expected = machine.decision_function(new)
     for gram_bytes, atol in ((1e9, 1e-5), (0.0, 1e-2)):
-        monkeypatch.setattr("embedding_core.margin.machines.GRAM_BYTES", gram_bytes)
+        monkeypatch.setattr("embedding_core.margin.svm.GRAM_BYTES", gram_bytes)
         F, bias = kernel_svm_trainer(kernel, items)(sign, 2.0, np.ones(99))
         np.testing.assert_allclose(kernel.columns(new, items) @ F + bias, expected, atol=atol)
 
 
-def test_items_off_their_bound_find_back():
+def test_items_wrongly_put_on_a_bound_are_corrected():
     # LibSVM may be wrong about which items are on a bound: the rounds put that right
     E, sign = two_sides(60, 80)
     exact, bias = solve_dual(E, sign, 1.0)

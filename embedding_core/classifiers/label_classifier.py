@@ -1,4 +1,4 @@
-"""What the classifiers share: checked input, 0/1 decisions from scores, scikit-learn's tags."""
+"""Base class of the classifiers without a graph: validated input, 0/1 decisions from scores, tags."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -18,7 +18,7 @@ from embedding_core.scaling import Features
 
 
 def check_neighbors(n_neighbors: Any, n_labeled: int, n_available: int) -> None:
-    """Raise InvalidInput unless each row has so many labeled rows to choose from."""
+    """Raise InvalidInput if there are fewer than `n_neighbors` labeled rows to choose neighbors from."""
     check_count("n_neighbors", n_neighbors)
     if n_neighbors > n_available:
         raise InvalidInput(
@@ -30,19 +30,19 @@ def check_neighbors(n_neighbors: Any, n_labeled: int, n_available: int) -> None:
 class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
     """Base of the classifiers that give each label a score in [0, 1], above one half for yes.
 
-    Subclasses give `_check_parameters`, `_learn` and `_score`.
+    Subclasses implement `_check_parameters`, `_learn` and `_score`.
     """
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
-        """Learn from the labeled items.
+        """Fit the model on the labeled items.
 
         Parameters
         ----------
         X : array, DataFrame or CSR matrix of shape (n, p)
         y : array-like of shape (n,) or (n, K)
-            Classes with -1 for unlabeled, or 0/1 columns with rows of -1 for unlabeled.
+            Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : object, optional
-            Not used: the method has no graph. Accepted so that all methods are called alike.
+            Ignored: the method has no graph. Present for API consistency.
 
         Returns
         -------
@@ -66,19 +66,19 @@ class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (m, K)
-            In [0, 1], above one half for yes; see the Notes of the class.
+            Scores in [0, 1], above one half for yes; see the Notes of the class.
         """
         check_is_fitted(self)
         return self._score(self._check_items(X, reset=False))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels (m, K) in 0/1, or the best-scored classes (m,) where `fit` was given classes (n,)."""
+        """Return labels (m, K) in 0/1, or the highest-scored classes (m,) if `fit` was given classes (n,)."""
         labels = decide_labels(self.predict_scores(X), single_label=not self.multi_label_)
         return in_given_form(labels, self.classes_, self.multi_label_)
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Raise InvalidInput for parameters that are not legal, whatever the items."""
+        """Raise InvalidInput for invalid parameters, independent of the items."""
 
     @abstractmethod
     def _learn(self, X: Features, Y: NDArray[np.int8]) -> None:
@@ -86,7 +86,7 @@ class LabelClassifier(PartialLabelsMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _score(self, X: Features) -> NDArray[np.float64]:
-        """Scores (m, K) of checked items."""
+        """Return scores (m, K) of validated items."""
 
     def _check_items(self, X: Any, reset: bool) -> Features:
         return validate_items(self, X, reset)

@@ -1,9 +1,9 @@
-"""From what a graph method finds to scores in [0, 1], where more than one half means yes.
+"""Rules that convert the result of a graph method to scores in [0, 1], above one half for yes.
 
-A share f_ik in [0, 1] says how much of what reaches item i speaks for label k, the rest 1 - f_ik speaks
-against it. Each rule weighs the two sides with a_k and b_k: the score is a f / (a f + b (1 - f)). Where every
-labeled item has exactly one class, a class stands against the best other one, a_k f_k / (a_k f_k +
-max a_j f_j over j != k), which is above one half for the best class alone.
+A share f_ik in [0, 1] is the fraction of the label mass reaching item i that supports label k; 1 - f_ik is
+the fraction against it. A rule weights the two sides with a_k and b_k: the score is a f / (a f + b (1 - f)).
+If every labeled item has exactly one class, a class competes with the best other one, and the score is a_k
+f_k / (a_k f_k + max a_j f_j over j != k), which exceeds one half only for the best class.
 """
 
 from collections.abc import Mapping
@@ -16,32 +16,32 @@ from scipy.special import expit
 from embedding_core.labels import Indicator, one_label_each
 
 DECISIONS: Mapping[str, str] = {
-    "half": "yes where the share is above one half: a = b = 1",
+    "half": "yes if the share is above one half: a = b = 1",
     "mass": "class mass normalization, Eq. 9 of Zhu, Ghahramani and Lafferty: the summed shares for and "
-    "against a label are brought to its proportions among the labeled items",
-    "prior": "yes for the items with the largest shares, the same part of the unlabeled items as has the "
-    'label among the labeled ones; where every item has exactly one class the same as "mass"',
+    "against a label are scaled to its proportions among the labeled items",
+    "prior": "yes for the items with the largest shares, in the same proportion among the unlabeled items as "
+    'the label has among the labeled ones; the same as "mass" if every item has exactly one class',
 }
-"""Legal rules and what they do."""
+"""Available rules and what they do."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Weights for (`yes`, a) and against (`no`, b) labels, (K,); `exclusive`: exactly one class an item."""
+    """Weights for (`yes`, a) and against (`no`, b) labels, (K,); `exclusive`: one class per item."""
 
     yes: NDArray[np.float64]
     no: NDArray[np.float64]
     exclusive: bool
 
     def scores(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores (m, K) of shares (m, K); where neither side has any weight the share itself stands."""
+        """Convert shares (m, K) to scores (m, K); if both sides have weight 0, the share is the score."""
         support = self.yes * share
         whole = support + (_best_other(support) if self.exclusive else self.no * (1 - share))
         return np.divide(support, whole, out=share.copy(), where=whole > 0)
 
 
 def label_shares(target: Indicator) -> NDArray[np.float64]:
-    """Part of the labeled items that has each label, (K,)."""
+    """Return the fraction of the labeled items that has each label, (K,)."""
     return target.Y[target.labeled].mean(axis=0, dtype=np.float64)
 
 
@@ -69,7 +69,7 @@ def make_rule(decision: str, share: NDArray[np.float64], target: Indicator) -> R
 
 
 def prior_cuts(share: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cut of each column such that as near to q_k of its entries as can be lie above, half-way in the gap."""
+    """Return the cut of each column with a fraction above it closest to q_k, in the middle of its gap."""
     cuts = np.empty(len(q))
     for k, column in enumerate(share.T):
         values, counts = np.unique(column, return_counts=True)
@@ -81,10 +81,10 @@ def prior_cuts(share: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np
 
 
 def balanced_cuts(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Cut of each column with the least e_+ / n_+ + e_- / n_-, wrong decisions over items of either side.
+    """Return the cut of each column with the smallest e_+ / n_+ + e_- / n_-, the sum of the error rates.
 
-    Half-way in its gap; of equally good cuts the one with the fewest items above. A label that all items
-    have, or none, gets -inf or inf.
+    A cut lies in the middle of its gap; among equally good cuts, the one with the fewest items above is
+    taken. A label that all items have gets -inf, a label that no item has gets inf.
     """
     cuts = np.empty(Y.shape[1])
     for k, positive in enumerate(Y.T == 1):
@@ -97,7 +97,7 @@ def balanced_cuts(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[n
         missed = np.r_[0, np.cumsum(hits)] / n_yes
         kept_out = np.r_[0, np.cumsum(~hits)] / n_no
         error = missed + 1 - kept_out
-        error[:-1][np.r_[True, np.diff(values) == 0]] = np.inf  # no cut below all items, nor between equals
+        error[:-1][np.r_[True, np.diff(values) == 0]] = np.inf  # not below all items, nor between equal ones
         j = len(values) - int(np.argmin(error[::-1]))
         cuts[k] = (values[j - 1] + values[min(j, len(values) - 1)]) / 2
     return cuts
@@ -106,12 +106,12 @@ def balanced_cuts(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[n
 def logistic_scores(
     F: NDArray[np.float64], cuts: NDArray[np.float64], width: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """1 / (1 + exp(-(F - cut) / width)), column by column; 0 or 1 where the cut is infinite."""
+    """Return 1 / (1 + exp(-(F - cut) / width)) of each column; 0 or 1 if the cut is infinite."""
     return expit((F - cuts) / np.where(width > 0, width, 1.0))
 
 
 def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Largest entry of the row among the other columns; 0 where there are none."""
+    """Return the largest entry of the row among the other columns; 0 if there are none."""
     if support.shape[1] == 1:
         return np.zeros_like(support)
     second, best = np.partition(support, -2, axis=1)[:, -2:].T[:, :, None]
@@ -119,5 +119,5 @@ def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    # without any mass the weight does not matter to those that are 0, and must not silence the others
+    # without any mass the weight has no effect on entries that are 0, and must not suppress the others
     return np.divide(a, b, out=np.ones_like(a), where=b > 0)

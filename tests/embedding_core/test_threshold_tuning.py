@@ -5,7 +5,12 @@ import pytest
 
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.metrics import METRICS, multilabel_metrics
-from embedding_core.model_selection.decisions import TARGETS, decide_out_of_fold, target_of, tune_thresholds
+from embedding_core.model_selection.threshold_tuning import (
+    TARGETS,
+    decide_out_of_fold,
+    target_of,
+    tune_thresholds,
+)
 
 
 def draw(n=120, n_folds=4):
@@ -27,7 +32,7 @@ def test_each_fold_is_decided_by_thresholds_of_the_others(tune_for):
 
 
 @pytest.mark.parametrize("tune_for", ["micro_f1", "macro_f1"])
-def test_no_row_has_a_say_in_its_own_decision(tune_for):
+def test_a_row_does_not_set_its_own_threshold(tune_for):
     scores, Y, folds = draw()
     before = decide_out_of_fold(scores, Y, folds, tune_for)
     here = folds == 2

@@ -1,4 +1,4 @@
-"""Thresholds of scores for what a user wants to be good at."""
+"""Decision thresholds tuned for a metric."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ TARGETS = ("hamming", "micro_f1", "macro_f1")
 
 
 def target_of(metric: str, single_label: bool) -> str:
-    """What labels are to be decided for, of `TARGETS`, so that a metric comes out well.
+    """Return the element of `TARGETS` for which thresholds should be tuned to do well in a metric.
 
-    The F1 scores have thresholds of their own; one half, or the best score where items carry exactly one
-    label, serves all else.
+    The F1 scores have their own thresholds. All other metrics use one half, or the highest score if items
+    have exactly one label.
 
     >>> target_of("micro_f1", single_label=False), target_of("lrap", single_label=False)
     ('micro_f1', 'hamming')
@@ -22,11 +22,11 @@ def target_of(metric: str, single_label: bool) -> str:
 
 
 def tune_thresholds(scores: NDArray[np.float64], Y: NDArray[np.int8], tune_for: str) -> NDArray[np.float64]:
-    """What a score has to pass for yes, one number a label (K,).
+    """Return the decision threshold of each label (K,).
 
-    One half for "hamming"; for "micro_f1" the one threshold, for "macro_f1" each label's, of the best F1 on
-    scores (l, K) of rows that their own labels Y (l, K) did not decide. A label that no row has, or every
-    row, stays as it was seen whatever the threshold of the others.
+    "hamming" uses one half. "micro_f1" uses one common threshold, "macro_f1" one threshold per label, with
+    the best F1 on out-of-sample scores (l, K) of rows with labels Y (l, K). A label that no row has, or every
+    row has, gets an infinite threshold and keeps its constant decision.
     """
     if tune_for == "macro_f1":
         return f1_thresholds(scores, Y)[0]
@@ -44,22 +44,25 @@ def decide_out_of_fold(
     tune_for: str,
     single_label: bool = False,
 ) -> NDArray[np.int8]:
-    """Labels (n, K) from out-of-fold scores (n, K), the thresholds of each fold tuned on the other folds.
+    """Return labels (n, K) from out-of-fold scores (n, K), tuning the thresholds of each fold on the others.
 
-    So no row has a say in its own decision, and nothing is fitted again. Scores of a single fold have no
-    others to learn from: they are decided at one half, as for "hamming".
+    A row's own labels do not enter its score or the scores of its fold, and its threshold is tuned on scores
+    of other rows. The models that produced those other scores were trained on the row, however, so the
+    thresholds are not fully independent of its labels; full independence needs nested cross-validation.
+    Nothing is refitted. Scores of a single fold have no others to tune on and are decided at one half, as for
+    "hamming".
 
     Parameters
     ----------
     scores : ndarray of shape (n, K)
-        In [0, 1], each row's from a fit that did not see its labels.
+        In [0, 1]; each row is scored by a fit that did not see its labels.
     Y : ndarray of shape (n, K)
         0/1 labels.
     folds : ndarray of shape (n,)
-        In which fold each row was tested.
+        Test fold of each row.
     tune_for : {"hamming", "micro_f1", "macro_f1"}
     single_label : bool
-        Items carry exactly one label: the best-scored one, whatever `tune_for`.
+        Items have exactly one label: the highest-scored one is chosen for every `tune_for`.
     """
     known = np.unique(folds)
     if single_label or tune_for == "hamming" or len(known) < 2:
