@@ -12,7 +12,7 @@ from storage.tracking.registry import Version
 from tasks.report.ranking import format_score, group_scores, metric_title
 from tasks.report.tables import render_text, score_table
 from tasks.selection.choice import Choice, describe
-from tasks.selection.decisions import THRESHOLDS
+from tasks.selection.out_of_fold import THRESHOLDS
 
 _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}

@@ -19,7 +19,7 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, StoredFile, pack_files
 from storage.artifacts.store import Artifact
 from tasks.report.ranking import LOWER_IS_BETTER, metric_title
-from tasks.selection.decisions import MEASURING
+from tasks.selection.out_of_fold import MEASURING
 from tasks.stage import Stage, digest_of
 
 State = Literal["scored", "stopped", "skipped", "failed"]
@@ -28,7 +28,7 @@ _RECORD = "choice.json"
 
 
 @dataclass(frozen=True)
-class Standing:
+class CandidateResult:
     """What became of one candidate.
 
     Attributes
@@ -79,7 +79,7 @@ class Champion:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TitleDecision:
     """The winner's title, why, and by how much it leads the present champion (None: not compared)."""
 
     title: Title
@@ -95,24 +95,24 @@ class Choice:
     """
 
     metric: str
-    winner: Standing
-    baseline: Standing | None
+    winner: CandidateResult
+    baseline: CandidateResult | None
     lead: Lead | None
-    standings: Sequence[Standing] = field(repr=False)
+    standings: Sequence[CandidateResult] = field(repr=False)
     tune_for: str = "hamming"
 
-    def find(self, recipe: Mapping[str, Any]) -> Standing | None:
+    def find(self, recipe: Mapping[str, Any]) -> CandidateResult | None:
         """The candidate with a recipe, if it was scored."""
         fitting = (one for one in self.scored if one.candidate.recipe() == recipe)
         return next(fitting, None)
 
     @property
-    def scored(self) -> list[Standing]:
+    def scored(self) -> list[CandidateResult]:
         """Those that were scored on all folds."""
         return [one for one in self.standings if one.state == "scored"]
 
 
-def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+def reason_to_stop(trial: CandidateResult, leader: CandidateResult, metric: str, n_folds: int) -> str:
     """Why a candidate is given up after its first folds; empty where it goes on.
 
     Both are measured on these folds alone, so that thresholds are tuned on as many rows.
@@ -127,13 +127,13 @@ def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int)
     )
 
 
-def leading(standings: Sequence[Standing], metric: str) -> Standing | None:
+def leading(standings: Sequence[CandidateResult], metric: str) -> CandidateResult | None:
     """The best of those that were scored on all folds."""
     scored = {one.name: one for one in standings if one.state == "scored"}
     return scored[best_of({name: one.values(metric) for name, one in scored.items()})] if scored else None
 
 
-def choose(standings: Sequence[Standing], metric: str, tune_for: str = "hamming") -> Choice | None:
+def choose(standings: Sequence[CandidateResult], metric: str, tune_for: str = "hamming") -> Choice | None:
     """The best candidate by the mean over the folds; None where none was scored on all."""
     winner = leading(standings, metric)
     if winner is None:
@@ -145,7 +145,7 @@ def choose(standings: Sequence[Standing], metric: str, tune_for: str = "hamming"
     return Choice(metric, winner, baseline, lead, tuple(standings), tune_for)
 
 
-def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
+def decide_title(choice: Choice, champion: Champion | None) -> TitleDecision:
     """The title of the winner.
 
     The first winner is champion. A later one takes the title where it beats the present champion, scored on
@@ -155,29 +155,33 @@ def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
     For the same reason nobody becomes champion while a plain baseline had no time, or failed.
     """
     if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
-        return Verdict("champion", "it has the title already")
+        return TitleDecision("champion", "it has the title already")
     unknown = [one for one in choice.standings if _is_unknown_baseline(one)]
     if unknown:
-        return Verdict("challenger", _without(unknown))
+        return TitleDecision("challenger", _without(unknown))
     if champion is None:
-        return Verdict("champion", "the first of this collection")
+        return TitleDecision("champion", "the first of this collection")
     if not champion.candidate.method:
-        return Verdict("challenger", "the present champion was not registered by labelscape auto and stays")
+        return TitleDecision(
+            "challenger", "the present champion was not registered by labelscape auto and stays"
+        )
     if not champion.known:
-        return Verdict(
+        return TitleDecision(
             "champion", f"the present champion, {champion.candidate.name}, is not known to this version"
         )
     present = choice.find(champion.candidate.recipe())
     if present is None:
-        return Verdict("challenger", f"the present champion, {champion.candidate.label}, was not scored")
+        return TitleDecision(
+            "challenger", f"the present champion, {champion.candidate.label}, was not scored"
+        )
     return _compare(choice, present)
 
 
-def _is_unknown_baseline(one: Standing) -> bool:
+def _is_unknown_baseline(one: CandidateResult) -> bool:
     return one.candidate.plain and one.state in ("skipped", "failed")
 
 
-def _without(unknown: Sequence[Standing]) -> str:
+def _without(unknown: Sequence[CandidateResult]) -> str:
     """Which plain baselines the winner could not be compared with, and what to do."""
     were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
     names = " and ".join(one.candidate.label for one in unknown)
@@ -186,19 +190,19 @@ def _without(unknown: Sequence[Standing]) -> str:
     return f"{names}, {were} not scored; {todo}"
 
 
-def _compare(choice: Choice, present: Standing) -> Verdict:
+def _compare(choice: Choice, present: CandidateResult) -> TitleDecision:
     metric, name = choice.metric, present.candidate.label
     lead = paired_lead(choice.winner.values(metric), present.values(metric))
     amount = f"{lead.mean:.3f} ± {lead.spread:.3f} in {metric_title(metric)}"
     if lead.beyond_noise:
-        return Verdict("champion", f"it beats the present champion, {name}, by {amount}", lead)
+        return TitleDecision("champion", f"it beats the present champion, {name}, by {amount}", lead)
     baseline = choice.baseline
     below = baseline is not None and leading([present, baseline], metric) is not present
     if baseline is not None and below:
         reason = f"the present champion, {name}, is below the best plain baseline, {baseline.candidate.label}"
-        return Verdict("champion", reason, lead)
+        return TitleDecision("champion", reason, lead)
     reason = f"its lead over the present champion, {name}, {amount}, is within noise ({lead.needed:.3f})"
-    return Verdict("challenger", reason, lead)
+    return TitleDecision("challenger", reason, lead)
 
 
 def stage(choice: Choice) -> Stage:

@@ -13,8 +13,8 @@ from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking.engine import redact
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
 from tasks.report.ranking import format_score, group_scores
-from tasks.selection.choice import Champion, Choice, Standing, Verdict, describe
-from tasks.selection.decisions import THRESHOLDS
+from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision, describe
+from tasks.selection.out_of_fold import THRESHOLDS
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import (
@@ -121,7 +121,9 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, store: Store) -> MethodRecord:
+def _method_record(
+    one: CandidateResult, tune_for: str, model: ArtifactRef | None, store: Store
+) -> MethodRecord:
     (entry,) = group_scores(one.rows)
     means, spreads = entry_metrics(entry, "")
     # The same scores decided for something else are another result to `compare`.
@@ -143,7 +145,7 @@ def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, stor
     )
 
 
-def _title(one: Standing, tune_for: str) -> str:
+def _title(one: CandidateResult, tune_for: str) -> str:
     """The candidate's, with what tells its figures from those of `run`, which decides at one half."""
     stopped = "" if one.state == "scored" else "stopped early"
     notes = ", ".join(note for note in (THRESHOLDS.get(tune_for, ""), stopped) if note)
@@ -154,7 +156,7 @@ def settle(
     tracker: Tracker,
     experiment: str,
     choice: Choice,
-    verdict: Verdict,
+    verdict: TitleDecision,
     tracked: TrackedRun,
     models: Mapping[str, ArtifactRef],
     digests: Mapping[str, str],
@@ -167,7 +169,7 @@ def settle(
     registry, name = ModelRegistry(tracker), model_name(experiment)
     before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}
 
-    def entitle(one: Standing, alias: str) -> Version:
+    def entitle(one: CandidateResult, alias: str) -> Version:
         known, model = before[alias], models[one.name]
         if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
             return known
@@ -183,7 +185,7 @@ def settle(
     return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
 
 
-def version_tags(one: Standing, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
+def version_tags(one: CandidateResult, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
     """What is kept with a registered version: how to make it again, on what it was fitted, its score."""
     (entry,) = group_scores(one.rows)
     return {

@@ -191,7 +191,7 @@ def test_the_experiment_names_sets_and_methods_that_there_are():
 
 def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     one = replace(SMALL, full={**SMALL.full, "trials": 3})
-    config = load_config(None, home=str(tmp_path), workers=1, tracking={"enabled": False})
+    config = load_config(None, home=str(tmp_path), executor="serial", tracking={"enabled": False})
     told = reproduce_one(one, False, tmp_path, config)
     assert [row.method for row in told.rows] == ["DLE", "DLE"]
     table = comparison_table(one, told.rows)

@@ -10,8 +10,8 @@ import pytest
 
 from storage.tracking.client import Tracker, default_uri
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry
+from tasks.executor import SerialExecutor
 from tests.conftest import UNTRACKED, Command, interrupt_at, leftovers, start_command
-from tests.inline_folds import InlineFolds
 from tests.tasks.test_lineage import walk_inputs
 
 QUICK = ("--set", "evaluation.folds=4", "--set", "embedding.params.random_forest.n_estimators=10")
@@ -31,7 +31,7 @@ def write_table(file: Path, n: int = 160) -> Path:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch, without_engine: None) -> None:
     """Folds in this process, stages without Prefect."""
-    monkeypatch.setattr("flows.auto.FoldPool", InlineFolds)
+    monkeypatch.setattr("flows.pipeline.make_executor", lambda setting: SerialExecutor())
 
 
 @pytest.mark.usefixtures("inline")

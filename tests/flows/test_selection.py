@@ -21,19 +21,19 @@ from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import Store
 from storage.errors import ConfigError, SourceError, StageError
 from storage.tracking.client import RunRecord, TrackedRun
+from tasks.budget import Budget
 from tasks.dataset import Dataset, load_dataset
 from tasks.reporter import Reporter
 from tasks.selection import tracking
-from tasks.selection.budget import Budget
-from tasks.selection.candidates import Contest, items_a_label, load_predictions
-from tasks.selection.choice import Standing
-from tasks.selection.decisions import measure
+from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions
+from tasks.selection.choice import CandidateResult
+from tasks.selection.out_of_fold import measure
 from tasks.settings import EvaluationSettings
 from tasks.stage import run_stage
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import Facts
 from tests.conftest import local_config
-from tests.inline_folds import InlineFolds
+from tests.recording_executor import RecordingExecutor
 
 QUICK = "embedding.params.random_forest.n_estimators=10"
 
@@ -55,13 +55,13 @@ class Run:
     def __init__(self, source: Path | str, home: Path, *overrides: str, budget: Budget | None = None) -> None:
         self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
         self.listener = Listener()
-        self.workspace = open_workspace(self.config, self.listener)
+        self.folds = RecordingExecutor()
+        self.workspace = replace(open_workspace(self.config, self.listener), executor=self.folds)
         self.runner = StageRunner(self.workspace, Span(), run_stage)
         self.budget = budget or Budget(600)
-        self.folds = InlineFolds(1, self.budget)
 
     def __call__(self) -> Contested:
-        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.folds, self.budget)
+        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.budget)
         return self.found
 
     @property
@@ -176,7 +176,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
     assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
     mean = found.choice.standings[2]
     data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
-    contest = Contest(EvaluationSettings(), data, run.workspace, run.folds)
+    contest = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
     assert mean.ref
     scores = load_predictions(contest, mean.ref)
     train, test = stratified_folds(run.dataset.Y, 4, run.config.evaluation.seed)[0]
@@ -312,7 +312,7 @@ def songs(songs_table: Path) -> Run:
     return run
 
 
-def scores_of(run: Run, standing: Standing) -> Predictions:
+def scores_of(run: Run, standing: CandidateResult) -> Predictions:
     assert standing.ref
     return unpack_predictions(run.workspace.store.read(standing.ref))
 
@@ -369,7 +369,7 @@ def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
 ) -> None:
     seen: dict[str, list[float]] = {}
 
-    def listen(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+    def listen(trial: CandidateResult, leader: CandidateResult, metric: str, n_folds: int) -> str:
         seen[trial.name] = leader.values(metric)
         return ""
 
@@ -406,7 +406,7 @@ def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
 
 def test_labels_that_nobody_carries_do_not_make_the_others_few(songs: Run) -> None:
     Y = np.pad(songs.dataset.Y, ((0, 0), (0, 5)))
-    assert items_a_label(replace(songs.dataset, Y=Y)) == items_a_label(songs.dataset)
+    assert items_per_label(replace(songs.dataset, Y=Y)) == items_per_label(songs.dataset)
 
 
 def test_progress_tells_who_runs_and_how_much_time_is_left(iris: Run) -> None:

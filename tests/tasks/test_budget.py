@@ -4,7 +4,7 @@ import pytest
 
 from flows.config import load_config
 from storage.errors import ConfigError
-from tasks.selection.budget import Budget, format_duration, parse_duration
+from tasks.budget import Budget, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from embedding_core.registry.candidates import Candidate
 from storage.artifacts.schemas import Score
 from tasks.selection.choice import (
+    CandidateResult,
     Champion,
-    Standing,
     State,
     choose,
     decide_title,
@@ -23,9 +23,9 @@ BASE = [0.70, 0.72, 0.71, 0.69, 0.73]
 
 def standing(
     method: str, values: Sequence[float], state: State = "scored", metric: str = "macro_f1"
-) -> Standing:
+) -> CandidateResult:
     rows = [Score(method, method, fold, metric, value) for fold, value in enumerate(values)]
-    return Standing(Candidate(method, method), state, "", rows)
+    return CandidateResult(Candidate(method, method), state, "", rows)
 
 
 def shifted(by: float) -> list[float]:
