@@ -106,7 +106,7 @@ class TestWithoutTracker:
             (["iris", "--budget", "0s"], "auto.budget: '0s' is no duration"),
             (["iris", "--candidates", "rbf_scv"], "Did you mean rbf_svc?"),
             (["iris", "--candidates", "mlda"], "cannot annotate new items by itself"),
-            (["one.csv"], "label 'c': only one labeled item carries it"),
+            (["one.csv"], "label 'c': only one labeled item has it"),
             (["none.csv"], "none of the 4 items carries a label"),
             (["few.csv", "--set", "evaluation.folds=5"], "4 labeled items for 5 folds"),
         ],

@@ -269,7 +269,7 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
         (["a", "b", "a"], "3 labeled items for 4 folds; label more items, or ask for fewer folds"),
         (
             ["a", "b", "a", "b", "a", "c"],
-            "label 'c': only one labeled item carries it.*source.min_label_count=2",
+            "label 'c': only one labeled item has it.*source.min_label_count=2",
         ),
         (["", "", ""], "none of the 3 items carries a label"),
         (["a", "a", "a", "a"], "has one label only, 'a'"),
