@@ -56,7 +56,7 @@ def stop(run: "subprocess.Popen[str]", *numbers: int) -> list[str]:
 def noise(tmp_path: Path) -> str:
     """A table on which an SVM takes minutes: many rows whose classes are random."""
     rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.normal(size=(15000, 2)), rng.integers(0, 2, 15000)])
+    rows = np.column_stack([rng.normal(size=(30000, 2)), rng.integers(0, 2, 30000)])
     header = "f0,f1,class"
     np.savetxt(tmp_path / "noise.csv", rows, "%.5f,%.5f,c%d", header=header, comments="")
     return "noise.csv"
@@ -67,6 +67,7 @@ def test_a_long_fit_in_the_main_thread_ends_and_the_run_resumes(
     tmp_path: Path, noise: str, number: int
 ) -> None:
     given = (noise, "--methods", "mlda", "--set", "evaluation.baselines=['svm']")
+    given += ("--set", "embedding.params.svm.C=1000.0")
     last = stop(start(tmp_path, "fit", *given, **WITHOUT_PREFECT), number)
     what = "terminated" if number == signal.SIGTERM else "interrupted"
     assert last[-2] == f"{what}; finished stages are kept."
