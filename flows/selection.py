@@ -37,7 +37,7 @@ class Contested:
     ----------
     models : mapping
         The winner's, and the champion's where it was fitted anew.
-    settled : Settled or None
+    settled : RegisteredTitles or None
         The titles in the registry; None where nothing was registered.
     tracked : ArtifactRef or None
         The record of the tracked run.
@@ -49,7 +49,7 @@ class Contested:
     verdict: TitleDecision
     champion: Champion | None
     models: Mapping[str, ArtifactRef]
-    settled: tracking.Settled | None
+    settled: tracking.RegisteredTitles | None
     tracked: ArtifactRef | None
 
 
@@ -69,10 +69,10 @@ def walk_contest(
     entrants = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
     _tell_what_decides(config, workspace.reporter)
     race = Race(context, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
-    standings = race.run(entrants)
-    made = choice.choose(standings, config.evaluation.sort_by, context.tune_for)
+    results = race.run(entrants)
+    made = choice.choose(results, config.evaluation.sort_by, context.tune_for)
     if made is None:
-        raise _nobody(standings)
+        raise _nobody(results)
     record = runner(choice.stage(made))
     verdict = choice.decide_title(made, champion)
     models = _fit_models(made, verdict, champion, data, runner)
@@ -130,12 +130,12 @@ def known_settings(config: RunConfig) -> dict[str, Any]:
     return {**resolved_config(config), CHOSEN: config.auto.model_dump(mode="json", exclude={"budget"})}
 
 
-def _nobody(standings: Sequence[CandidateResult]) -> Exception:
+def _nobody(results: Sequence[CandidateResult]) -> Exception:
     """Why no candidate was scored."""
-    for one in standings:
+    for one in results:
         if one.state == "failed":
             return StageError(f"no candidate could be scored; {one.reason}")
-    return ConfigError(f"{standings[0].reason} before any candidate was scored; give more with --budget.")
+    return ConfigError(f"{results[0].reason} before any candidate was scored; give more with --budget.")
 
 
 def _present_champion(config: RunConfig, experiment: str, runner: StageRunner) -> Champion | None:
@@ -191,7 +191,7 @@ def _track(
     if ref is None:
         return done
     try:
-        settled = tracking.settle(
+        settled = tracking.register_titles(
             _tracker(config, runner),
             done.experiment,
             done.choice,

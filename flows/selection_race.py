@@ -37,16 +37,16 @@ class Race:
     def run(self, entrants: Sequence[Candidate]) -> list[CandidateResult]:
         """What became of each."""
         self.budget.start()
-        standings: list[CandidateResult] = []
+        results: list[CandidateResult] = []
         for number, candidate in enumerate(entrants, start=1):
             self._announce(number, len(entrants), candidate)
             try:
-                standings.append(self._enter(candidate, standings))
+                results.append(self._enter(candidate, results))
             except BudgetEnded as error:
-                standings.append(CandidateResult(candidate, "skipped", str(error)))
+                results.append(CandidateResult(candidate, "skipped", str(error)))
             except StageError as error:
-                standings.append(CandidateResult(candidate, "failed", str(error)))
-        return standings
+                results.append(CandidateResult(candidate, "failed", str(error)))
+        return results
 
     def _announce(self, number: int, total: int, candidate: Candidate) -> None:
         if self.budget.left:

@@ -287,7 +287,9 @@ class TestWholeRuns:
     def test_compare(self, command: Command, place: Path) -> None:
         shown = command("compare", "--home", place / "home", "--sort-by", "hamming_loss")
         assert "best Hamming loss first" in shown.out
-        assert shown.out.count("±") == 5 * 6 + 1
+        assert shown.out.count("±") == 5 * 6 + 1 + 3
+        assert "the best plain baseline" in shown.out.splitlines()[-1]
+        assert "noise (" in shown.out.splitlines()[-1]
         listed = json.loads(
             command(
                 "compare", "pictures", "--home", place / "home", "--sort-by", "hamming_loss", "--json"

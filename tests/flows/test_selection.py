@@ -66,7 +66,7 @@ class Run:
 
     @property
     def states(self) -> dict[str, str]:
-        return {one.name: one.state for one in self.found.choice.standings}
+        return {one.name: one.state for one in self.found.choice.results}
 
     @property
     def computed(self) -> set[str]:
@@ -95,7 +95,7 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_every_candidate_is_scored_on_all_folds_as_the_evaluation_does(iris: Run) -> None:
     dataset = iris.dataset
     folds = stratified_folds(dataset.Y, 4, iris.config.evaluation.seed)
-    for one in iris.found.choice.standings:
+    for one in iris.found.choice.results:
         expected = []
         for train, test in folds:
             params: dict[str, Any] = dict(one.candidate.params)
@@ -174,7 +174,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
     run = Run("iris", tmp_path, chosen)
     found = run()
     assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
-    mean = found.choice.standings[2]
+    mean = found.choice.results[2]
     data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
     contest = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
     assert mean.ref
@@ -209,7 +209,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
     run()
     assert run.states == {"1nn": "scored", "mlls": "stopped", "svm": "scored"}
     assert [fold for method, fold in run.folds.done if method == "mlls"] == [0, 1]
-    stopped = run.found.choice.standings[1]
+    stopped = run.found.choice.results[1]
     assert "behind 1NN, input as given in macro F1" in stopped.reason
     assert {row.fold for row in stopped.rows} == {0, 1}
     kept = Run(odd_table, tmp_path / "home", names("mlls"))
@@ -221,7 +221,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
 def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, "embedding.params.rbf_svc.penalties=[1.0]")
     run()
-    few = run.found.choice.standings[-1]
+    few = run.found.choice.results[-1]
     assert (few.name, few.state) == ("kernel_dle_few", "skipped")
     assert few.reason == "it is for labels that fewer than 40 items carry; here 50 do"
     assert {state for name, state in run.states.items() if name != "kernel_dle_few"} <= {"scored", "stopped"}
@@ -238,7 +238,7 @@ def test_a_budget_that_ends_leaves_out_the_rest_and_says_so(tmp_path: Path) -> N
     run.folds.done = folds  # type: ignore[assignment]
     run()
     assert run.states == {"svm": "scored", "1nn": "skipped", "random_forest": "skipped"}
-    assert run.found.choice.standings[2].reason == "the budget of 6 s ended"
+    assert run.found.choice.results[2].reason == "the budget of 6 s ended"
     assert run.found.verdict.title == "challenger"
     again = Run("iris", tmp_path, names("svm", "1nn", "random_forest"))
     again()
@@ -257,7 +257,7 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
     run = Run("iris", tmp_path, names("svm", "random_forest"), "embedding.params.svm.C=-1")
     run()
     assert run.states == {"svm": "failed", "random_forest": "scored"}
-    assert "C=-1 is not legal" in run.found.choice.standings[0].reason
+    assert "C=-1 is not legal" in run.found.choice.results[0].reason
     alone = Run("iris", tmp_path, names("svm"), "embedding.params.svm.C=-1")
     with pytest.raises(StageError, match=r"no candidate could be scored; trial\[svm\]: C=-1 is not legal"):
         alone()
@@ -320,7 +320,7 @@ def scores_of(run: Run, standing: CandidateResult) -> Predictions:
 def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run) -> None:
     assert songs.found.choice.tune_for == "macro_f1"
     place = {name: row for row, name in enumerate(songs.dataset.ids)}
-    for one in songs.found.choice.standings:
+    for one in songs.found.choice.results:
         found = scores_of(songs, one)
         Y = songs.dataset.Y[[place[name] for name in found.ids]]
         for fold, value in enumerate(one.values("macro_f1")):
@@ -359,8 +359,8 @@ def test_another_metric_decides_anew_without_a_fold_fitted(
     assert {"choice"} <= {label.split("[")[0] for label in other.computed} <= {"choice", "model"}
     thresholds = fitted_model(other, other.found.choice.winner.name).thresholds
     assert (None if thresholds is None else len(set(thresholds))) == n_thresholds
-    at_half = [one.values("hamming_loss") for one in other.found.choice.standings]
-    tuned = [one.values("hamming_loss") for one in songs.found.choice.standings]
+    at_half = [one.values("hamming_loss") for one in other.found.choice.results]
+    tuned = [one.values("hamming_loss") for one in songs.found.choice.results]
     assert at_half != tuned
 
 
@@ -375,7 +375,7 @@ def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
 
     monkeypatch.setattr("tasks.selection.choice.reason_to_stop", listen)
     again = Run(songs.config.source.path, songs.workspace.home, names("svm", "random_forest"))
-    leader = again().choice.standings[0]
+    leader = again().choice.results[0]
     found = scores_of(again, leader)
     first = Predictions(
         [name for name, fold in zip(found.ids, found.folds, strict=True) if fold < 2],
