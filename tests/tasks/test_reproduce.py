@@ -239,7 +239,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
     assert len({one["code"] for one in measured}) == 2  # of two methods
     assert len({one["features"] for one in measured}) == 2  # of two sets
     page = told.page.read_text(encoding="utf-8")
-    assert "By `labelscape reproduce dle-table3 --quick --sets iris,wine`, a quick run." in page
+    assert "Command: `labelscape reproduce dle-table3 --quick --sets iris,wine` (quick run)." in page
     assert all(one["features"][:12] in page for one in measured)
     assert '"seed": 0' in page
 
