@@ -1,7 +1,8 @@
 """`python -m tests.stuck_run HOW ARGUMENTS...`: a command that computes in C code until it is stopped.
 
-It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; or "jobs": every
-fold sleeps in the C library, in whichever thread or process the executor runs it.
+It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; "jobs": every
+fold sleeps in the C library, in whichever thread or process the executor runs it; or "lock": a fold waits in
+the C library and holds Python's lock.
 """
 
 import ctypes
@@ -18,6 +19,16 @@ def sleep_in_c(job: FoldJob) -> list[object]:
     os.write(2, b"stuck\n")
     while True:
         ctypes.CDLL(None).sleep(1000)
+
+
+def wait_with_the_lock(job: FoldJob) -> list[object]:
+    """Stand-in for a call that keeps all Python threads from running: a mutex is locked twice."""
+    mutex = ctypes.create_string_buffer(64)
+    library = ctypes.PyDLL(None)
+    os.write(2, b"stuck\n")
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+    raise AssertionError("the mutex is never unlocked")
 
 
 def say_when_inside(function: str) -> None:
@@ -40,7 +51,8 @@ if __name__ == "__main__":
     else:
         import tasks.stages.evaluation
 
-        tasks.stages.evaluation.evaluate_fold = sleep_in_c  # type: ignore[assignment]
+        stuck = {"jobs": sleep_in_c, "lock": wait_with_the_lock}[how]
+        tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
     from flows.cli import entry
 
     sys.argv[1:] = arguments
