@@ -10,9 +10,9 @@ from storage.tracking.client import ModelInfo, Tracker
 from storage.tracking.engine import redact
 from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
+from tasks.executor import Executor
 from tasks.reporter import Reporter
 from tasks.selection.tracking import BASELINE_TAG
-from tasks.stage import count_threads
 from tasks.stages.tracking import list_collections
 
 
@@ -45,7 +45,7 @@ def annotate_items(
     wanted: Wanted,
     out: Path,
     reporter: Reporter,
-    workers: int,
+    executor: Executor,
 ) -> Annotated:
     """Label every item of a folder or table and write Parquet and CSV."""
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
@@ -61,7 +61,7 @@ def annotate_items(
     if not place.exists():
         raise SourceError(f"{place}: no such folder or file; give new images, or a table of features.")
     if place.is_dir():
-        annotations = annotate_images(place, model, reporter, count_threads(workers))
+        annotations = annotate_images(place, model, reporter, executor)
     else:
         annotations = annotate_table(place, model)
     files = write_annotations(annotations, out, {"run": info.parent_id, "method": info.method})

@@ -14,8 +14,7 @@ from flows.stages import Span
 from flows.terminal import current_reporter
 from storage.artifacts.artifact import SetAside
 from storage.artifacts.store import Store
-from tasks.fold_pool import FoldPool
-from tasks.selection.budget import Budget, parse_duration
+from tasks.budget import Budget, parse_duration
 from tasks.stage import run_stage
 
 
@@ -61,13 +60,12 @@ def run_auto(
     workspace = open_workspace(config, current_reporter())
     runner = StageRunner(workspace, Span(), submit)
     time_left = budget or new_budget(config)
-    workers = min(workspace.n_threads, config.evaluation.folds)
-    with workspace.store.in_use(workspace.reporter.say), FoldPool(workers, time_left) as pool:
+    with workspace.store.in_use(workspace.reporter.say), workspace.executor:
         done = walk_remembering(
             config,
             workspace,
             runner,
-            lambda: walk_contest(config, workspace, runner, tags or {}, pool, time_left),
+            lambda: walk_contest(config, workspace, runner, tags or {}, time_left),
         )
         # What the tracker does not know yet the same command adds, not `sync`: a title has to be decided.
         seconds = time.perf_counter() - started

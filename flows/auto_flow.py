@@ -7,7 +7,7 @@ from prefect import flow
 from flows.auto import AutoResult, new_budget, run_auto
 from flows.config import RunConfig
 from flows.prefect_flows import run_anyhow, run_in_flow
-from tasks.selection.budget import Budget
+from tasks.budget import Budget
 
 _BUDGET: ContextVar[Budget | None] = ContextVar("labelscape_budget", default=None)
 

@@ -9,10 +9,10 @@ from flows.selection import Contested
 from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
-from tasks.report.ranking import format_score, group_scores, metric_title
+from tasks.report.ranking import describe_lead, format_score, group_scores, metric_title
 from tasks.report.tables import render_text, score_table
 from tasks.selection.choice import Choice, describe
-from tasks.selection.decisions import THRESHOLDS
+from tasks.selection.out_of_fold import THRESHOLDS
 
 _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
@@ -73,7 +73,7 @@ def decision_lines(choice: Choice) -> list[str]:
 def left_out(choice: Choice) -> list[str]:
     """Which candidates were not scored on all folds, and why."""
     grouped: dict[tuple[str, str], list[str]] = {}
-    for one in choice.standings:
+    for one in choice.results:
         if one.state != "scored":
             grouped.setdefault((_AHEAD[one.state], one.reason), []).append(one.candidate.label)
     return [f"{ahead:<10} {'; '.join(labels)}: {reason}" for (ahead, reason), labels in grouped.items()]
@@ -90,11 +90,10 @@ def verdict_lines(choice: Choice) -> list[str]:
     if base is None or choice.lead is None:
         return [said]
     lead = choice.lead
-    noise = "more than noise" if lead.beyond_noise else f"within noise, which reaches to {lead.needed:.3f}"
-    ahead = f"           ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
+    ahead = f"           ahead of the best plain baseline, {base.candidate.label}, on {lead.won} of"
+    lines = [said, f"{ahead} {lead.folds} folds by {describe_lead(lead)}"]
     others = sum(not one.candidate.plain for one in choice.scored)
-    picked = f"           and the best of {others} picked on these same folds, which flatters it a little"
-    lines = [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
+    picked = f"           it is the best of {others} chosen on these same folds, which is slightly optimistic"
     return [*lines, picked] if others > 1 else lines
 
 

@@ -240,14 +240,17 @@ _OPTIONS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
 
 
 def entry() -> int:
-    """`main` as a process of its own: where Prefect was given up, its threads are not waited for."""
-    code = main()
+    """Run `main` as the whole process: handle signals, and do not wait for threads that were given up."""
+    code = main(own_process=True)
     engine = sys.modules.get("flows.prefect_engine")
     return engine.leave(code) if engine else code
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated."""
+def main(arguments: Sequence[str] | None = None, own_process: bool = False) -> int:
+    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated.
+
+    With `own_process` the command handles Ctrl-C and SIGTERM, see `flows.interrupts`.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = build_parser(arguments[0] if arguments else None)
     options = parser.parse_args(arguments)
@@ -257,49 +260,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help()
         return 0
-    return _dispatch(options)
+    return _dispatch(options, own_process)
 
 
-def _dispatch(options: argparse.Namespace) -> int:
+def _dispatch(options: argparse.Namespace, own_process: bool) -> int:
+    from flows.interrupts import Interrupts, Terminated
     from flows.stages import RENEWED
-    from flows.terminal import tell
 
     module, function, _ = _COMMANDS[options.command]
-    kept = "; finished stages are kept." if options.command in _STAGED else "."
     resumable = f"{options.command} {getattr(options, 'action', '')}".strip() in _RESUMABLE
-    if resumable:
-        signal.signal(signal.SIGTERM, _terminate)
     renewed: list[str] = []
     RENEWED.set(renewed)
+    interrupts = Interrupts(lambda number: _stop_text(options, number, resumable, renewed))
+    if own_process and resumable:
+        interrupts.install()
     try:
         return int(getattr(importlib.import_module(f"flows.commands.{module}"), function)(options))
     except KeyboardInterrupt as stop:
-        tell(f"interrupted{kept}")
-        code = 143 if isinstance(stop, _Terminated) else 130
+        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
     except BrokenPipeError:
         # The reader of a pipe went away (for instance `head`): nothing is left to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        from flows.terminal import tell
+
         code = _explain(error, options)
-        resumable = resumable and _helps_again(error, options.command)
+        if resumable and _helps_again(error, options.command):
+            tell(_resume_line(options, renewed))
+        return code
     except BaseException as stop:
         if not _is_termination(stop):
             raise
-        tell(f"terminated{kept}")
-        code = 143
-    if resumable:
-        done = [part for label in renewed for part in ("--done", label)]
-        tell(f"resume with: {shlex.join(['labelscape', *options.arguments, *done])}")
-    return code
+        number = signal.SIGTERM
+    interrupts.say_last_words(number)
+    return interrupts.leave(128 + number)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, as systemd, cron and containers send it: the same tidy end as Ctrl-C."""
+def _stop_text(options: argparse.Namespace, number: int, resumable: bool, renewed: Sequence[str]) -> str:
+    """Last lines of an interrupted command."""
+    what = "terminated" if number == signal.SIGTERM else "interrupted"
+    kept = "; finished stages are kept." if options.command in _STAGED else "."
+    return "\n".join([f"{what}{kept}", *([_resume_line(options, renewed)] if resumable else [])])
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise _Terminated
+def _resume_line(options: argparse.Namespace, renewed: Sequence[str]) -> str:
+    """Command that resumes; stages that were recomputed on request are not recomputed again."""
+    done = [part for label in renewed for part in ("--done", label)]
+    return f"resume with: {shlex.join(['labelscape', *options.arguments, *done])}"
 
 
 def _is_termination(stop: BaseException) -> bool:

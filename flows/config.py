@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from storage.artifacts.run_log import LoggedRun
 from storage.errors import ConfigError
+from tasks.executor import parse_executor
 from tasks.settings import (
     AffinitySettings,
     AnnotationSettings,
@@ -33,7 +34,11 @@ class RunConfig(Settings):
 
     name: str | None = Field(None, description="name of the run; default: the source's name")
     home: str | None = Field(None, description="folder of store, database and reports")
-    workers: int = Field(0, ge=0, description="threads inside a stage; 0: one a core")
+    executor: str = Field(
+        "auto",
+        description="where folds, trials and image portions run: auto, serial, threads:N or processes:N; "
+        "results are the same. auto: one worker per core",
+    )
     store: StoreSettings = StoreSettings()
     source: SourceSettings = SourceSettings()
     features: FeatureSettings = FeatureSettings()
@@ -44,6 +49,12 @@ class RunConfig(Settings):
     auto: AutoSettings = AutoSettings()
     report: ReportSettings = ReportSettings()
     tracking: TrackingSettings = TrackingSettings()
+
+    @field_validator("executor")
+    @classmethod
+    def _executor_exists(cls, executor: str) -> str:
+        parse_executor(executor)
+        return executor
 
     @field_validator("evaluation")
     @classmethod

@@ -14,6 +14,7 @@ from storage.errors import ConfigError, TrackingError
 from storage.sources import Source
 from storage.tracking.engine import redact
 from storage.tracking.models import flatten_params
+from tasks.executor import make_executor
 from tasks.reporter import Reporter
 from tasks.stage import Stage, Workspace
 from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
@@ -43,7 +44,9 @@ def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The home folder of a configuration, made if it is not there."""
     home = find_home(config)
     keep_notes(home / "cache" / "code.json")
-    return Workspace(home=home, store=open_store(config), workers=config.workers, reporter=reporter)
+    return Workspace(
+        home=home, store=open_store(config), executor=make_executor(config.executor), reporter=reporter
+    )
 
 
 def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
@@ -144,7 +147,7 @@ def resolved_config(config: RunConfig) -> dict[str, object]:
     """
     known = config.model_dump(
         mode="json",
-        exclude={"home": True, "workers": True, "store": True, "source": {"paranoid": True}, "auto": True},
+        exclude={"home": True, "executor": True, "store": True, "source": {"paranoid": True}, "auto": True},
     )
     if config.tracking.uri:
         known["tracking"]["uri"] = redact(config.tracking.uri)

@@ -24,7 +24,7 @@ def reproduce(name: str, quick: bool, folder: str, config: RunConfig, sets: list
     folder : str
         Where the data sets lie.
     config : RunConfig
-        Home, workers and tracking alone count.
+        Only home, executor and tracking are used.
     sets : list of str
         Data sets of the experiment to run it on.
     """

@@ -14,13 +14,12 @@ from flows.selection_race import Race
 from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
-from tasks.fold_pool import FoldRunner
+from tasks.budget import Budget
 from tasks.reporter import Reporter
 from tasks.selection import choice, tracking
-from tasks.selection.budget import Budget
-from tasks.selection.candidates import Contest, check_labels
-from tasks.selection.choice import Champion, Choice, Standing, Verdict
-from tasks.selection.decisions import Tuning
+from tasks.selection.candidates import SelectionContext, check_labels
+from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision
+from tasks.selection.out_of_fold import Tuning
 from tasks.stage import Workspace
 from tasks.stages import ingest
 from tasks.stages.embedding import Data, model_stage
@@ -38,7 +37,7 @@ class Contested:
     ----------
     models : mapping
         The winner's, and the champion's where it was fitted anew.
-    settled : Settled or None
+    settled : RegisteredTitles or None
         The titles in the registry; None where nothing was registered.
     tracked : ArtifactRef or None
         The record of the tracked run.
@@ -47,10 +46,10 @@ class Contested:
     name: str
     experiment: str
     choice: Choice
-    verdict: Verdict
+    verdict: TitleDecision
     champion: Champion | None
     models: Mapping[str, ArtifactRef]
-    settled: tracking.Settled | None
+    settled: tracking.RegisteredTitles | None
     tracked: ArtifactRef | None
 
 
@@ -59,22 +58,21 @@ def walk_contest(
     workspace: Workspace,
     runner: StageRunner,
     tags: Mapping[str, str],
-    run_folds: FoldRunner,
     budget: Budget,
 ) -> Contested:
     """Every stage in turn."""
     source, data = walk_data(config, workspace, runner)
-    contest = Contest(config.evaluation, data, workspace, run_folds)
-    check_labels(contest.dataset, config.evaluation.folds)
+    context = SelectionContext(config.evaluation, data, workspace, budget)
+    check_labels(context.dataset, config.evaluation.folds)
     experiment = config.tracking.experiment or source.name
     champion = _present_champion(config, experiment, runner)
     entrants = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
     _tell_what_decides(config, workspace.reporter)
-    race = Race(contest, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
-    standings = race.run(entrants)
-    made = choice.choose(standings, config.evaluation.sort_by, contest.tune_for)
+    race = Race(context, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
+    results = race.run(entrants)
+    made = choice.choose(results, config.evaluation.sort_by, context.tune_for)
     if made is None:
-        raise _nobody(standings)
+        raise _nobody(results)
     record = runner(choice.stage(made))
     verdict = choice.decide_title(made, champion)
     models = _fit_models(made, verdict, champion, data, runner)
@@ -132,12 +130,12 @@ def known_settings(config: RunConfig) -> dict[str, Any]:
     return {**resolved_config(config), CHOSEN: config.auto.model_dump(mode="json", exclude={"budget"})}
 
 
-def _nobody(standings: Sequence[Standing]) -> Exception:
+def _nobody(results: Sequence[CandidateResult]) -> Exception:
     """Why no candidate was scored."""
-    for one in standings:
+    for one in results:
         if one.state == "failed":
             return StageError(f"no candidate could be scored; {one.reason}")
-    return ConfigError(f"{standings[0].reason} before any candidate was scored; give more with --budget.")
+    return ConfigError(f"{results[0].reason} before any candidate was scored; give more with --budget.")
 
 
 def _present_champion(config: RunConfig, experiment: str, runner: StageRunner) -> Champion | None:
@@ -155,7 +153,7 @@ def _tracker(config: RunConfig, runner: StageRunner) -> Tracker:
 
 
 def _fit_models(
-    made: Choice, verdict: Verdict, champion: Champion | None, data: Data, runner: StageRunner
+    made: Choice, verdict: TitleDecision, champion: Champion | None, data: Data, runner: StageRunner
 ) -> dict[str, ArtifactRef]:
     """Fit the winner on all labels, and a champion that stays but was fitted or tuned for something else."""
     chosen = [made.winner]
@@ -193,7 +191,7 @@ def _track(
     if ref is None:
         return done
     try:
-        settled = tracking.settle(
+        settled = tracking.register_titles(
             _tracker(config, runner),
             done.experiment,
             done.choice,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from storage.errors import SourceError
 from storage.sources.image_files import list_images
 from storage.sources.table import read_features
+from tasks.executor import Executor
 from tasks.reporter import Reporter
 from tasks.stages.features import feature_code, make_moments
 
@@ -43,7 +44,7 @@ class Annotations:
         return dict(zip(self.label_names, self.labels.sum(axis=0).tolist(), strict=True))
 
 
-def annotate_images(folder: Path, model: "Annotator", reporter: Reporter, workers: int) -> Annotations:
+def annotate_images(folder: Path, model: "Annotator", reporter: Reporter, executor: Executor) -> Annotations:
     """Label the images below a folder, their features made exactly as the model's were."""
     from embedding_core.features.extraction import extract_many
 
@@ -57,7 +58,7 @@ def annotate_images(folder: Path, model: "Annotator", reporter: Reporter, worker
     ids: list[str] = []
     skipped: dict[str, str] = {}
     with reporter.progress("features", len(paths)) as advance:
-        for index, vector, error in extract_many(paths, make_moments(recipe), workers, on_done=advance):
+        for index, vector, error in extract_many(paths, make_moments(recipe), executor.map, on_done=advance):
             if vector is None:
                 skipped[names[index]] = str(error)
             else:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tasks.selection.budget import parse_duration
+from tasks.budget import parse_duration
 
 
 class Settings(BaseModel):

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from embedding_core.errors import InvalidInput
-from embedding_core.threads import count_cores
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import SCHEMA_VERSION
 from storage.artifacts.store import Artifact, Outcome, Store
 from storage.errors import ConfigError, StageError
+from tasks.executor import Executor, SerialExecutor
 from tasks.reporter import Reporter
 
 # Task modules that shape what others compute: which rows there are, how many neighbors, what a fold does.
 _SHAPING = frozenset(
     f"tasks.{name}"
-    for name in ("stages.chunks", "dataset", "fold_pool", "stages.neighbors", "reproduce.datasets")
+    for name in ("stages.chunks", "dataset", "folds", "stages.neighbors", "reproduce.datasets")
 )
 # Those that a stage names among its code, since its task serves stages that they do not shape as well.
-_NAMED = frozenset({"tasks.selection.decisions"})
+_NAMED = frozenset({"tasks.selection.out_of_fold"})
 _NO_RESULT = frozenset(
     {"embedding_core.registry", "embedding_core.registry.catalog", "embedding_core.errors", "storage.errors"}
 )
@@ -35,18 +35,13 @@ class Workspace:
 
     home: Path
     store: Store
-    workers: int = 0
+    executor: Executor = field(default_factory=SerialExecutor)
     reporter: Reporter = field(default_factory=Reporter)
 
     @property
     def cache_dir(self) -> Path:
         """Folder for what can be made again at any time: listings, the demo collection."""
         return self.home / "cache"
-
-    @property
-    def n_threads(self) -> int:
-        """Threads a stage may use."""
-        return count_threads(self.workers)
 
 
 @dataclass(frozen=True)
@@ -103,11 +98,6 @@ class Stage:
             )
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self.label}: a setting cannot be kept ({error}).") from error
-
-
-def count_threads(workers: int) -> int:
-    """As many threads as were asked for; 0: one a core this process may use."""
-    return workers or count_cores()
 
 
 def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:

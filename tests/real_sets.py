@@ -50,8 +50,7 @@ def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray
     Y = np.array([[one in text.split("|") for one in known] for text in labels], dtype=np.int8)
     files = [folder / "msrc_v2" / "images" / name for name in names]
     rows: dict[int, Any] = {
-        number: row
-        for number, row, _ in extract_many(files, ColorMoments(color_space=color_space), workers=2)
+        number: row for number, row, _ in extract_many(files, ColorMoments(color_space=color_space))
     }
     return np.array([rows[number] for number in range(len(files))], dtype=np.float64), Y
 

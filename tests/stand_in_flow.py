@@ -18,11 +18,11 @@ class StandInConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     home: str | None = None
-    workers: int = 0
+    executor: str = "auto"
     source: StandInSource = StandInSource()
 
 
 @flow(name="stand-in")
 def train(config: StandInConfig) -> None:
     """Write down what was asked for."""
-    (Path(config.home or ".") / "ran.txt").write_text(f"{config.source.path} {config.workers}")
+    (Path(config.home or ".") / "ran.txt").write_text(f"{config.source.path} {config.executor}")

@@ -1,12 +1,12 @@
-"""Features of many image files, by several threads, with memory for a few of them at a time."""
+"""Features of many image files, with memory for a few of them at a time."""
 
 import hashlib
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from embedding_core.errors import InvalidInput
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.images import UnreadableImage
 
+_Result = tuple[np.ndarray | None, str | None]
+_File = tuple[Path, str | None]
+MapChunks = Callable[[Callable[[Sequence[_File]], list[_Result]], Iterable[Sequence[_File]]], Iterable[Any]]
 Extracted = tuple[int, np.ndarray | None, str | None]
 
 MAX_FILE_BYTES = 512 * 2**20
-# Files handed to a thread at once, so that small images do not wait for the hand-over.
+# Files of one job, so that small images do not wait for the hand-over.
 _CHUNK = 8
 # Up to so many files the compiled kernel takes longer to load than it saves.
 _FEW = 8
@@ -59,7 +62,7 @@ def _read_file(path: Path, digest: str | None) -> bytes:
 def extract_many(
     paths: Sequence[Path],
     moments: ColorMoments,
-    workers: int,
+    map_chunks: MapChunks = map,
     on_done: Callable[[int], None] | None = None,
     digests: Sequence[str] | None = None,
 ) -> Iterator[Extracted]:
@@ -69,8 +72,9 @@ def extract_many(
     ----------
     paths : sequence of Path
     moments : ColorMoments
-    workers : int
-        Threads that read and decode. Decoding and the kernels leave the interpreter's lock free.
+    map_chunks : callable
+        Applies a function to chunks of files and yields the results in order, as the built-in `map` does.
+        Several threads may do it: decoding and the kernels release the interpreter's lock.
     on_done : callable, optional
         Called in the consumer's thread with the number of files done so far, after each file.
     digests : sequence of str, optional
@@ -83,43 +87,21 @@ def extract_many(
 
     Notes
     -----
-    Threads run ahead of the consumer by a fixed number of files, so that memory depends on `workers`
-    and the size of one image, not on the number of files. Closing the iterator stops them.
+    Chunks are made one after another, so that a lazy `map_chunks` bounds the memory.
     """
-    if workers < 1:
-        raise InvalidInput(f"workers={workers} is not positive; give 1 or more threads.")
     if len(paths) <= _FEW:
-        moments, workers = replace(moments, compiled=False), 1
+        moments, map_chunks = replace(moments, compiled=False), map
     else:
         moments.warm_up()
     files = list(zip(paths, [None] * len(paths) if digests is None else digests, strict=True))
-    for index, (features, error) in enumerate(_results(files, moments, workers)):
-        if on_done is not None:
-            on_done(index + 1)
-        yield index, features, error
-
-
-_Result = tuple[np.ndarray | None, str | None]
-_File = tuple[Path, str | None]
-
-
-def _results(files: Sequence[_File], moments: ColorMoments, workers: int) -> Iterator[_Result]:
-    if workers == 1:
-        for file in files:
-            yield _extract_or_reason(file, moments)
-        return
     chunks = (files[start : start + _CHUNK] for start in range(0, len(files), _CHUNK))
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="features")
-    pending: deque[Future[list[_Result]]] = deque()
-    try:
-        for chunk in chunks:
-            pending.append(pool.submit(_extract_chunk, chunk, moments))
-            if len(pending) > 2 * workers:
-                yield from pending.popleft().result()
-        while pending:
-            yield from pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    index = 0
+    for results in map_chunks(partial(_extract_chunk, moments=moments), chunks):
+        for features, error in results:
+            index += 1
+            if on_done is not None:
+                on_done(index)
+            yield index - 1, features, error
 
 
 def _extract_chunk(files: Sequence[_File], moments: ColorMoments) -> list[_Result]:

@@ -1,15 +1,15 @@
-"""Is one method better than another by more than noise? Both are scored on the same folds.
+"""Whether one method is better than another by more than noise, when both are scored on the same folds.
 
-The folds of a cross-validation share most of their training rows, so their differences vary less than those
-of independent samples would. Nadeau and Bengio [1]_ correct for it: with J folds scored, of J_all that the
-rows were dealt to, the squared standard error of the mean difference is
+The folds of a cross-validation share most of their training rows, so the differences between two methods vary
+less than they would over independent samples. Nadeau and Bengio [1]_ correct for this. With J folds scored,
+out of J_all folds that the rows are split into, the squared standard error of the mean difference is
 
     sd² (1 / J + n_test / n_train),   n_test / n_train = 1 / (J_all - 1),
 
-in place of sd² / J, and the lead counts where it exceeds t standard errors, t the one-sided 95 % quantile of
-Student's distribution with J - 1 degrees of freedom. Over five folds that asks for 1.43 standard deviations.
-Draws of a few rows to train on, from a collection of which all others are to be named, hardly share any: for
-them the second term is left out.
+instead of sd² / J. A lead counts if it exceeds t standard errors, where t is the one-sided 95 % quantile of
+Student's distribution with J - 1 degrees of freedom. With five folds, that is 1.43 standard deviations.
+Small training sets drawn at random from a large collection share hardly any rows; for them the second term is
+left out (`INDEPENDENT`).
 
 References
 ----------
@@ -24,31 +24,31 @@ import numpy as np
 CONFIDENCE = 0.95
 """One-sided; a lead below it is noise."""
 FAR_BEHIND = 0.05
-"""How far behind, in the metric's own units, a candidate must lie to be stopped early."""
+"""A candidate is stopped early only if it is behind by more than this, in units of the metric."""
 STOP_ERRORS = 3.0
-"""And by how many standard errors."""
+"""A candidate is stopped early only if it is behind by more than this number of standard errors."""
 TRIAL_FOLDS = 2
-"""Folds on which a candidate is tried before the others."""
+"""Number of folds that a candidate is scored on first."""
 INDEPENDENT = float("inf")
-"""In place of a number of folds."""
-# Scores that are equal may differ by rounding.
+"""Number of folds to pass for draws that share hardly any training rows."""
+# Equal scores may differ by rounding.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Lead:
-    """By how much one method is ahead of another, fold by fold.
+    """Lead of one method over another, compared fold by fold.
 
     Attributes
     ----------
     mean, spread : float
-        Of the differences; the spread is their standard deviation (n - 1), 0 for a single fold.
+        Mean and standard deviation (n - 1) of the differences; the spread of a single fold is 0.
     error : float
-        Standard error of the mean, corrected; infinite for a single fold.
+        Corrected standard error of the mean; infinite for a single fold.
     needed : float
-        What the mean must exceed to be more than noise.
+        Threshold that the mean must exceed to be more than noise.
     folds, won : int
-        How many were compared, and on how many the first is ahead.
+        Number of folds compared, and number of folds on which the first method is better.
     """
 
     mean: float
@@ -72,8 +72,8 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float |
     ours, theirs : sequences of float
         The metric on each fold, in the same order.
     n_folds : int, optional
-        Folds that the rows were dealt to; default: as many as were scored. Infinite (`INDEPENDENT`) for draws
-        that share hardly any training rows.
+        Number of folds that the rows are split into; by default, as many as were scored. Use `INDEPENDENT`
+        for draws that share hardly any training rows.
 
     Examples
     --------
@@ -85,27 +85,27 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float |
 
     differences = np.subtract(ours, theirs, dtype=np.float64)
     scored = len(differences)
-    dealt = n_folds or scored
+    split_into = n_folds or scored
     mean, won = float(differences.mean()), int((differences > 0).sum())
-    if scored < 2 or dealt < 2:
+    if scored < 2 or split_into < 2:
         return Lead(mean, 0.0, np.inf, np.inf, scored, won)
     spread = float(differences.std(ddof=1))
-    error = spread * float(np.sqrt(1 / scored + 1 / (dealt - 1)))
+    error = spread * float(np.sqrt(1 / scored + 1 / (split_into - 1)))
     needed = float(stdtrit(scored - 1, CONFIDENCE)) * error
     return Lead(mean, spread, error, needed, scored, won)
 
 
 def is_hopeless(trial: Sequence[float], leader: Sequence[float], n_folds: int) -> bool:
-    """Whether a candidate may be stopped after its first folds.
+    """Whether a candidate can be stopped after its first folds.
 
-    It may where on these folds it lies behind the leader by more than `FAR_BEHIND` and by more than
-    `STOP_ERRORS` standard errors of the paired differences. One fold alone stops nobody.
+    It can if it is behind the leader on these folds by more than `FAR_BEHIND`, and by more than `STOP_ERRORS`
+    standard errors of the paired differences. A single fold is never enough.
     """
     lag = paired_lead(leader, trial, n_folds)
     return lag.mean > FAR_BEHIND and lag.mean > STOP_ERRORS * lag.error
 
 
 def best_of(values: Mapping[str, Sequence[float]]) -> str:
-    """Name with the largest mean over the folds, the first of equals (to rounding)."""
+    """Name with the largest mean over the folds; the first one if several are equal up to rounding."""
     means = {name: round(float(np.mean(folds)), 9) for name, folds in values.items()}
     return max(means, key=lambda name: means[name])

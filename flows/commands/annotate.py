@@ -7,6 +7,7 @@ from pathlib import Path
 from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
 from flows.commands.tracker import open_tracker
 from flows.terminal import TerminalReporter, show
+from tasks.executor import make_executor
 
 _LISTED = 10
 
@@ -19,7 +20,7 @@ def annotate(options: argparse.Namespace) -> int:
         Wanted(options.run, options.method, options.experiment),
         Path(options.out or "annotations"),
         TerminalReporter(quiet=options.json),
-        workers=0,
+        make_executor("auto"),
     )
     show(json.dumps(_as_record(done), indent=2, ensure_ascii=False) if options.json else _as_text(done))
     return 0

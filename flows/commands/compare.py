@@ -15,6 +15,7 @@ from tasks.report.ranking import (
     METRIC_TITLES,
     Entry,
     format_score,
+    judge,
     metric_arrow,
     metric_title,
 )
@@ -30,15 +31,36 @@ def compare(options: argparse.Namespace) -> int:
         )
     tracker = open_tracker(options)
     experiment = options.experiment or _newest_experiment(tracker)
-    runs = sort_runs(tracker.runs(experiment), options.sort_by)
-    if not options.all:
-        runs = newest_of_each(runs)
+    found = sort_runs(tracker.runs(experiment), options.sort_by)
+    runs = found if options.all else newest_of_each(found)
     if options.json:
         show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
         return 0
     show(f"experiment {experiment}, {redact(tracker.uri)}")
     show(render_text(comparison_table(runs, options.sort_by)))
+    if runs:
+        own = [run for run in found if run.parent_id == runs[0].parent_id]
+        show(f"\n{judge_run(tracker, own, options.sort_by)}")
     return 0
+
+
+def judge_run(tracker: Tracker, runs: Sequence[ComparedRun], metric: str) -> str:
+    """Whether the best method of one parent run beats its baselines by more than noise."""
+    scores = {run.method: tracker.fold_scores(run.run_id, metric) for run in runs}
+    n_folds = max(map(len, scores.values()))
+    rows = [
+        (run.method, run.classifier, fold, metric, value)
+        for run in runs
+        if len(scores[run.method]) == n_folds  # `auto` stops some candidates after their first folds
+        for fold, value in scores[run.method].items()
+    ]
+    baselines = {run.method for run in runs if is_baseline(run)}
+    return judge(rows, metric, baselines, {run.method: run.title for run in runs}).text
+
+
+def is_baseline(run: ComparedRun) -> bool:
+    """Whether the method is a plain baseline."""
+    return run.tags.get("labelscape.baseline") == "true"
 
 
 def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
@@ -78,7 +100,7 @@ def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
 
 def run_title(run: ComparedRun) -> str:
     """The method with its classifier, as in the table of a run."""
-    mark = " (baseline)" if run.tags.get("labelscape.baseline") == "true" else ""
+    mark = " (baseline)" if is_baseline(run) else ""
     return Entry(run.method, run.classifier, {}).title({run.method: run.title}) + mark
 
 

@@ -22,11 +22,11 @@ from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceErro
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking.engine import redact
 from tasks.report.tables import Table, render_text
+from tasks.reproduce.against_plain import OUTCOMES, count_outcomes
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table, title_of
-from tasks.reproduce.standing import STANDINGS, count_standings
 
 LIST, ALL, FETCH = "list", "all", "fetch"
 _REMEDY = "give the same command again to track them."
@@ -254,8 +254,8 @@ def _summary(told: list[Told]) -> Table:
 
 def _standing(told: Told) -> Table:
     """On how many sets each method is ahead of the best plain one, level with it, behind it."""
-    counted = count_standings(told.experiment, told.rows)
+    counted = count_outcomes(told.experiment, told.rows)
     lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
     plain = ", ".join(arm.title for arm in told.experiment.baselines)
     caption = f"{title_of(told.experiment, told.quick)}; sets by how a method stands to the best of {plain}"
-    return Table(("method", *STANDINGS), lines, caption)
+    return Table(("method", *OUTCOMES), lines, caption)

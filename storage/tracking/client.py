@@ -122,6 +122,13 @@ class Tracker:
             _compared(parent, child) for parent in parents for child in by_parent.get(parent.info.run_id, ())
         ]
 
+    def fold_scores(self, run_id: str, metric: str) -> dict[int, float]:
+        """A metric of one method by fold; empty if it was not tracked by fold."""
+        client = self.client()
+        with tracking_errors(self.uri):
+            history = client.get_metric_history(run_id, f"fold/{metric}")
+        return {one.step: one.value for one in history}
+
     def latest(self, experiment: str | None = None) -> TrackedRun | None:
         """The latest finished run, of one experiment or of all; None where there is none."""
         if self.is_empty():

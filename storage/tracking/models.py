@@ -148,8 +148,8 @@ def check_file_name(name: str) -> PurePosixPath:
 def flatten_params(params: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """Nested tables as dotted names, values as short text.
 
-    >>> flatten_params({"embedding": {"methods": ["mlda"]}, "workers": 0})
-    {'embedding.methods': '["mlda"]', 'workers': '0'}
+    >>> flatten_params({"embedding": {"methods": ["mlda"]}, "executor": "auto"})
+    {'embedding.methods': '["mlda"]', 'executor': 'auto'}
     """
     flat: dict[str, str] = {}
     for key, value in params.items():

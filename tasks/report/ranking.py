@@ -1,4 +1,4 @@
-"""Who is best, by how much, and whether the difference is more than the folds' own spread."""
+"""Rank methods by their scores, and say whether the best one beats the best baseline by more than noise."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from embedding_core.metrics import METRICS
+from embedding_core.model_selection.significance import Lead, paired_lead
 from storage.errors import ConfigError
 from tasks.report.data import ScoreRow
 
@@ -101,16 +102,26 @@ def format_score(mean: float | None, spread: float | None = None) -> str:
     return f"{mean:.3f} ± {spread:.3f}"
 
 
+def describe_lead(lead: Lead) -> str:
+    """A lead in words, as every table and summary states it.
+
+    >>> describe_lead(paired_lead([0.80, 0.82, 0.81], [0.75, 0.78, 0.77]))
+    '0.043 ± 0.006, more than noise (0.015)'
+    """
+    amount = f"{abs(lead.mean):.3f} ± {lead.spread:.3f}"
+    return f"{amount}, {'more than' if lead.beyond_noise else 'within'} noise ({lead.needed:.3f})"
+
+
 def judge(
     scores: Sequence[ScoreRow],
     sort_by: str,
     baselines: Set[str],
     titles: Mapping[str, str] | None = None,
 ) -> Verdict:
-    """Say whether the best method beats the best plain baseline by more than the spread.
+    """Say whether the best method beats the best plain baseline by more than noise.
 
-    The two are compared fold by fold (they see the same folds): the mean of the differences
-    against their standard deviation over the folds.
+    The two are compared fold by fold, on the same folds, with the test that `auto` uses too
+    (`embedding_core.model_selection.significance`).
     """
     ranked = [entry for entry in rank_entries(scores, sort_by) if entry.mean(sort_by) is not None]
     methods = [entry for entry in ranked if entry.method not in baselines]
@@ -118,57 +129,52 @@ def judge(
     if not methods or not plain:
         missing = "scores" if not ranked else "plain baseline" if methods else "method beside the baselines"
         return Verdict("unknown", f"There is no {missing} here, so nothing can be compared.")
-    return _compare(methods, plain, sort_by, titles)
+    return _compare(methods, plain[0], sort_by, titles)
 
 
-def _compare(
-    methods: list[Entry], plain: list[Entry], metric: str, titles: Mapping[str, str] | None
-) -> Verdict:
-    best, base = methods[0], plain[0]
-    names = best.title(titles), base.title(titles)
-    values = tuple(format_score(entry.mean(metric), entry.spread(metric)) for entry in (best, base))
-    leads = _fold_leads(best, base, metric)
-    if len(leads) < 2:
+def _compare(methods: list[Entry], base: Entry, metric: str, titles: Mapping[str, str] | None) -> Verdict:
+    best, title = methods[0], metric_title(metric)
+    ours, theirs = (
+        f"{entry.title(titles)} ({format_score(entry.mean(metric), entry.spread(metric))})"
+        for entry in (best, base)
+    )
+    lead, lag = compare_entries(best, base, metric), compare_entries(base, best, metric)
+    if lead.folds < 2:
         text = (
-            f"{names[0]} reaches {values[0]} in {metric_title(metric)}, the best plain baseline ({names[1]}) "
-            f"{values[1]}. With fewer than two common folds there is no spread, so this is no ranking."
+            f"{ours} and the best plain baseline, {theirs}, have fewer than two folds of {title} in common, "
+            "so they cannot be ranked."
         )
         return Verdict("unknown", text)
-    return _state(names, values, metric_title(metric), leads, n_methods=len(methods))
-
-
-def _fold_leads(best: Entry, base: Entry, metric: str) -> list[float]:
-    """Difference on each common fold, positive where `best` is better."""
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
-    ours, theirs = best.values[metric], base.values[metric]
-    return [sign * (ours[fold] - theirs[fold]) for fold in sorted(ours.keys() & theirs.keys())]
-
-
-def _state(
-    names: tuple[str, str], values: tuple[str, ...], title: str, leads: list[float], n_methods: int
-) -> Verdict:
-    best, base = names
-    lead, spread = float(np.mean(leads)), float(np.std(leads, ddof=1))
-    amount = f"{abs(lead):.3f} ± {spread:.3f}"
-    if abs(lead) <= spread:
+    if lag.beyond_noise:
         text = (
-            f"{best} ({values[0]}) and the best plain baseline, {base} ({values[1]}), cannot be told apart "
-            f"in {title}: fold by fold they differ by {amount}, which is within the spread."
-        )
-        return Verdict("level", text)
-    if lead < 0:
-        won = sum(value < 0 for value in leads)
-        text = (
-            f"No method beats the plain baselines here: {base} ({values[1]}) is ahead of the best method, "
-            f"{best} ({values[0]}), in {title} on {won} of {len(leads)} folds, "
-            f"by {amount}; more than the spread."
+            f"No method beats the plain baselines here: {theirs} is ahead of the best method, {ours}, in "
+            f"{title} on {lag.won} of {lag.folds} folds, by {describe_lead(lag)}."
         )
         return Verdict("behind", text)
-    won = sum(value > 0 for value in leads)
+    if not lead.beyond_noise:
+        text = (
+            f"{ours} and the best plain baseline, {theirs}, cannot be told apart in {title}: "
+            f"fold by fold they differ by {describe_lead(lead)}."
+        )
+        return Verdict("level", text)
     text = (
-        f"{best} ({values[0]}) beats the best plain baseline, {base} ({values[1]}), in {title} on {won} of "
-        f"{len(leads)} folds, by {amount}; more than the spread."
+        f"{ours} beats the best plain baseline, {theirs}, in {title} on {lead.won} of {lead.folds} folds, "
+        f"by {describe_lead(lead)}."
     )
-    if n_methods > 1:
-        text += f" It is the best of {n_methods} picked on these same folds, which flatters it a little."
+    if len(methods) > 1:
+        text += f" It is the best of {len(methods)} chosen on these same folds, which is slightly optimistic."
     return Verdict("ahead", text)
+
+
+def compare_entries(ours: Entry, theirs: Entry, metric: str) -> Lead:
+    """Lead of one method over another on the folds that both have; positive if the first is better."""
+    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    first, second = ours.values.get(metric, {}), theirs.values.get(metric, {})
+    shared = sorted(first.keys() & second.keys())
+    if not shared:
+        return Lead(0.0, 0.0, np.inf, np.inf, 0, 0)
+    return paired_lead(
+        [sign * first[fold] for fold in shared],
+        [sign * second[fold] for fold in shared],
+        n_folds=len(first.keys() | second.keys()),
+    )

@@ -1,1 +1,1 @@
-"""The papers' tables and figures as experiments: declared as data, run as stages, told beside the papers."""
+"""The papers' tables and figures as experiments: declared as data, run as stages."""

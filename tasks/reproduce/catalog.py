@@ -1,4 +1,4 @@
-"""Every experiment by name."""
+"""The registry of experiments."""
 
 import importlib
 from functools import cache
@@ -8,12 +8,12 @@ from storage.errors import ConfigError
 from tasks.reproduce.experiment import Experiment
 
 MODULES = ("dle", "mlda", "projections", "eigenmaps", "margin", "kernel_dle", "fixed_protocol")
-"""Modules of this package that declare experiments."""
+"""Modules of this package that declare experiments; a new one is added here."""
 
 
 @cache
 def experiments() -> dict[str, Experiment]:
-    """Every experiment, in the order of the papers."""
+    """Every experiment by name, in the order of the papers."""
     found = [
         one for name in MODULES for one in importlib.import_module(f"tasks.reproduce.{name}").EXPERIMENTS
     ]
@@ -21,9 +21,11 @@ def experiments() -> dict[str, Experiment]:
 
 
 def get_experiment(name: str) -> Experiment:
-    """Look an experiment up; an unknown name raises ConfigError with near ones."""
+    """Find an experiment; an unknown name raises ConfigError with similar names."""
     known = experiments()
     if name not in known:
         near = did_you_mean(name, list(known))
-        raise ConfigError(f"experiment {name!r} is not known.{near} There are: {', '.join(known)}, or all.")
+        raise ConfigError(
+            f"experiment {name!r} is unknown.{near} Known experiments: {', '.join(known)}, or all."
+        )
     return known[name]

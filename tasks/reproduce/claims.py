@@ -1,4 +1,4 @@
-"""What a paper says in words, checked: one method leads another, two are alike, something is there."""
+"""Check what a paper states in words: one method leads another, two are alike, or a result exists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ LEADS, ALIKE, EXISTS = " > ", " ~ ", ""
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a claim: a method, and how its conditions begin."""
+    """One side of a claim: a method, and the beginning of its conditions."""
 
     method: str
     condition: str
 
     def rest_of(self, condition: str) -> str | None:
-        """What follows in a condition that the side stands for; None for other conditions."""
+        """Remainder of a condition that this side covers; None for other conditions."""
         if self.condition in ("", condition):
             return "" if self.condition else condition
         begin = f"{self.condition}, "
@@ -40,7 +40,7 @@ class Side:
 
 
 def sides_of(claim: PublishedCell) -> tuple[Side, Side, str]:
-    """The two sides, and the sign between them; the same side twice where there is none.
+    """The two sides of a claim and the sign between them; the same side twice if there is no sign.
 
     >>> cell = PublishedCell("e", "Fig. 3", "usps", "DP > LDA", "hit_rate", "100-D > 9-D", None)
     >>> sides_of(cell)[:2]
@@ -55,7 +55,7 @@ def sides_of(claim: PublishedCell) -> tuple[Side, Side, str]:
 
 
 def claim_rows(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
-    """Each claim under each preprocessing that both sides were measured with."""
+    """One row per claim and preprocessing that both sides were measured with."""
     rows = []
     for claim in published_claims(experiment.name):
         left, right, sign = sides_of(claim)
@@ -76,7 +76,7 @@ def claim_rows(experiment: Experiment, measured: Measured, quick: bool = False) 
 
 
 _Leads = dict[str, dict[int, float]]
-"""By the rest of the condition, by trial."""
+"""Leads by remainder of the condition and by trial."""
 
 
 def _values(metric: str, preprocessing: str, side: Side, cells: Sequence[TrialCell]) -> _Leads:
@@ -94,7 +94,7 @@ def _leads(
     left: tuple[Side, Sequence[TrialCell]],
     right: tuple[Side, Sequence[TrialCell]],
 ) -> _Leads:
-    """By how much the left side is better, trial by trial: both saw the same draws."""
+    """Lead of the left side by trial; both sides have the same random draws."""
     ours, theirs = (_values(metric, preprocessing, *side) for side in (left, right))
     sign = -1.0 if metric in LOWER else 1.0
     return {
@@ -130,14 +130,14 @@ def _judged(
         spread=spread_of(by_trial),
         trials=len(trials),
         verdict=verdict,
-        reason=f'{_how_often(holds, sign)}; the paper: "{claim.remark}"',
+        reason=f'{_describe(holds, sign)}; the paper: "{claim.remark}"',
         primary=preprocessing == experiment.primary,
         claim=True,
     )
 
 
-def _how_often(holds: np.ndarray, sign: str) -> str:
-    what = {LEADS: "ahead", ALIKE: "within 2 points", EXISTS: "seen"}[sign]
+def _describe(holds: np.ndarray, sign: str) -> str:
+    what = {LEADS: "ahead", ALIKE: "within 2 points", EXISTS: "found"}[sign]
     if len(holds) == 1:
         return what if holds[0] else f"not {what}"
     return f"{what} under {int(holds.sum())} of {len(holds)} conditions"

@@ -1,4 +1,4 @@
-"""Measured beside printed: one row a cell, with a verdict."""
+"""Compare measured results with the numbers that a paper prints: one row per cell, with a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,10 +17,10 @@ from storage.reference.published import (
     published_cells,
 )
 from tasks.report.ranking import LOWER_IS_BETTER
-from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.experiment import TRIALS, Experiment
 
 POINTS = 0.02
-"""A printed number counts as reproduced where ours lies within 2 points of it."""
+"""A printed number counts as reproduced if ours is within 2 points of it."""
 
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 NOT_COMPARABLE, IMPOSSIBLE = "not comparable", "impossible"
@@ -28,13 +28,14 @@ NOT_RUN, UNPUBLISHED = "not in this run", "not printed"
 COUNTED = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE)
 VERDICTS = (*COUNTED, IMPOSSIBLE, NOT_RUN, UNPUBLISHED)
 CEILING_TITLE = "1NN ceiling"
-"""Title of the arm whose mean no 1NN can be expected to pass."""
+"""Title of the arm that bounds the accuracy of 1NN from above."""
 
 LOWER = LOWER_IS_BETTER | {"error"}
 ROUNDING = 1e-9
+_HOLDS = ("does not hold", "holds")
 
 Measured = Mapping[tuple[str, str], Sequence[TrialCell]]
-"""Cells by data set and title of the arm."""
+"""Cells by data set and arm title."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,19 @@ class Row:
     Attributes
     ----------
     dataset, method, condition, preprocessing, metric : str
-        What the cell is of; the method as the paper names it.
+        What the cell measures; the method is named as in the paper.
     paper, mean, spread : float or None
-        The printed number; mean and standard deviation (n - 1) of ours over the trials.
+        The printed number; mean and standard deviation (n - 1) of our trials.
     trials : int
+        Number of our trials.
     baselines, baseline_spreads : mapping
-        Mean of each plain baseline by its title, and its standard deviation where it had several trials.
+        Mean of each plain baseline by title, and its standard deviation if it has several trials.
     verdict, reason : str
-        One of `VERDICTS`, and why it says little where that is so.
+        One of `VERDICTS`, and a remark on how far it can be trusted.
     primary : bool
-        Whether the row stands for the paper's protocol in the count of verdicts.
+        Whether the row follows the paper's own protocol and is counted in the summary of verdicts.
     claim : bool
-        The row is of an order of methods that the paper states; `mean` is the lead of the first.
+        Whether the row checks a statement of the paper about the order of methods; `mean` is then the lead.
     """
 
     dataset: str
@@ -76,7 +78,7 @@ class Row:
 
 
 def compare(experiment: Experiment, measured: Measured, quick: bool = False) -> list[Row]:
-    """Every measured cell beside the printed one, then the printed ones that cannot be measured."""
+    """One row per measured cell, then one per printed cell that was not measured."""
     rows = []
     columns = {arm.title: _values(experiment, arm.title, measured) for arm in experiment.baselines}
     for dataset in experiment.datasets:
@@ -92,7 +94,7 @@ def compare(experiment: Experiment, measured: Measured, quick: bool = False) -> 
 
 
 def judge_cell(paper: float, mean: float, metric: str) -> str:
-    """Whether a mean reproduces a printed number, betters it or misses it.
+    """Whether a mean reproduces a printed number, is better, or is worse.
 
     >>> judge_cell(0.60, 0.58, "accuracy"), judge_cell(0.60, 0.63, "accuracy")
     ('reproduced', 'better')
@@ -106,7 +108,7 @@ def judge_cell(paper: float, mean: float, metric: str) -> str:
 
 
 def count_verdicts(rows: Iterable[Row]) -> dict[str, int]:
-    """How many printed cells have each verdict, under the paper's own protocol."""
+    """Number of printed cells with each verdict, under the paper's own protocol."""
     counted = dict.fromkeys(COUNTED, 0)
     for row in rows:
         if row.primary and row.paper is not None:
@@ -115,7 +117,7 @@ def count_verdicts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def count_impossible(rows: Iterable[Row]) -> int:
-    """How many printed cells cannot be under one of the readings of the paper's words."""
+    """Number of printed cells that are impossible under one reading of the paper's text."""
     return len({(row.dataset, row.method, row.metric) for row in rows if row.verdict == IMPOSSIBLE})
 
 
@@ -130,7 +132,7 @@ def _group(cells: Iterable[TrialCell]) -> dict[_Key, list[float]]:
 
 
 def spread_of(values: Sequence[float]) -> float | None:
-    """Standard deviation (n - 1); None of a single value."""
+    """Standard deviation (n - 1); None for a single value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
@@ -145,7 +147,7 @@ def _values(experiment: Experiment, title: str, measured: Measured) -> dict[tupl
 def _beside(
     columns: Mapping[str, Mapping[tuple[str, _Key], list[float]]], dataset: str, key: _Key
 ) -> dict[str, list[float]]:
-    """Each baseline under the row's preprocessing, or under its own where it has one alone."""
+    """Each baseline under the preprocessing of the row, or under its own if it has only one."""
     condition, _, metric = key
     found = {}
     for title, column in columns.items():
@@ -197,23 +199,23 @@ def _judged_row(
 
 
 def of_sample(row: Row, part: str) -> Row:
-    """A row that was measured on fewer rows than the paper had proves nothing either way."""
+    """Mark a row as not comparable if it was measured on a part of the data set."""
     if row.paper is None or not part:
         return row
-    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run takes {part} of this set")
+    return replace(row, verdict=NOT_COMPARABLE, reason=f"a quick run uses {part} of this set")
 
 
 def _judge(printed: PublishedCell, value: float, mean: float, ceiling: float | None) -> tuple[str, str]:
     if ceiling is not None and value > ceiling + POINTS:
-        return IMPOSSIBLE, f"with these wrong labels 1NN reaches {ceiling:.3f} at best"
+        return IMPOSSIBLE, f"with these wrong labels 1NN reaches at most {ceiling:.3f}"
     if printed.status == AMBIGUOUS:
         return NOT_COMPARABLE, f"ambiguous: {printed.remark}"
-    # The remark on a licensed set is for those who do not have it.
+    # The remark on a licensed data set is for readers who do not have it.
     return judge_cell(value, mean, printed.metric), "" if printed.status == LICENSED else printed.remark
 
 
 def _unmeasured(experiment: Experiment) -> list[Row]:
-    """Printed cells of data sets that cannot be had, or that this run leaves out."""
+    """Printed cells of data sets that are unavailable, or not in this run."""
     return [
         _left_out(cell)
         for cell in published_cells(experiment.name)
@@ -222,7 +224,7 @@ def _unmeasured(experiment: Experiment) -> list[Row]:
 
 
 def _left_out(cell: PublishedCell) -> Row:
-    """A printed cell without ours; it counts where nobody, or no one without a license, could measure it."""
+    """Row of a printed cell that was not measured; it is counted if the data set is not public."""
     lacking = cell.status in (LICENSED, UNAVAILABLE)
     return Row(
         dataset=cell.dataset,
@@ -232,6 +234,54 @@ def _left_out(cell: PublishedCell) -> Row:
         metric=cell.metric,
         paper=cell.value,
         verdict=NOT_COMPARABLE if lacking else NOT_RUN,
-        reason=cell.remark if lacking else "the data set was not asked for, or not there",
+        reason=cell.remark if lacking else "the data set was not requested, or not found",
         primary=lacking,
     )
+
+
+def verdict_line(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """The verdicts of an experiment in one line; for a quick run it starts with the number of trials."""
+    impossible = count_impossible(rows)
+    left_out = sum(row.verdict == NOT_RUN for row in rows)
+    parts = [
+        _printed(experiment, rows),
+        f"{impossible} of them impossible under one reading of the paper's words" if impossible else "",
+        f"{left_out} printed cells belong to data sets that are not in this run" if left_out else "",
+        _said(experiment, rows),
+    ]
+    line = "; ".join(part for part in parts if part)
+    if not line and not experiment.against_plain:
+        line = "the paper prints no number here"
+    return ": ".join(part for part in (_how_quick(experiment, rows), line) if part)
+
+
+def _printed(experiment: Experiment, rows: Sequence[Row]) -> str:
+    counted = count_verdicts(rows)
+    total = sum(counted.values())
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
+    under = " and ".join(part for part in (experiment.primary, experiment.primary_condition) if part)
+    return f"of {total} printed cells ({under}): {counts}" if total else ""
+
+
+def _said(experiment: Experiment, rows: Sequence[Row]) -> str:
+    claims = [row for row in rows if row.claim and row.primary and row.paper is None]
+    held = sum(row.verdict == REPRODUCED for row in claims)
+    if not claims:
+        return ""
+    many = f"{held} of {len(claims)} claims in words hold ({experiment.primary})"
+    return many if len(claims) > 1 else f"the claim in words {_HOLDS[held]} ({experiment.primary})"
+
+
+def _how_quick(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Number of trials of a quick run: means of few trials vary by many points."""
+    done: dict[str, int] = {}
+    for row in rows:
+        if row.trials:
+            done[row.dataset] = max(row.trials, done.get(row.dataset, 0))
+    short = {
+        (count, full)
+        for dataset, count in done.items()
+        if count < (full := experiment.settings(dataset, quick=False)[TRIALS])
+    }
+    counts = " or ".join(f"{count} of {full}" for count, full in sorted(short))
+    return f"quick, {counts} trials" if counts else ""

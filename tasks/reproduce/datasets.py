@@ -1,4 +1,4 @@
-"""Data sets of the experiments, through the same stages as any other collection."""
+"""Data sets of the experiments; they go through the same stages as any other collection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ from tasks.stages import features, ingest
 
 @dataclass(frozen=True)
 class DatasetRef:
-    """A data set by reference; None where its artifacts are not there yet.
+    """A data set by reference; artifacts that do not exist yet are None.
 
-    Of images there are features for each of the set's color spaces, of any other set one.
+    Images have one features artifact per color space, other data sets have one.
     """
 
     name: str
@@ -30,7 +30,7 @@ class DatasetRef:
     settings: SourceSettings
 
     def inputs(self, store: Store) -> dict[str, str | None]:
-        """Digests of labels and features; None where they are not there yet."""
+        """Digests of labels and features; None if they do not exist yet."""
         labels = ingest.part_digest(self.manifest, "labels", store)
         first, *others = self.features
         named = zip(reference_sets()[self.name].color_spaces[1:], others, strict=True)
@@ -39,7 +39,7 @@ class DatasetRef:
 
     @property
     def part(self) -> dict[str, Any]:
-        """Which of its rows count, see `paper_rows`."""
+        """Which of its rows are used, see `paper_rows`."""
         wanted = reference_sets()[self.name]
         return {"first_rows": wanted.first_rows, "every_row": wanted.every_row}
 
@@ -47,13 +47,13 @@ class DatasetRef:
 def open_dataset(
     name: str, folder: Path, workspace: Workspace, execute: Callable[[Stage], ArtifactRef | None]
 ) -> DatasetRef:
-    """Read a data set of the folder; images get their features here."""
+    """Ingest a data set of the folder and compute its features."""
     wanted = reference_sets()[name]
     settings = SourceSettings(
         path=locate(name, folder), min_label_count=wanted.min_label_count, drop_labels=wanted.drop_labels
     )
     source = ingest.open_collection(settings, workspace)
-    # Named by the set, so that the record of a run tells those of several sets apart.
+    # Named after the data set: the record of one run may hold several.
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
     found = []
     for number, space in enumerate(wanted.color_spaces):
@@ -64,7 +64,7 @@ def open_dataset(
 
 
 def load_items(store: Store, data: DatasetRef) -> Dataset:
-    """Every item, rows without a label included; features of several color spaces side by side."""
+    """Every item, including unlabeled ones; features of several color spaces are concatenated."""
     assert data.manifest and all(data.features)
     found = [load_dataset(store, data.manifest, ref) for ref in data.features if ref]
     if len(found) == 1:
@@ -73,7 +73,7 @@ def load_items(store: Store, data: DatasetRef) -> Dataset:
 
 
 def paper_rows(items: Dataset, name: str) -> np.ndarray:
-    """Rows that carry a label, for most of the papers' sets have no others, of the part that a paper has."""
+    """Rows that a paper uses: labeled ones (most of the data sets have no others), of the paper's part."""
     wanted = reference_sets()[name]
     kept = (items.Y >= 0).all(axis=1) if wanted.every_row else (items.Y > 0).any(axis=1)
     rows = np.flatnonzero(kept)
@@ -81,7 +81,7 @@ def paper_rows(items: Dataset, name: str) -> np.ndarray:
 
 
 def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray:
-    """Pixels (h, w, 3) of the image behind a row of `load_trial_data`."""
+    """Pixels (h, w, 3) of the image of a row of `load_trial_data`."""
     from embedding_core.features.images import decode_image
 
     items = load_items(workspace.store, data)
@@ -91,7 +91,7 @@ def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray
 
 
 def load_trial_data(store: Store, data: DatasetRef) -> TrialData:
-    """The rows that carry a label, as protocols take them."""
+    """Data of the rows that a paper uses, as protocols take them."""
     items = load_items(store, data)
     rows = paper_rows(items, data.name)
     train = None if items.split is None else np.array([items.split[row] == "train" for row in rows])

@@ -7,13 +7,13 @@ from tasks.reproduce.comparison import CEILING_TITLE
 from tasks.reproduce.experiment import BASELINES, Experiment
 
 _UCI = ("soybean", "housing", "wine", "balance", "iris")
-# The paper's graph: all pairs, Eq. 17, sigma by 5-fold cross-validation on the labeled points.
+# The paper's graph: all pairs (Eq. 17), sigma by 5-fold cross-validation on the labeled rows.
 _GRAPH = {"graph": "gaussian", "sigma": "cv"}
-# Thousands of rows: nearest neighbors, sigma the mean squared length of the edges.
+# For thousands of rows: nearest neighbors, sigma is the mean squared length of the edges.
 _SPARSE_GRAPH = {"graph": "knn", "sigma": "auto"}
 
-# The paper says no more than "SVM". MLDA, by the same authors in the same year, names LIBSVM and no setting:
-# its defaults, an RBF kernel of width 1/p with C = 1, on features as given.
+# The paper only says "SVM". The MLDA paper, by the same authors in the same year, names LIBSVM only,
+# so we use the defaults: an RBF kernel of width 1/p and C = 1, on unscaled features.
 LIBSVM = Arm("SVM", "svm", {"scale": "none", "gamma": "auto"})
 LIBSVM_READING = "the SVM has LIBSVM's defaults (RBF kernel of width 1/p, C = 1)"
 _GRAPH_ARMS = (
@@ -41,7 +41,7 @@ TABLE3 = Experiment(
     full={"trials": 10, "labeled": 0.1, "readings": ["clean"], "seed": 0},
     quick={"trials": 3},
     note="K-1 dimensions, 1NN; sigma by 5-fold cross-validation on the labeled rows; "
-    f"{LIBSVM_READING}, for the paper names neither tool nor kernel",
+    f"{LIBSVM_READING}, because the paper names neither tool nor kernel",
 )
 
 TABLE4 = Experiment(
@@ -55,7 +55,7 @@ TABLE4 = Experiment(
     full={"trials": 10, "labeled": 0.1, "wrong": 0.05, "readings": ["within", "more"], "seed": 0},
     quick={"trials": 2},
     primary_condition=READINGS["within"],
-    note="as Table 3; the 1NN ceiling is the share of right labels",
+    note="as Table 3; the 1NN ceiling is the share of correct labels",
 )
 
 FIG2 = Experiment(
@@ -80,10 +80,10 @@ FIG2 = Experiment(
     quick_overrides={"pie": {"images": [5, 10], "most": 30}},
     figure="tasks.reproduce.face_figure",
     note=(
-        "PCA stands in front of DLE as in Fisherfaces and Laplacianfaces; the graphs of both link 10 nearest "
-        "neighbors, and sigma is the mean squared length of their edges, where the paper has all pairs and "
-        "cross-validation; the paper's figure has DLE lowest; a quick run takes 30 images of each person of "
-        "PIE"
+        "DLE is applied after PCA, as Fisherfaces and Laplacianfaces are; the graphs link 10 nearest "
+        "neighbors, and sigma is the mean squared length of their edges, whereas the paper uses all pairs "
+        "and cross-validation; DLE has the lowest error in the paper's figure; a quick run uses 30 images of "
+        "each person of PIE"
     ),
 )
 
@@ -109,8 +109,8 @@ TABLE5 = Experiment(
     own_graph={"trecvid": _SPARSE_GRAPH, "yahoo": _SPARSE_GRAPH},
     note='"Average Precision" is the mean over the classes of the precision of 0/1 decisions; the graph of '
     "music links all pairs, sigma by 5-fold cross-validation on the training rows; those of Yahoo and "
-    "TRECVID link 10 nearest neighbors, sigma the mean squared length of the edges; a quick run takes 500 "
-    "pages of Yahoo, and 500 key frames",
+    "TRECVID link 10 nearest neighbors, sigma is the mean squared length of the edges; a quick run uses 500 "
+    "pages of Yahoo and 500 key frames of TRECVID",
 )
 
 EXPERIMENTS = (TABLE3, TABLE4, FIG2, TABLE5)

@@ -1,4 +1,4 @@
-"""Figures of SLE-ML: pictures of classes, each beside what shuffled labels give."""
+"""Figures of SLE-ML: classes in the plane, compared with shuffled labels."""
 
 from embedding_core.protocols.trial import Arm
 from embedding_core.registry.catalog import SLE_ML_PAPER
@@ -9,7 +9,7 @@ _PLANE = {"n_components": 2}
 
 
 def title_of(balance: float) -> str:
-    """SLE-ML with this λ."""
+    """Title of SLE-ML with a given λ."""
     return f"SLE-ML {balance:.1f}"
 
 
@@ -24,7 +24,7 @@ OTHERS = (
 
 FIGS = Experiment(
     name="sle-figs",
-    title="classes in the plane, and how much of it is there",
+    title="classes in the plane, and how much of the structure is real",
     paper=SLE_ML_PAPER,
     where="Figs. 1-5",
     datasets=("digits", "torus", "clusdat", "scene"),
@@ -40,12 +40,12 @@ FIGS = Experiment(
     unlisted=r", (?!FallFoliage \+ Field)\w+ \+ ",
     figure="tasks.reproduce.separability_figure",
     note=(
-        "k = 1.5 times the mean class size; agreement: chance that the nearest row in the plane has the same "
-        "labels, with shuffled ones it shows what a picture makes up; accuracy: hidden labels named by the "
-        "nearest labeled row of the plane; between: share of the sets of two labels whose center lies "
-        "between those of the two; single sets are in the file of cells; Torus and Clusdat have the paper's "
-        "sizes, their shapes are ours, and garbage is a quarter as wide as the shape: a first try at full "
-        "width left none of the clusters of Clusdat to see"
+        "k = 1.5 times the mean class size; agreement: probability that the nearest row in the plane has the "
+        "same labels, which with shuffled labels shows how much structure the method itself creates; "
+        "accuracy: hidden labels predicted by the nearest labeled row in the plane; between: share of label "
+        "pairs for which the center of the rows with both labels lies between the centers of the two labels; "
+        "single pairs are in the file of cells; Torus and Clusdat have the paper's sizes but our own shapes, "
+        "with noise a quarter as wide as the shape, because noise of full width hid all clusters of Clusdat"
     ),
 )
 

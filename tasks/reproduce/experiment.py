@@ -1,7 +1,8 @@
-"""What an experiment is; nothing heavy is imported here.
+"""The definition of an experiment. Nothing heavy is imported here.
 
-A new experiment is one module of this package with an `EXPERIMENTS` tuple, named in `catalog.MODULES`; its
-printed numbers are rows of `storage/published.csv`, its protocol a module of `embedding_core.protocols`.
+A new experiment is one module of this package with an `EXPERIMENTS` tuple, named in `catalog.MODULES`. Its
+printed numbers are rows of `storage/reference/published.csv`, and its protocol is a module of
+`embedding_core.protocols`.
 """
 
 import re
@@ -17,13 +18,13 @@ BASELINES = (
     Arm("1NN", "1nn", role="baseline"),
     Arm("scaled SVM", "svm", role="baseline", preprocessing=("zscore",)),
 )
-"""Plain methods beside every row: 1NN under the row's own preprocessing, a support vector machine, scaled."""
+"""Plain baselines of every row: 1NN with the preprocessing of the row, and an SVM on z-scored features."""
 
 TUNED_BASELINES = (
     Arm("RBF-SVC", "rbf_svc", role="baseline"),
     Arm("random forest", "random_forest", role="baseline"),
 )
-"""What a careful user would try instead: twelve points of penalty and width, 500 trees."""
+"""Tuned baselines: an RBF-SVC with twelve pairs of penalty and width, and 500 trees."""
 
 
 @dataclass(frozen=True)
@@ -33,34 +34,35 @@ class Experiment:
     Attributes
     ----------
     name, title, paper, where : str
-        What the command line calls it, what it shows, the paper, and the table or figure.
+        Name on the command line, what it shows, the paper, and the table or figure.
     datasets : tuple of str
-        Names in `storage/reference_sets.toml`.
+        Names in `storage/reference/sets.toml`.
     arms : tuple of Arm
         The compared methods; those with the role "baseline" become columns.
     protocol : str
         Module with `trial(data, arm, settings, preprocessing, number)`.
     full, quick : mapping
-        Settings of the protocol, `trials` among them; quick ones replace full ones of the same name.
+        Settings of the protocol, including `trials`; quick settings replace full ones of the same name.
     preprocessing : tuple of str
-        Each is a row of its own.
+        Each is a separate row.
     primary, primary_condition : str
-        The preprocessing and condition that stand for the paper's in the count of verdicts; an empty
-        condition: any.
+        The preprocessing and condition of the paper, which are counted in the summary of verdicts; an
+        empty condition matches any.
     overrides, quick_overrides : mapping
-        By data set: settings that replace the others there; the latter in quick runs alone.
+        By data set: settings that replace the others; the latter only in quick runs.
     quick_sets : tuple of str
-        Data sets of a quick run that does not name any; empty: all.
+        Data sets of a quick run without --sets; empty: all.
     own_preprocessing : mapping
-        By data set: in place of `preprocessing`.
+        By data set: replaces `preprocessing`.
     own_graph : mapping
-        By data set: parameters in place of those of arms that choose sigma.
+        By data set: graph parameters for the arms that have a sigma.
     against_plain : bool
-        Verdicts are on each method against the best plain one, not on printed numbers; see `standing`.
+        Verdicts compare each method with the best plain baseline instead of printed numbers; see
+        `tasks.reproduce.against_plain`.
     unlisted : str
-        Regular expression of conditions that stand in the file of cells, and in no table.
+        Regular expression of conditions that are in the file of cells but not in tables.
     figure : str
-        Module with `draw(story) -> dict of file name to PNG bytes`, see `page.Story`; empty without one.
+        Module with `draw(story) -> dict of file name to PNG bytes`, see `page.Story`; empty if there is none.
     note : str
         One line on how to read the table.
     """
@@ -88,31 +90,31 @@ class Experiment:
     note: str = ""
 
     def settings(self, dataset: str, quick: bool) -> dict[str, Any]:
-        """Settings of the protocol on one data set."""
+        """Settings of the protocol for one data set."""
         chosen = {**self.full, **self.overrides.get(dataset, {})}
         return {**chosen, **self.quick, **self.quick_overrides.get(dataset, {})} if quick else chosen
 
     def only(self, datasets: Collection[str]) -> "Experiment":
-        """The same on some of its data sets."""
+        """The experiment restricted to some of its data sets."""
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
 
     def lists(self, condition: str) -> bool:
-        """Whether rows of a condition stand in tables."""
+        """Whether rows of a condition are in tables."""
         return not (self.unlisted and re.search(self.unlisted, condition))
 
     def sample(self, dataset: str, quick: bool) -> str:
-        """What part of a data set a run takes, in words; empty: all of it."""
+        """The part of a data set that a run uses, in words; empty for all of it."""
         settings = self.settings(dataset, quick)
         if settings.get("rows"):
             return f"{settings['rows']:,} rows"
         return f"{settings['most']} images of each person" if settings.get("most") else ""
 
     def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:
-        """Each preprocessing that an arm is run under on a data set."""
+        """Preprocessings of an arm on a data set."""
         return arm.preprocessing or self.own_preprocessing.get(dataset, self.preprocessing)
 
     def arms_on(self, dataset: str) -> tuple[Arm, ...]:
-        """The arms with the parameters that they have on a data set."""
+        """The arms with their parameters for a data set."""
         graph = self.own_graph.get(dataset, {})
         return tuple(
             replace(arm, params={**arm.params, **graph}) if "sigma" in arm.params else arm
@@ -121,5 +123,5 @@ class Experiment:
 
     @property
     def baselines(self) -> tuple[Arm, ...]:
-        """The arms that become columns."""
+        """The arms that become columns of the table."""
         return tuple(arm for arm in self.arms if arm.role == "baseline")

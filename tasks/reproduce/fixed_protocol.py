@@ -1,4 +1,4 @@
-"""Where the papers' methods stand against plain ones under one protocol, everything chosen by CV."""
+"""The papers' methods against plain baselines under one protocol, with all parameters chosen by CV."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ _CLASSES = ("soybean", "housing", "wine", "balance", "iris", "digits", "ionosphe
 _LABELS = ("music", "scene_split", "yeast", "mediamill_rows", "msrc_rows")
 _QUICK_SETS = ("wine", "iris", "ionosphere", "music")
 
-# One machine a label, and LPSSVM trains each hundreds of times: fewer rows than of sets with classes.
+# LPSSVM trains one machine per label hundreds of times, so multi-label sets have fewer rows.
 _FOLDS = {"trials": 5, "folds": 5, "rows": 600}
 
-# Lists are candidates, the method's default first; see `embedding_core.protocols.stepwise`.
+# Lists are candidate values, the method's default first; see `embedding_core.protocols.stepwise`.
 _READ: dict[str, Any] = {"dimensions": [None, 1, 2, 3, 5, 9, 15, 25], "neighbors": [1, 3, 5, 10, 20, 30]}
 _GRAPH: dict[str, Any] = {"n_neighbors": [10, 5, 20], "sigma_times": [1.0, 0.25, 4.0]}
 _PCA = [False, True]
@@ -73,7 +73,7 @@ PLAIN = (
 
 FIXED = Experiment(
     name="fixed-protocol",
-    title="the papers' methods against plain ones, z-scored, everything chosen by cross-validation",
+    title="the papers' methods against plain baselines, z-scored, all parameters by cross-validation",
     paper="all five papers, under one protocol of ours",
     where="our own",
     datasets=(*_CLASSES, *_LABELS),
@@ -88,7 +88,7 @@ FIXED = Experiment(
         "methods": {"DLE": ["multilabel_dle", {}]},
     },
     quick={"trials": 3},
-    # One face of each person would leave nothing to choose by.
+    # With 10 %, one face per person would leave nothing for cross-validation.
     overrides={"orl": {"labeled": 0.3}, **dict.fromkeys(_LABELS, _FOLDS)},
     quick_sets=_QUICK_SETS,
     preprocessing=("zscore",),
@@ -96,12 +96,12 @@ FIXED = Experiment(
     against_plain=True,
     unlisted="^thresholds tuned",
     note=(
-        "one class a row: 10 % of each class labeled (faces 30 %), accuracy on all others; several labels: "
-        "LRAP over 5 folds, F1 scores with tuned thresholds are in the file of cells; at most 1,000 rows of "
-        "a set (600 with several labels) drawn at random, LPSSVM with 300 landmarks. Scaling is learnt on "
-        "training rows; parameters, dimension, neighbors and principal components in front or not by 3-fold "
-        "cross-validation on them, one after another. Ahead, behind: of the best plain method, trial by "
-        "trial, with 95 % confidence"
+        "one class per row: 10 % of each class labeled (faces 30 %), accuracy on all other rows; several "
+        "labels per row: LRAP over 5 folds, with F1 scores for tuned thresholds in the file of cells; at "
+        "most 1,000 random rows of a set (600 with several labels); LPSSVM with 300 landmarks. Scaling is "
+        "fitted on the training rows; parameters, dimension, neighbors and the use of PCA are chosen one "
+        "after another by 3-fold cross-validation on them. Ahead and behind: compared with the best plain "
+        "baseline, trial by trial, at 95 % confidence"
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Figures of LPSSVM: a toy problem, and two sets with few labeled rows."""
+"""Figures of LPSSVM: a toy problem, and two data sets with few labeled rows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,9 +10,9 @@ from tasks.reproduce.experiment import BASELINES, Experiment
 
 
 # Section 4: RBF kernels of width 1/p, C = 1, gamma = 1; gamma_A, gamma_I and the number of neighbors by
-# cross-validation. Scaling is the preprocessing's business.
+# cross-validation. The preprocessing scales the features.
 def _arms(graph: Mapping[str, Any], graph_of_lpp: Mapping[str, Any]) -> tuple[Arm, ...]:
-    """The compared methods on one kind of graph; LPP has no weights by the kernel."""
+    """The compared methods on one kind of graph; LPP has no kernel weights."""
     plain = {"input_scale": "none", "landmarks": None}
     search = {**plain, **graph, "gamma_A": "cv", "gamma_I": "cv"}
     return (
@@ -25,14 +25,14 @@ def _arms(graph: Mapping[str, Any], graph_of_lpp: Mapping[str, Any]) -> tuple[Ar
     )
 
 
-# Fig. 1: nearest neighbors, weighed by the kernel.
+# Fig. 1: nearest neighbors, weighted by the kernel.
 ARMS = _arms({"graph": "kernel"}, {})
 
-# Caption of Fig. 2: the Gram matrix itself is the graph, without tuning. With p = 2 features the kernel
+# Caption of Fig. 2: the graph is the Gram matrix, without tuning. With p = 2 features the kernel
 # exp(-d² / p) is the Gaussian weight exp(-d² / (2 sigma)) of all pairs with sigma = 1.
 _GRAM = {"graph": "gaussian", "sigma": 1.0}
 _TUNED = ("LapSVM", "LapRLS", "LPSSVM")
-"""Methods that "with more deliberate tuning of the Laplacian graph" can do better, by the same caption."""
+"""Methods that the same caption says can improve "with more deliberate tuning of the Laplacian graph"."""
 TOY_ARMS = (
     *_arms(_GRAM, _GRAM),
     *(replace(arm, title=f"{arm.title}, kNN graph") for arm in ARMS if arm.title in _TUNED),
@@ -42,8 +42,8 @@ _COMMON: dict[str, Any] = {
     "protocol": "embedding_core.protocols.few_labels",
 }
 _READING = (
-    "all rows are in the fit, the labeled ones with their labels; LPSSVM keeps half of the energy, which "
-    "the paper leaves open"
+    "all rows are in the fit, only the labeled ones with labels; LPSSVM keeps half of the energy, a value "
+    "that the paper does not state"
 )
 _NUMBER = "5, 10 or 20 neighbors by cross-validation"
 
@@ -64,8 +64,8 @@ TOY = Experiment(
     preprocessing=("raw",),
     figure="tasks.reproduce.suns_figure",
     note=(
-        "the paper shows the set and does not give it, this one is drawn after its words; the graph is the "
-        'Gram matrix of the kernel, as the caption says, or where named "kNN graph" that of its neighbors '
+        "the paper shows the data without giving it, so it is generated from the description; the graph is "
+        'the Gram matrix of the kernel, as in the caption, or for "kNN graph" the nearest neighbors '
         f"({_NUMBER}); {_READING}"
     ),
     **_COMMON,

@@ -27,10 +27,10 @@ TABLE1 = Experiment(
     full={"trials": 5, **_FOLDS, "rows": 0, "metrics": _METRICS},
     quick={"trials": 2},
     quick_overrides={"trecvid": {"rows": 500}, "yahoo": {"rows": 500}},
-    # With 384 features and fewer training images the scatter of MLDA is nearly singular: PCA is worth a row.
+    # With 384 features and fewer training images MLDA's scatter is nearly singular, so PCA gets its own row.
     own_preprocessing={"msrc": ("raw", "zscore", "pca"), "yahoo": ("raw", "unit")},
     note=f"5-fold cross-validation, 1NN one class at a time, K-1 dimensions; {LIBSVM_READING}; a quick run "
-    "takes two of the folds, and 500 pages of Yahoo or key frames of TRECVID",
+    "uses two of the folds, and 500 pages of Yahoo or key frames of TRECVID",
 )
 
 FIG3 = Experiment(
@@ -45,7 +45,7 @@ FIG3 = Experiment(
     quick={},
     preprocessing=("raw",),
     figure="tasks.reproduce.correlation_figure",
-    note="the ten largest; the paper shows TRECVID 2005, which is licensed, and in Fig. 5 MSRC",
+    note="the ten largest correlations; the paper shows TRECVID 2005, which is licensed, and MSRC in Fig. 5",
 )
 
 FIG4 = Experiment(
@@ -59,13 +59,14 @@ FIG4 = Experiment(
     full={"trials": 5, **_FOLDS, "labels": ("amazed-suprised", "quiet-still")},
     quick={},
     figure="tasks.reproduce.plane_figure",
-    note="1NN between the two classes in the plane of the first two coordinates: a row of the fit by the "
-    "other ones, a held-out row by those of the fit; the baselines name held-out rows, by all features",
+    note="1NN between the two classes in the plane of the first two coordinates; training rows are "
+    "classified by the other training rows, held-out rows by the training rows; the baselines classify "
+    "held-out rows with all features",
 )
 
 FIG5 = Experiment(
     name="mlda-fig5",
-    title="labels that one method alone finds",
+    title="labels that only one method finds",
     paper=MLDA_PAPER,
     where="Fig. 5",
     datasets=("msrc",),
@@ -79,9 +80,9 @@ FIG5 = Experiment(
     },
     quick={"trials": 2},
     figure="tasks.reproduce.transfer_figure",
-    note="labels a fold that no other of the six methods gives, right and wrong ones; beside them those that "
-    "a plain method in place of the one would alone give; "
-    "the paper shows one image whose car MLDA alone finds",
+    note="number of labels per fold that none of the other five methods predicts, correct and wrong; the "
+    "baseline columns put a plain method in place of the one; the paper shows an image whose car only MLDA "
+    "finds",
 )
 
 EXPERIMENTS = (TABLE1, FIG3, FIG4, FIG5)

@@ -11,10 +11,9 @@ from storage.reference.sets import reference_sets
 from tasks.report.ranking import format_score, metric_title
 from tasks.report.tables import Table, render_markdown
 from tasks.reproduce.claims import ALIKE, LEADS
-from tasks.reproduce.comparison import Row
+from tasks.reproduce.comparison import Row, verdict_line
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.provenance import Key, Provenance, provenance_section
-from tasks.reproduce.verdicts import verdict_line
 
 if TYPE_CHECKING:
     import numpy as np

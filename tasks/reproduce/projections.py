@@ -15,14 +15,14 @@ _COMMON: dict[str, Any] = {
     "figure": "tasks.reproduce.neighborhood_figure",
 }
 _READING = (
-    "hit rate: share of test rows with one of their class among their K nearest test rows (all K and 2-D "
-    "are in the file of cells), which needs the labels of the test rows; accuracy: 1NN from the labeled "
+    "hit rate: share of test rows with a row of their class among their K nearest test rows (all K and 2-D "
+    "are in the file of cells), computed with the labels of the test rows; accuracy: 1NN from the labeled "
     "rows; mu = l/s and 10 neighbors in the graph; unit columns"
 )
 
 
 def _arms(n_classes: int) -> tuple[Arm, ...]:
-    """The compared projections; those of the labels have one dimension fewer than there are classes."""
+    """The compared projections; CCA and LDA have one dimension fewer than there are classes."""
     most = {"n_components": n_classes - 1}
     return (
         Arm("DP", _DP, {"n_components": _MOST}),
@@ -34,7 +34,7 @@ def _arms(n_classes: int) -> tuple[Arm, ...]:
 
 USPS = Experiment(
     name="dp-usps",
-    title="digits that keep near their class, and places of the labels",
+    title="digits near their class, and positions of the labels",
     where="Figs. 2-4, 6",
     datasets=("usps",),
     arms=(
@@ -51,7 +51,7 @@ USPS = Experiment(
 
 TDT2 = Experiment(
     name="dp-tdt2",
-    title="documents that keep near their topic",
+    title="documents near their topic",
     where="Fig. 5",
     datasets=("tdt2",),
     arms=(*_arms(4), *BASELINES),
@@ -59,7 +59,7 @@ TDT2 = Experiment(
     quick={"trials": 2, "rows": 1500},
     preprocessing=("raw", "unit"),
     note=(
-        "a third of each topic labeled, all 36,771 terms; a quick run takes 1,500 of 5,705 documents; "
+        "a third of each topic labeled, all 36,771 terms; a quick run uses 1,500 of 5,705 documents; "
         + _READING
     ),
     **_COMMON,

@@ -1,4 +1,4 @@
-"""How the numbers of an experiment were made: data, settings with their seed, code."""
+"""Provenance of an experiment's numbers: data, settings, seed and code."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 _SHORT = 12
 
 Key = tuple[str, str]
-"""Data set and title of the arm."""
+"""Data set and arm title."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What the cells of one method on one data set were made of.
+    """Provenance of the cells of one method on one data set.
 
     Attributes
     ----------
     features, labels : str
-        Digests of the data set's two parts.
+        Digests of the data set.
     settings : str
-        Of the protocol, as JSON: seed, trials, and how rows are split.
+        Settings of the protocol as JSON: seed, trials, and how rows are split.
     seed : int or None
-        None where the protocol draws nothing at random.
+        None if the protocol is deterministic.
     code, version : str
-        One digest of all code that has a part in the cells, and labelscape's version at that time.
+        Digest of the code that computed the cells, and the version of labelscape.
     """
 
     features: str
@@ -44,7 +44,7 @@ class Provenance:
 
 
 def trace(store: "Store", refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
-    """The provenance of every arm's cells, as the store has it."""
+    """Provenance of the cells of every arm, read from the store."""
     return {key: _trace_one(store, ref) for key, ref in refs.items() if ref is not None}
 
 
@@ -63,7 +63,7 @@ def _trace_one(store: "Store", ref: ArtifactRef) -> Provenance:
 
 
 def _features_digest(inputs: Mapping[str, str]) -> str:
-    """Of the features, or one of all that stand side by side."""
+    """Digest of the features, or one digest of several color spaces."""
     found = [digest for name, digest in inputs.items() if name.startswith("features")]
     return found[0] if len(found) == 1 else combine_digests(found)
 
@@ -71,20 +71,20 @@ def _features_digest(inputs: Mapping[str, str]) -> str:
 def provenance_section(
     experiment: Experiment, quick: bool, command: str, made: Mapping[Key, Provenance]
 ) -> str:
-    """Markdown that says how the numbers were made, by which command; empty where that is not known."""
+    """Markdown section on how the numbers were computed; empty if that is unknown."""
     by_set = {name: [one for (own, _), one in made.items() if own == name] for name in experiment.datasets}
     lines = tuple(_line(name, found) for name, found in by_set.items() if found)
     if not lines:
         return ""
     header = ("data", "features", "labels", "settings", "code", "labelscape")
-    caption = "digests of the data, and of the code of all methods"
+    caption = "digests of the data and of the code of all methods"
     table = Table(header, lines, caption, texts=frozenset(range(len(header))))
-    what = "a quick run" if quick else "a full run"
-    return f"## How it was made\n\nBy `{command}`, {what}.\n\n{render_markdown(table)}"
+    what = "quick run" if quick else "full run"
+    return f"## How it was made\n\nCommand: `{command}` ({what}).\n\n{render_markdown(table)}"
 
 
 def _line(dataset: str, found: Sequence[Provenance]) -> tuple[str, ...]:
-    """All arms of a set have its rows and settings; code is their own."""
+    """One line per data set: its arms share data and settings, and their code is combined."""
     first = found[0]
     code = combine_digests(one.code for one in found)
     versions = ", ".join(sorted({one.version for one in found}))

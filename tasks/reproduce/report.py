@@ -16,13 +16,13 @@ from storage.artifacts.store import Artifact, Store
 from storage.reference.published import published_rows
 from storage.tracking.client import MethodRecord, RunRecord, Tracker
 from storage.tracking.engine import redact
+from tasks.reproduce.against_plain import judge_against_plain
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, read_picture
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import CELLS_FILE, TABLE_FILE, Story, cells_parquet, markdown_page, title_of
 from tasks.reproduce.provenance import trace
-from tasks.reproduce.standing import judge_against_plain
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages import report as pages
@@ -66,7 +66,7 @@ def stage(
     return Stage(
         name="reproduce_report",
         variant=experiment.name,
-        code=("tasks.reproduce.page", "tasks.reproduce.claims", "tasks.reproduce.standing", *figure),
+        code=("tasks.reproduce.page", "tasks.reproduce.claims", "tasks.reproduce.against_plain", *figure),
         params={
             "experiment": json.loads(json.dumps(asdict(experiment), default=str)),
             "quick": quick,

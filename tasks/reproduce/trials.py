@@ -1,9 +1,9 @@
-"""The trials of one method on one data set, side by side in processes, as one stage."""
+"""Stage that runs the trials of one method on one data set."""
 
 import importlib
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from embedding_core.protocols.trial import Arm, TrialData
@@ -12,6 +12,7 @@ from embedding_core.registry.method import Method
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import TrialCell, pack_cells, unpack_cells
 from storage.artifacts.store import Artifact, Store
+from tasks.executor import StoreHandle
 from tasks.reproduce.datasets import DatasetRef, load_trial_data
 from tasks.reproduce.experiment import TRIALS, Experiment
 from tasks.stage import Stage, Workspace
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trial:
-    """One piece of work: a protocol, an arm, a preprocessing, a number."""
+    """One trial as a job: the data by reference, the protocol, the method and the trial's number."""
 
+    store: StoreHandle
+    data: DatasetRef
     protocol: str
     arm: Arm
     settings: Mapping[str, Any]
@@ -32,7 +35,7 @@ class Trial:
 
 
 def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, workspace: Workspace) -> Stage:
-    """Every cell of one arm on one data set."""
+    """Stage of all cells of one method on one data set."""
     settings = experiment.settings(data.name, quick)
     methods = used_methods(arm, settings)
     return Stage(
@@ -52,7 +55,7 @@ def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, works
 
 
 def used_methods(arm: Arm, settings: Mapping[str, Any]) -> list[Method]:
-    """Methods of the registry that a trial runs: the arm's, and those that the protocol's settings name."""
+    """Registered methods that a trial runs: that of the arm, and those named in the protocol's settings."""
     named = (method for method, _ in settings.get("methods", {}).values())
     return [METHODS[name] for name in dict.fromkeys([arm.method, *named]) if name in METHODS]
 
@@ -65,42 +68,35 @@ def load_cells(store: Store, ref: ArtifactRef) -> list[TrialCell]:
 def _measure(
     experiment: Experiment, arm: Arm, settings: Mapping[str, Any], data: DatasetRef, workspace: Workspace
 ) -> Artifact:
-    work = [
-        Trial(experiment.protocol, arm, settings, preprocessing, number)
+    importlib.import_module(experiment.protocol)  # loaded before the executor limits its threads
+    store = StoreHandle(workspace.store)
+    _trial_data(workspace.store, data)  # a shared store copies the artifacts to where workers read them
+    jobs = [
+        Trial(store, data, experiment.protocol, arm, settings, preprocessing, number)
         for number in range(settings[TRIALS])
         for preprocessing in experiment.preprocessing_of(arm, data.name)
     ]
     rows: list[TrialCell] = []
-    title = f"{experiment.name} {data.name} {arm.title}"
-    with workspace.reporter.progress(title, len(work)) as advance:
-        found = run_trials(work, load_trial_data(workspace.store, data), workspace.n_threads)
-        for done, (one, cells) in enumerate(zip(work, found, strict=True), start=1):
+    with workspace.reporter.progress(f"{experiment.name} {data.name} {arm.title}", len(jobs)) as advance:
+        # Small problems hold Python's lock most of the time, so threads would take turns.
+        found = workspace.executor.map(run_trial, jobs, prefer="processes" if len(jobs) > 1 else "threads")
+        for done, (job, cells) in enumerate(zip(jobs, found, strict=True), start=1):
             rows += [
-                TrialCell(cell.condition, one.preprocessing, cell.metric, one.number, cell.value)
+                TrialCell(cell.condition, job.preprocessing, cell.metric, job.number, cell.value)
                 for cell in cells
             ]
             advance(done)
     return pack_cells(rows)
 
 
-def run_trials(work: list[Trial], data: TrialData, n_workers: int) -> "Iterator[list[Cell]]":
-    """Cells of each trial in turn; several workers are processes, which later stages use again."""
-    from joblib import Parallel, delayed
-
-    # Small problems hold Python's lock most of the time, so that threads would take turns.
-    pool = Parallel(n_jobs=min(n_workers, len(work)), backend="loky", return_as="generator")
-    for cells, told in pool(delayed(run_trial)(one, data) for one in work):
-        for text in told:
-            warnings.warn(text, UserWarning, stacklevel=2)
-        yield cells
+def run_trial(job: Trial) -> "list[Cell]":
+    """Cells of one trial."""
+    protocol = importlib.import_module(job.protocol)
+    data = _trial_data(job.store.store, job.data)
+    cells: list[Cell] = protocol.trial(data, job.arm, job.settings, job.preprocessing, job.number)
+    return cells
 
 
-def run_trial(one: Trial, data: TrialData) -> "tuple[list[Cell], list[str]]":
-    """Cells of one trial, and the warnings it gave: those of another process would be lost."""
-    from threadpoolctl import threadpool_limits
-
-    protocol = importlib.import_module(one.protocol)
-    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
-        warnings.simplefilter("always")
-        cells = protocol.trial(data, one.arm, one.settings, one.preprocessing, one.number)
-    return cells, list(dict.fromkeys(str(warning.message) for warning in caught))
+@lru_cache(maxsize=1)
+def _trial_data(store: Store, data: DatasetRef) -> TrialData:
+    return load_trial_data(store, data)

@@ -1,4 +1,4 @@
-"""The choice among candidates: who won, what became of the others, and which title the winner gets."""
+"""The choice among candidates: the winner, the results of the others, and the winner's title."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from embedding_core.registry.candidates import Candidate
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, StoredFile, pack_files
 from storage.artifacts.store import Artifact
-from tasks.report.ranking import LOWER_IS_BETTER, metric_title
-from tasks.selection.decisions import MEASURING
+from tasks.report.ranking import LOWER_IS_BETTER, describe_lead, metric_title
+from tasks.selection.out_of_fold import MEASURING
 from tasks.stage import Stage, digest_of
 
 State = Literal["scored", "stopped", "skipped", "failed"]
@@ -28,19 +28,20 @@ _RECORD = "choice.json"
 
 
 @dataclass(frozen=True)
-class Standing:
-    """What became of one candidate.
+class CandidateResult:
+    """Result of one candidate.
 
     Attributes
     ----------
     state : {"scored", "stopped", "skipped", "failed"}
-        Scored on all folds; given up after the first ones; no time for it; it cannot take these data.
+        Scored on all folds; stopped after the first folds; skipped, because the budget ended or it does not
+        suit the data; or failed.
     reason : str
         Why it was not scored on all folds.
     rows : sequence of Score
-        Every metric on the folds it was scored on.
+        Every metric on the folds that were scored.
     ref, trial : ArtifactRef or None
-        Its out-of-fold scores, and those of its first folds that they were begun with.
+        Out-of-fold scores of all folds, and of the first folds.
     """
 
     candidate: Candidate
@@ -56,7 +57,7 @@ class Standing:
         return self.candidate.name
 
     def values(self, metric: str) -> list[float]:
-        """A metric by fold, turned so that larger is better."""
+        """A metric by fold, negated if smaller is better."""
         sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
         found = {row.fold: sign * row.value for row in self.rows if row.metric == metric}
         return [found[fold] for fold in sorted(found)]
@@ -64,7 +65,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Champion:
-    """The model that has the title: its recipe, what it was fitted on and for, where it is registered."""
+    """The registered champion: its candidate, the data and metric it was fitted for, and its version."""
 
     candidate: Candidate
     digests: Mapping[str, str]
@@ -74,13 +75,13 @@ class Champion:
 
     @property
     def known(self) -> bool:
-        """Whether this version of labelscape can score it."""
+        """Whether this version of labelscape has its method."""
         return self.candidate.method in METHODS
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The winner's title, why, and by how much it leads the present champion (None: not compared)."""
+class TitleDecision:
+    """The winner's title, the reason, and its lead over the present champion (None if not compared)."""
 
     title: Title
     reason: str
@@ -91,32 +92,32 @@ class Verdict:
 class Choice:
     """The winner, the best plain baseline, and the winner's lead over it.
 
-    `tune_for` is what labels were decided for, one of
+    `tune_for` is the metric that thresholds are tuned for, one of
     `embedding_core.model_selection.threshold_tuning.TARGETS`.
     """
 
     metric: str
-    winner: Standing
-    baseline: Standing | None
+    winner: CandidateResult
+    baseline: CandidateResult | None
     lead: Lead | None
-    standings: Sequence[Standing] = field(repr=False)
+    results: Sequence[CandidateResult] = field(repr=False)
     tune_for: str = "hamming"
 
-    def find(self, recipe: Mapping[str, Any]) -> Standing | None:
-        """The candidate with a recipe, if it was scored."""
+    def find(self, recipe: Mapping[str, Any]) -> CandidateResult | None:
+        """Result of the candidate with a recipe, if it was scored on all folds."""
         fitting = (one for one in self.scored if one.candidate.recipe() == recipe)
         return next(fitting, None)
 
     @property
-    def scored(self) -> list[Standing]:
-        """Those that were scored on all folds."""
-        return [one for one in self.standings if one.state == "scored"]
+    def scored(self) -> list[CandidateResult]:
+        """Results of candidates that were scored on all folds."""
+        return [one for one in self.results if one.state == "scored"]
 
 
-def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
-    """Why a candidate is given up after its first folds; empty where it goes on.
+def reason_to_stop(trial: CandidateResult, leader: CandidateResult, metric: str, n_folds: int) -> str:
+    """Why a candidate is stopped after its first folds; empty if it continues.
 
-    Both are measured on these folds alone, so that thresholds are tuned on as many rows.
+    Both are measured on these folds only, so that their thresholds are tuned on equally many rows.
     """
     ours, theirs = trial.values(metric), leader.values(metric)
     if not is_hopeless(ours, theirs, n_folds):
@@ -128,58 +129,62 @@ def reason_to_stop(trial: Standing, leader: Standing, metric: str, n_folds: int)
     )
 
 
-def leading(standings: Sequence[Standing], metric: str) -> Standing | None:
-    """The best of those that were scored on all folds."""
-    scored = {one.name: one for one in standings if one.state == "scored"}
+def leading(results: Sequence[CandidateResult], metric: str) -> CandidateResult | None:
+    """Result with the best mean among those scored on all folds."""
+    scored = {one.name: one for one in results if one.state == "scored"}
     return scored[best_of({name: one.values(metric) for name, one in scored.items()})] if scored else None
 
 
-def choose(standings: Sequence[Standing], metric: str, tune_for: str = "hamming") -> Choice | None:
-    """The best candidate by the mean over the folds; None where none was scored on all."""
-    winner = leading(standings, metric)
+def choose(results: Sequence[CandidateResult], metric: str, tune_for: str = "hamming") -> Choice | None:
+    """Choose the candidate with the best mean over the folds; None if none was scored on all folds."""
+    winner = leading(results, metric)
     if winner is None:
         return None
-    baseline = leading([one for one in standings if one.candidate.plain], metric)
+    baseline = leading([one for one in results if one.candidate.plain], metric)
     lead = None
     if baseline is not None and baseline is not winner:
         lead = paired_lead(winner.values(metric), baseline.values(metric))
-    return Choice(metric, winner, baseline, lead, tuple(standings), tune_for)
+    return Choice(metric, winner, baseline, lead, tuple(results), tune_for)
 
 
-def decide_title(choice: Choice, champion: Champion | None) -> Verdict:
+def decide_title(choice: Choice, champion: Champion | None) -> TitleDecision:
     """The title of the winner.
 
-    The first winner is champion. A later one takes the title where it beats the present champion, scored on
-    the same folds of the same data, by more than noise (`embedding_core.model_selection.significance`), and
-    also where the champion, itself a plain baseline or not, lies below the best plain one: a collection never
-    ends there.
-    For the same reason nobody becomes champion while a plain baseline had no time, or failed.
+    The first winner becomes champion. A later winner takes the title if it beats the present champion, scored
+    on the same folds of the same data, by more than noise (`embedding_core.model_selection.significance`). It
+    also takes the title if the champion scores below the best plain baseline: a collection must not be
+    annotated by a model that a plain baseline beats. For the same reason nothing becomes champion while a
+    plain baseline was skipped or failed.
     """
     if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
-        return Verdict("champion", "it has the title already")
-    unknown = [one for one in choice.standings if _is_unknown_baseline(one)]
+        return TitleDecision("champion", "it has the title already")
+    unknown = [one for one in choice.results if _is_unknown_baseline(one)]
     if unknown:
-        return Verdict("challenger", _without(unknown))
+        return TitleDecision("challenger", _without(unknown))
     if champion is None:
-        return Verdict("champion", "the first of this collection")
+        return TitleDecision("champion", "the first of this collection")
     if not champion.candidate.method:
-        return Verdict("challenger", "the present champion was not registered by labelscape auto and stays")
+        return TitleDecision(
+            "challenger", "the present champion was not registered by labelscape auto and stays"
+        )
     if not champion.known:
-        return Verdict(
+        return TitleDecision(
             "champion", f"the present champion, {champion.candidate.name}, is not known to this version"
         )
     present = choice.find(champion.candidate.recipe())
     if present is None:
-        return Verdict("challenger", f"the present champion, {champion.candidate.label}, was not scored")
+        return TitleDecision(
+            "challenger", f"the present champion, {champion.candidate.label}, was not scored"
+        )
     return _compare(choice, present)
 
 
-def _is_unknown_baseline(one: Standing) -> bool:
+def _is_unknown_baseline(one: CandidateResult) -> bool:
     return one.candidate.plain and one.state in ("skipped", "failed")
 
 
-def _without(unknown: Sequence[Standing]) -> str:
-    """Which plain baselines the winner could not be compared with, and what to do."""
+def _without(unknown: Sequence[CandidateResult]) -> str:
+    """Name the plain baselines that were not scored, and what to do."""
     were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
     names = " and ".join(one.candidate.label for one in unknown)
     late = any(one.state == "skipped" for one in unknown)
@@ -187,38 +192,38 @@ def _without(unknown: Sequence[Standing]) -> str:
     return f"{names}, {were} not scored; {todo}"
 
 
-def _compare(choice: Choice, present: Standing) -> Verdict:
+def _compare(choice: Choice, present: CandidateResult) -> TitleDecision:
     metric, name = choice.metric, present.candidate.label
     lead = paired_lead(choice.winner.values(metric), present.values(metric))
-    amount = f"{lead.mean:.3f} ± {lead.spread:.3f} in {metric_title(metric)}"
+    amount = f"{describe_lead(lead)} in {metric_title(metric)}"
     if lead.beyond_noise:
-        return Verdict("champion", f"it beats the present champion, {name}, by {amount}", lead)
+        return TitleDecision("champion", f"it beats the present champion, {name}, by {amount}", lead)
     baseline = choice.baseline
     below = baseline is not None and leading([present, baseline], metric) is not present
     if baseline is not None and below:
         reason = f"the present champion, {name}, is below the best plain baseline, {baseline.candidate.label}"
-        return Verdict("champion", reason, lead)
-    reason = f"its lead over the present champion, {name}, {amount}, is within noise ({lead.needed:.3f})"
-    return Verdict("challenger", reason, lead)
+        return TitleDecision("champion", reason, lead)
+    reason = f"its lead over the present champion, {name}, is {amount}"
+    return TitleDecision("challenger", reason, lead)
 
 
 def stage(choice: Choice) -> Stage:
-    """The record of a choice; its inputs are the scores of all candidates."""
+    """Stage that records a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
         code=("embedding_core.model_selection.significance", *MEASURING),
         params={
             "metric": choice.metric,
             "tune_for": choice.tune_for,
-            "states": {one.name: [one.state, one.reason] for one in choice.standings},
+            "states": {one.name: [one.state, one.reason] for one in choice.results},
         },
-        inputs={one.name: digest_of(one.ref) for one in choice.standings if one.ref},
+        inputs={one.name: digest_of(one.ref) for one in choice.results if one.ref},
         produce=lambda: _record(choice),
     )
 
 
 def describe(choice: Choice) -> dict[str, Any]:
-    """A choice as plain data."""
+    """A choice as JSON data."""
     return {
         "metric": choice.metric,
         "tune_for": choice.tune_for,
@@ -235,13 +240,13 @@ def describe(choice: Choice) -> dict[str, Any]:
                 **one.candidate.recipe(),
                 "metrics": _by_metric(one.rows),
             }
-            for one in choice.standings
+            for one in choice.results
         ],
     }
 
 
 def _by_metric(rows: Sequence[Score]) -> dict[str, list[float]]:
-    """Values of each metric, fold by fold."""
+    """Values of each metric by fold."""
     found: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: row.fold):
         found.setdefault(row.metric, []).append(row.value)

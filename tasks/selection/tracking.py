@@ -1,4 +1,4 @@
-"""Tracking a choice: one parent run, one child a candidate, and the winner in the model registry."""
+"""Track a choice in MLflow: one parent run, one child run per candidate, the winner in the model registry."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking.engine import redact
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
 from tasks.report.ranking import format_score, group_scores
-from tasks.selection.choice import Champion, Choice, Standing, Verdict, describe
-from tasks.selection.decisions import THRESHOLDS
+from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision, describe
+from tasks.selection.out_of_fold import THRESHOLDS
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import (
@@ -32,13 +32,13 @@ from tasks.stages.tracking import (
 RECIPE_TAG, STATE_TAG, TUNE_TAG = "labelscape.recipe", "labelscape.state", "labelscape.tune_for"
 BASELINE_TAG = "labelscape.baseline"
 _DIGEST = "labelscape.digest."
-# What decides whether a model was fitted on the present data.
+# A model is outdated if one of these inputs has changed.
 _DATA = ("labels", "features")
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Who has which title after a choice, and whether the registry was changed; `name` is the model's."""
+class RegisteredTitles:
+    """Versions with a title after a choice, and whether the registry changed; `name` is the model's."""
 
     name: str
     champion: Version | None
@@ -47,23 +47,23 @@ class Settled:
 
 
 def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
-    """The present champion of a collection; None before the first."""
+    """The present champion of a collection, or None."""
     found = ModelRegistry(tracker).find(model_name(experiment), CHAMPION)
     if found is None:
         return None
     recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
     digests = {name: found.tags.get(_DIGEST + name, "") for name in (*_DATA, "model")}
-    tune_for = found.tags.get(TUNE_TAG, "hamming")  # models of before there were thresholds have no such tag
+    tune_for = found.tags.get(TUNE_TAG, "hamming")
     return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
 
 
 def data_digests(data: Data, store: Store) -> dict[str, str]:
-    """Digests of the labels and the features that candidates are fitted on."""
+    """Digests of the labels and features that candidates are fitted on."""
     return {name: str(digest) for name, digest in data.inputs(False, store).items()}
 
 
 def is_outdated(champion: Champion, digests: Mapping[str, str], tune_for: str) -> bool:
-    """Whether the champion was fitted on other data than the present, or decides for something else."""
+    """Whether the champion was fitted on other data, or tuned for another metric."""
     other_data = any(champion.digests.get(name) != digest for name, digest in digests.items())
     return other_data or champion.tune_for != tune_for
 
@@ -77,7 +77,7 @@ def stage(
     models: Mapping[str, ArtifactRef | None],
     workspace: Workspace,
 ) -> Stage:
-    """The record of a tracked choice; the same choice with the same models is not tracked twice."""
+    """Stage that tracks a choice; the same choice with the same models is tracked once."""
     tracker = make_tracker(uri, workspace.home)
     inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
     return Stage(
@@ -102,10 +102,10 @@ def _track(
 ) -> Artifact:
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
-    measured = [one for one in choice.standings if one.rows]
+    measured = [one for one in choice.results if one.rows]
     digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
     made_of = [data.manifest, data.features, data.affinity]
-    made_of += [ref for one in choice.standings for ref in (one.ref, one.trial)]
+    made_of += [ref for one in choice.results for ref in (one.ref, one.trial)]
     known = {label: ref for label, ref in results.items() if ref}
     lineage = lineage_tags(known, store, filter(None, made_of))
     record = RunRecord(
@@ -121,10 +121,12 @@ def _track(
     return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
 
 
-def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, store: Store) -> MethodRecord:
+def _method_record(
+    one: CandidateResult, tune_for: str, model: ArtifactRef | None, store: Store
+) -> MethodRecord:
     (entry,) = group_scores(one.rows)
     means, spreads = entry_metrics(entry, "")
-    # The same scores decided for something else are another result to `compare`.
+    # `compare` must tell apart the same scores with thresholds tuned for different metrics.
     scores = one.ref and (f"{one.ref.digest}:{tune_for}" if tune_for in THRESHOLDS else one.ref.digest)
     return MethodRecord(
         name=one.name,
@@ -143,48 +145,50 @@ def _method_record(one: Standing, tune_for: str, model: ArtifactRef | None, stor
     )
 
 
-def _title(one: Standing, tune_for: str) -> str:
-    """The candidate's, with what tells its figures from those of `run`, which decides at one half."""
+def _title(one: CandidateResult, tune_for: str) -> str:
+    """Title of a tracked candidate; it says how thresholds differ from those of `run`, which are 0.5."""
     stopped = "" if one.state == "scored" else "stopped early"
     notes = ", ".join(note for note in (THRESHOLDS.get(tune_for, ""), stopped) if note)
     return f"{one.candidate.label} ({notes})" if notes else one.candidate.label
 
 
-def settle(
+def register_titles(
     tracker: Tracker,
     experiment: str,
     choice: Choice,
-    verdict: Verdict,
+    verdict: TitleDecision,
     tracked: TrackedRun,
     models: Mapping[str, ArtifactRef],
     digests: Mapping[str, str],
-) -> Settled:
-    """Register what was fitted, each under its title; a model that has it already is left as it is.
+) -> RegisteredTitles:
+    """Register the fitted models under their titles, unless they are registered already.
 
-    `models` holds the winner's, and the present champion's fitted anew where it keeps the title and its data
-    have changed.
+    `models` holds that of the winner, and that of the present champion if it keeps the title but had to be
+    refitted.
     """
     registry, name = ModelRegistry(tracker), model_name(experiment)
     before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}
 
-    def entitle(one: Standing, alias: str) -> Version:
+    def register(one: CandidateResult, alias: str) -> Version:
         known, model = before[alias], models[one.name]
         if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
             return known
         tags = version_tags(one, choice, {**digests, "model": model.digest})
         return registry.register(name, tracked.children[one.name], alias, tags)
 
-    winner = entitle(choice.winner, verdict.title)
+    winner = register(choice.winner, verdict.title)
     if verdict.title == CHAMPION:
         registry.withdraw(name, CHALLENGER)
-        return Settled(name, winner, None, winner != before[CHAMPION])
+        return RegisteredTitles(name, winner, None, winner != before[CHAMPION])
     refitted = [one for one in choice.scored if one.name in models and one is not choice.winner]
-    champion = entitle(refitted[0], CHAMPION) if refitted else before[CHAMPION]
-    return Settled(name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER]))
+    champion = register(refitted[0], CHAMPION) if refitted else before[CHAMPION]
+    return RegisteredTitles(
+        name, champion, winner, (champion, winner) != (before[CHAMPION], before[CHALLENGER])
+    )
 
 
-def version_tags(one: Standing, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
-    """What is kept with a registered version: how to make it again, on what it was fitted, its score."""
+def version_tags(one: CandidateResult, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
+    """Tags of a registered version: its recipe, the data it was fitted on, and its score."""
     (entry,) = group_scores(one.rows)
     return {
         RECIPE_TAG: json.dumps(_recipe(one.candidate), sort_keys=True),
@@ -197,7 +201,7 @@ def version_tags(one: Standing, choice: Choice, digests: Mapping[str, str]) -> d
 
 
 def _candidate(recipe: Mapping[str, Any]) -> Candidate:
-    """The candidate of a kept recipe; one without a method where the recipe is not there."""
+    """Candidate of a stored recipe; without a method if there is no recipe."""
     return Candidate(
         name=recipe.get("name", "another model"),
         method=recipe.get("method", ""),

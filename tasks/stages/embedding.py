@@ -12,8 +12,8 @@ from storage.artifacts.schemas import Embedding, ModelFile, pack_embedding, pack
 from storage.artifacts.store import Artifact, Store
 from storage.errors import StoreError
 from tasks.dataset import Dataset, load_dataset, load_graph
-from tasks.selection.decisions import CODE as DECISIONS
-from tasks.selection.decisions import Tuning, learn_thresholds
+from tasks.selection.out_of_fold import CODE as DECISIONS
+from tasks.selection.out_of_fold import Tuning, learn_thresholds
 from tasks.settings import AnnotationSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.ingest import part_digest

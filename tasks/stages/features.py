@@ -287,7 +287,7 @@ class _Extraction:
             return {}
         paths = [self._collection.paths[row] for row in rows]
         digests = [self._collection.digests[row] for row in rows]
-        found = extract_many(paths, self._moments(), self._workspace.n_threads, advance, digests)
+        found = extract_many(paths, self._moments(), self._workspace.executor.map, advance, digests)
         try:
             return {rows[index]: (vector, error) for index, vector, error in found}
         except FileChanged as error:

@@ -25,6 +25,7 @@ from PIL import Image
 
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.extraction import extract_many
+from tasks.executor import make_executor
 from tests.benchmarks.table import Row, peak_bytes
 
 HEIGHT, WIDTH, GRID = 480, 640, 8
@@ -96,8 +97,8 @@ def variants(paths: list[Path]) -> dict[str, Callable[[], object]]:
         "extract": lambda: [moments.extract_bytes(data) for data in files],
         "naive": lambda: [naive_features(data) for data in files],
         "decode_two": lambda: list(pool.map(decode_all, halves)),
-        "one": lambda: sum(1 for _ in extract_many(paths * 4, moments, 1)),
-        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, 2)),
+        "one": lambda: sum(1 for _ in extract_many(paths * 4, moments)),
+        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, make_executor("threads:2").map)),
     }
 
 
@@ -138,7 +139,7 @@ def peak_memory(folder: Path, n_files: int) -> float:
 def print_peak(folder: Path, n_files: int) -> None:
     paths = sorted(folder.glob("*.jpg"))
     many = [paths[index % len(paths)] for index in range(n_files)]
-    for _ in extract_many(many, ColorMoments((GRID, GRID)), 2):
+    for _ in extract_many(many, ColorMoments((GRID, GRID)), make_executor("threads:2").map):
         pass
     print(peak_bytes() / 1e6)
 

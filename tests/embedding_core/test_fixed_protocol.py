@@ -13,11 +13,10 @@ from flows.commands.reproduce import _at_hand, _standing, _summary
 from flows.config import load_config
 from flows.experiments import reproduce_one
 from storage.artifacts.schemas import TrialCell
-from tasks.reproduce.comparison import Row, compare
+from tasks.reproduce.against_plain import count_outcomes, judge_against_plain
+from tasks.reproduce.comparison import Row, compare, verdict_line
 from tasks.reproduce.fixed_protocol import FIXED
 from tasks.reproduce.page import comparison_table
-from tasks.reproduce.standing import count_standings, judge_against_plain
-from tasks.reproduce.verdicts import verdict_line
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
 
@@ -141,7 +140,7 @@ def test_verdict_is_by_differences_trial_by_trial(lead, verdict):
     ours = [value + gain for value, gain in zip(plain, lead, strict=True)]
     _, [row, total] = judged(ours, [0.4, 0.6, 0.8], plain)
     assert row.verdict == verdict
-    assert "to SVC" in row.reason
+    assert "against SVC" in row.reason
     assert (total.dataset, total.method, total.mean) == ("all sets", "DLE", None)
     assert f"1 {verdict}" in total.verdict
 
@@ -155,13 +154,13 @@ def test_folds_share_rows_and_ask_for_a_larger_lead():
 def test_a_smaller_loss_is_ahead():
     _, rows = judged([0.1, 0.12, 0.1], [0.3, 0.3, 0.3], [0.2, 0.2, 0.21], "hamming_loss")
     assert rows[0].verdict == "ahead"
-    assert "to SVC" in rows[0].reason
+    assert "against SVC" in rows[0].reason
 
 
 def test_rows_that_the_table_does_not_list_are_not_counted():
     one, rows = judged([0.9, 0.9, 0.9], [0.5, 0.5, 0.5], [0.4, 0.4, 0.4], "macro_f1", TUNED_THRESHOLDS)
     assert [row.verdict for row in rows] == ["ahead"]
-    assert count_standings(one, rows) == {}
+    assert count_outcomes(one, rows) == {}
 
 
 def test_a_quick_run_says_so_and_speaks_of_no_paper():
@@ -191,7 +190,7 @@ def test_the_experiment_names_sets_and_methods_that_there_are():
 
 def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     one = replace(SMALL, full={**SMALL.full, "trials": 3})
-    config = load_config(None, home=str(tmp_path), workers=1, tracking={"enabled": False})
+    config = load_config(None, home=str(tmp_path), executor="serial", tracking={"enabled": False})
     told = reproduce_one(one, False, tmp_path, config)
     assert [row.method for row in told.rows] == ["DLE", "DLE"]
     table = comparison_table(one, told.rows)

@@ -1,4 +1,4 @@
-"""The rule by which one method is better than another, and by which a candidate is given up."""
+"""The test that decides whether one method beats another, and the rule that stops a candidate early."""
 
 import numpy as np
 import pytest
@@ -26,17 +26,17 @@ def test_the_error_is_the_corrected_one_of_nadeau_and_bengio():
     assert lead.won == (differences > 0).sum()
 
 
-def test_the_text_s_figure_of_five_folds():
+def test_five_folds_need_the_factor_stated_in_the_docstring():
     lead = paired_lead([0.0, 1.0, 2.0, 3.0, 4.0], [0.0] * 5)
     assert lead.needed / lead.spread == pytest.approx(1.43, abs=0.005)
 
 
-def test_the_test_share_counts_all_folds_that_rows_were_dealt_to():
+def test_the_correction_uses_all_folds_that_rows_are_split_into():
     two_of_five = paired_lead([0.9, 0.8], [0.5, 0.6], n_folds=5)
     assert two_of_five.error == pytest.approx(np.std([0.4, 0.2], ddof=1) * np.sqrt(1 / 2 + 1 / 4))
 
 
-def test_draws_that_share_nothing_have_the_plain_paired_test():
+def test_independent_draws_use_the_uncorrected_paired_test():
     rng = np.random.default_rng(3)
     ours, theirs = rng.random(8), rng.random(8)
     lead = paired_lead(ours, theirs, INDEPENDENT)
@@ -61,10 +61,10 @@ def test_beyond_noise(differences, beyond):
     assert paired_lead(differences, [0.0] * len(differences)).beyond_noise is beyond
 
 
-def test_equal_methods_are_told_apart_as_seldom_as_the_rule_says():
+def test_equal_methods_rarely_differ_significantly():
     rng = np.random.default_rng(1)
     found = [paired_lead(*rng.normal(size=(2, 5))).beyond_noise for _ in range(2000)]
-    # The correction makes the rule stricter than 5 % where folds are independent, as here.
+    # The correction makes the test stricter than 5 % when folds are independent, as here.
     assert 0.001 < np.mean(found) < 0.05
 
 
@@ -79,7 +79,7 @@ def test_equal_methods_are_told_apart_as_seldom_as_the_rule_says():
         ([0.9], False),
     ],
 )
-def test_who_is_given_up(lags, hopeless):
+def test_which_candidates_are_hopeless(lags, hopeless):
     leader = np.full(len(lags), 0.8)
     assert is_hopeless(leader - lags, leader, n_folds=5) is hopeless
 

@@ -104,7 +104,12 @@ class TestConfig:
         [
             [],
             ["embedding.method=dle", "embedding.params.dle.n_components=2", "embedding.params.svm.C=0.5"],
-            ["source.drop_labels=['a', 'b|\"c']", "affinity.sigma=2", "features.grid=[4, 2]", "workers=3"],
+            [
+                "source.drop_labels=['a', 'b|\"c']",
+                "affinity.sigma=2",
+                "features.grid=[4, 2]",
+                "executor=threads:3",
+            ],
             ["name=été \u007f \\", "tracking.enabled=false", "tracking.uri=sqlite:////a.db"],
         ],
     )
@@ -282,7 +287,9 @@ class TestWholeRuns:
     def test_compare(self, command: Command, place: Path) -> None:
         shown = command("compare", "--home", place / "home", "--sort-by", "hamming_loss")
         assert "best Hamming loss first" in shown.out
-        assert shown.out.count("±") == 5 * 6 + 1
+        assert shown.out.count("±") == 5 * 6 + 1 + 3
+        assert "the best plain baseline" in shown.out.splitlines()[-1]
+        assert "noise (" in shown.out.splitlines()[-1]
         listed = json.loads(
             command(
                 "compare", "pictures", "--home", place / "home", "--sort-by", "hamming_loss", "--json"

@@ -10,8 +10,8 @@ import pytest
 
 from storage.tracking.client import Tracker, default_uri
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry
+from tasks.executor import SerialExecutor
 from tests.conftest import UNTRACKED, Command, interrupt_at, leftovers, start_command
-from tests.inline_folds import InlineFolds
 from tests.tasks.test_lineage import walk_inputs
 
 QUICK = ("--set", "evaluation.folds=4", "--set", "embedding.params.random_forest.n_estimators=10")
@@ -31,7 +31,7 @@ def write_table(file: Path, n: int = 160) -> Path:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch, without_engine: None) -> None:
     """Folds in this process, stages without Prefect."""
-    monkeypatch.setattr("flows.auto.FoldPool", InlineFolds)
+    monkeypatch.setattr("flows.pipeline.make_executor", lambda setting: SerialExecutor())
 
 
 @pytest.mark.usefixtures("inline")
@@ -97,16 +97,22 @@ class TestWithoutTracker:
         names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
         assert "winner     Kernel DLE" in said
-        assert "           and the best of 3 picked on these same folds, which flatters it a little\n" in said
+        assert (
+            "           it is the best of 3 chosen on these same folds, which is slightly optimistic\n"
+            in said
+        )
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
         [
-            (["iris", "--budget", "10x"], "auto.budget: '10x' is no duration above zero; write for instance"),
-            (["iris", "--budget", "0s"], "auto.budget: '0s' is no duration"),
+            (
+                ["iris", "--budget", "10x"],
+                "auto.budget: '10x' is not a positive duration; write for instance",
+            ),
+            (["iris", "--budget", "0s"], "auto.budget: '0s' is not a positive duration"),
             (["iris", "--candidates", "rbf_scv"], "Did you mean rbf_svc?"),
             (["iris", "--candidates", "mlda"], "cannot annotate new items by itself"),
-            (["one.csv"], "label 'c': only one labeled item carries it"),
+            (["one.csv"], "label 'c': only one labeled item has it"),
             (["none.csv"], "none of the 4 items carries a label"),
             (["few.csv", "--set", "evaluation.folds=5"], "4 labeled items for 5 folds"),
         ],
@@ -209,7 +215,7 @@ class TestTitles:
 
         level = auto("kernel_dle")
         assert (level["winner"], level["title"]) == ("kernel_dle", "challenger")
-        assert "is within noise" in level["reason"]
+        assert "within noise" in level["reason"]
         assert (held(CHAMPION), held(CHALLENGER)) == ("2 1nn", "3 kernel_dle")
         assert not auto("kernel_dle")["registry"]["changed"]
 

@@ -121,7 +121,9 @@ BAD = [
     ),
     Bad("value for a table", ("source: is a table of settings", "(got 3)"), arguments=set_to("source=3")),
     Bad(
-        "table for a value", ("workers.x", "workers is a value"), arguments=set_to("workers=1", "workers.x=1")
+        "table for a value",
+        ("executor.x", "executor is a value"),
+        arguments=set_to("executor=serial", "executor.x=1"),
     ),
     Bad("no value", ("--set 'folds'", "KEY=VALUE"), arguments=set_to("folds")),
     Bad("bad value", ("evaluation.folds", "(got 1)"), arguments=set_to("evaluation.folds=1")),

@@ -29,14 +29,16 @@ def test_defaults_are_a_run_of_the_demo() -> None:
 
 
 def test_file_then_overrides_then_what_was_given(tmp_path: Path) -> None:
-    file = toml(tmp_path, "workers = 1\n[evaluation]\nfolds = 3\nseed = 3\n[affinity]\nn_neighbors = 3\n")
+    file = toml(
+        tmp_path, 'executor = "serial"\n[evaluation]\nfolds = 3\nseed = 3\n[affinity]\nn_neighbors = 3\n'
+    )
     config = load_config(
         file,
         ["evaluation.folds=4", "affinity.n_neighbors=4"],
         affinity={"n_neighbors": 5, "weights": None},
-        workers=None,
+        executor=None,
     )
-    assert (config.workers, config.evaluation.seed, config.evaluation.folds) == (1, 3, 4)
+    assert (config.executor, config.evaluation.seed, config.evaluation.folds) == ("serial", 3, 4)
     assert (config.affinity.n_neighbors, config.affinity.weights) == (5, "gaussian")
 
 
@@ -120,7 +122,7 @@ class TestPaths:
         (["=3"], r"--set '=3': expected KEY=VALUE"),
         (["folds"], r"--set 'folds': expected KEY=VALUE"),
         (["name=x", "name.y=1"], r"--set name\.y: name is a value, not a table"),
-        (["zzz=1", "workers=-1"], r"(?s)workers: .*zzz: unknown key.*config --show"),
+        (["zzz=1", "executor=threads:0"], r"(?s)executor: .*zzz: unknown key.*config --show"),
     ],
 )
 def test_refusals_name_the_key(overrides: list[str], message: str) -> None:

@@ -176,7 +176,7 @@ class TestRealServer:
     ) -> None:
         code = (
             "import sys; from flows.schedule import serve\n"
-            "config = {'home': sys.argv[1], 'workers': 2, 'source': {'path': 'demo'}}\n"
+            "config = {'home': sys.argv[1], 'executor': 'threads:2', 'source': {'path': 'demo'}}\n"
             f"serve(config, '0 3 * * *', 'served', entrypoint={STAND_IN!r})"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]
@@ -206,7 +206,7 @@ class TestRealServer:
     def test_a_worker_runs_a_registered_deployment(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path
     ) -> None:
-        given = {"home": str(tmp_path), "workers": 3}
+        given = {"home": str(tmp_path), "executor": "threads:3"}
         for _ in range(2):  # the second registration updates the first
             text = schedule.deploy(given, "*/5 * * * *", "shelf", "registered", "Europe/Zurich", STAND_IN)
         assert "stand-in/registered" in text
@@ -219,7 +219,7 @@ class TestRealServer:
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "shelf", "--run-once"]
         subprocess.run(command, cwd=tmp_path, env=environment(server[1].prefect_url), check=True, timeout=180)
         assert [run.id for run in runs_of(client, found, "COMPLETED")] == [due[0].id]
-        assert (tmp_path / "ran.txt").read_text() == "demo 3"
+        assert (tmp_path / "ran.txt").read_text() == "demo threads:3"
 
     def test_the_server_refuses_parameters_that_do_not_fit(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path
@@ -229,7 +229,7 @@ class TestRealServer:
         schedule.deploy({"home": str(tmp_path)}, None, "shelf", "checked", entrypoint=STAND_IN)
         found = deployment_named(client, "stand-in/checked")
         assert found.schedules == []
-        for wrong in ({"wrokers": 1}, {"workers": "many"}, {"source": {"pth": "x"}}):
+        for wrong in ({"exeuctor": "serial"}, {"executor": 3}, {"source": {"pth": "x"}}):
             with pytest.raises(PrefectHTTPStatusError) as refusal:
                 client.create_flow_run_from_deployment(found.id, parameters={"config": wrong})
             assert refusal.value.response.status_code in (409, 422)

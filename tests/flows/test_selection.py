@@ -21,19 +21,19 @@ from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import Store
 from storage.errors import ConfigError, SourceError, StageError
 from storage.tracking.client import RunRecord, TrackedRun
+from tasks.budget import Budget
 from tasks.dataset import Dataset, load_dataset
 from tasks.reporter import Reporter
 from tasks.selection import tracking
-from tasks.selection.budget import Budget
-from tasks.selection.candidates import Contest, items_a_label, load_predictions
-from tasks.selection.choice import Standing
-from tasks.selection.decisions import measure
+from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions
+from tasks.selection.choice import CandidateResult
+from tasks.selection.out_of_fold import measure
 from tasks.settings import EvaluationSettings
 from tasks.stage import run_stage
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import Facts
 from tests.conftest import local_config
-from tests.inline_folds import InlineFolds
+from tests.recording_executor import RecordingExecutor
 
 QUICK = "embedding.params.random_forest.n_estimators=10"
 
@@ -55,18 +55,18 @@ class Run:
     def __init__(self, source: Path | str, home: Path, *overrides: str, budget: Budget | None = None) -> None:
         self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
         self.listener = Listener()
-        self.workspace = open_workspace(self.config, self.listener)
+        self.folds = RecordingExecutor()
+        self.workspace = replace(open_workspace(self.config, self.listener), executor=self.folds)
         self.runner = StageRunner(self.workspace, Span(), run_stage)
         self.budget = budget or Budget(600)
-        self.folds = InlineFolds(1, self.budget)
 
     def __call__(self) -> Contested:
-        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.folds, self.budget)
+        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.budget)
         return self.found
 
     @property
     def states(self) -> dict[str, str]:
-        return {one.name: one.state for one in self.found.choice.standings}
+        return {one.name: one.state for one in self.found.choice.results}
 
     @property
     def computed(self) -> set[str]:
@@ -95,7 +95,7 @@ def iris(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_every_candidate_is_scored_on_all_folds_as_the_evaluation_does(iris: Run) -> None:
     dataset = iris.dataset
     folds = stratified_folds(dataset.Y, 4, iris.config.evaluation.seed)
-    for one in iris.found.choice.standings:
+    for one in iris.found.choice.results:
         expected = []
         for train, test in folds:
             params: dict[str, Any] = dict(one.candidate.params)
@@ -174,9 +174,9 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
     run = Run("iris", tmp_path, chosen)
     found = run()
     assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
-    mean = found.choice.standings[2]
+    mean = found.choice.results[2]
     data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
-    contest = Contest(EvaluationSettings(), data, run.workspace, run.folds)
+    contest = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
     assert mean.ref
     scores = load_predictions(contest, mean.ref)
     train, test = stratified_folds(run.dataset.Y, 4, run.config.evaluation.seed)[0]
@@ -209,7 +209,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
     run()
     assert run.states == {"1nn": "scored", "mlls": "stopped", "svm": "scored"}
     assert [fold for method, fold in run.folds.done if method == "mlls"] == [0, 1]
-    stopped = run.found.choice.standings[1]
+    stopped = run.found.choice.results[1]
     assert "behind 1NN, input as given in macro F1" in stopped.reason
     assert {row.fold for row in stopped.rows} == {0, 1}
     kept = Run(odd_table, tmp_path / "home", names("mlls"))
@@ -221,7 +221,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
 def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, "embedding.params.rbf_svc.penalties=[1.0]")
     run()
-    few = run.found.choice.standings[-1]
+    few = run.found.choice.results[-1]
     assert (few.name, few.state) == ("kernel_dle_few", "skipped")
     assert few.reason == "it is for labels that fewer than 40 items carry; here 50 do"
     assert {state for name, state in run.states.items() if name != "kernel_dle_few"} <= {"scored", "stopped"}
@@ -238,7 +238,7 @@ def test_a_budget_that_ends_leaves_out_the_rest_and_says_so(tmp_path: Path) -> N
     run.folds.done = folds  # type: ignore[assignment]
     run()
     assert run.states == {"svm": "scored", "1nn": "skipped", "random_forest": "skipped"}
-    assert run.found.choice.standings[2].reason == "the budget of 6 s ended"
+    assert run.found.choice.results[2].reason == "the budget of 6 s ended"
     assert run.found.verdict.title == "challenger"
     again = Run("iris", tmp_path, names("svm", "1nn", "random_forest"))
     again()
@@ -257,7 +257,7 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
     run = Run("iris", tmp_path, names("svm", "random_forest"), "embedding.params.svm.C=-1")
     run()
     assert run.states == {"svm": "failed", "random_forest": "scored"}
-    assert "C=-1 is not legal" in run.found.choice.standings[0].reason
+    assert "C=-1 is not legal" in run.found.choice.results[0].reason
     alone = Run("iris", tmp_path, names("svm"), "embedding.params.svm.C=-1")
     with pytest.raises(StageError, match=r"no candidate could be scored; trial\[svm\]: C=-1 is not legal"):
         alone()
@@ -269,7 +269,7 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
         (["a", "b", "a"], "3 labeled items for 4 folds; label more items, or ask for fewer folds"),
         (
             ["a", "b", "a", "b", "a", "c"],
-            "label 'c': only one labeled item carries it.*source.min_label_count=2",
+            "label 'c': only one labeled item has it.*source.min_label_count=2",
         ),
         (["", "", ""], "none of the 3 items carries a label"),
         (["a", "a", "a", "a"], "has one label only, 'a'"),
@@ -312,7 +312,7 @@ def songs(songs_table: Path) -> Run:
     return run
 
 
-def scores_of(run: Run, standing: Standing) -> Predictions:
+def scores_of(run: Run, standing: CandidateResult) -> Predictions:
     assert standing.ref
     return unpack_predictions(run.workspace.store.read(standing.ref))
 
@@ -320,7 +320,7 @@ def scores_of(run: Run, standing: Standing) -> Predictions:
 def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run) -> None:
     assert songs.found.choice.tune_for == "macro_f1"
     place = {name: row for row, name in enumerate(songs.dataset.ids)}
-    for one in songs.found.choice.standings:
+    for one in songs.found.choice.results:
         found = scores_of(songs, one)
         Y = songs.dataset.Y[[place[name] for name in found.ids]]
         for fold, value in enumerate(one.values("macro_f1")):
@@ -359,8 +359,8 @@ def test_another_metric_decides_anew_without_a_fold_fitted(
     assert {"choice"} <= {label.split("[")[0] for label in other.computed} <= {"choice", "model"}
     thresholds = fitted_model(other, other.found.choice.winner.name).thresholds
     assert (None if thresholds is None else len(set(thresholds))) == n_thresholds
-    at_half = [one.values("hamming_loss") for one in other.found.choice.standings]
-    tuned = [one.values("hamming_loss") for one in songs.found.choice.standings]
+    at_half = [one.values("hamming_loss") for one in other.found.choice.results]
+    tuned = [one.values("hamming_loss") for one in songs.found.choice.results]
     assert at_half != tuned
 
 
@@ -369,13 +369,13 @@ def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
 ) -> None:
     seen: dict[str, list[float]] = {}
 
-    def listen(trial: Standing, leader: Standing, metric: str, n_folds: int) -> str:
+    def listen(trial: CandidateResult, leader: CandidateResult, metric: str, n_folds: int) -> str:
         seen[trial.name] = leader.values(metric)
         return ""
 
     monkeypatch.setattr("tasks.selection.choice.reason_to_stop", listen)
     again = Run(songs.config.source.path, songs.workspace.home, names("svm", "random_forest"))
-    leader = again().choice.standings[0]
+    leader = again().choice.results[0]
     found = scores_of(again, leader)
     first = Predictions(
         [name for name, fold in zip(found.ids, found.folds, strict=True) if fold < 2],
@@ -406,7 +406,7 @@ def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
 
 def test_labels_that_nobody_carries_do_not_make_the_others_few(songs: Run) -> None:
     Y = np.pad(songs.dataset.Y, ((0, 0), (0, 5)))
-    assert items_a_label(replace(songs.dataset, Y=Y)) == items_a_label(songs.dataset)
+    assert items_per_label(replace(songs.dataset, Y=Y)) == items_per_label(songs.dataset)
 
 
 def test_progress_tells_who_runs_and_how_much_time_is_left(iris: Run) -> None:

@@ -19,7 +19,7 @@ PLAIN = st.recursive(
 BASE = {
     "stage": "affinity",
     "variant": "knn",
-    "code": {"embedding_core.graph.graphs": "aa"},
+    "code": {"embedding_core.graph.affinity": "aa"},
     "params": {"n_neighbors": 10},
     "inputs": {"features": "ff"},
     "schema": 1,
@@ -63,7 +63,7 @@ def test_what_has_no_one_text_is_refused_with_its_place(value: object, error: ty
     [
         {"stage": "features"},
         {"variant": "gaussian"},
-        {"code": {"embedding_core.graph.graphs": "ab"}},
+        {"code": {"embedding_core.graph.affinity": "ab"}},
         {"params": {"n_neighbors": 11}},
         {"params": {"n_neighbors": 10.0}},
         {"params": {}},
@@ -78,7 +78,7 @@ def test_every_ingredient_changes_the_key(change: dict[str, object]) -> None:
 
 def test_the_key_stays_as_it_is() -> None:
     """A changed key would make every stored artifact stale: change it knowingly."""
-    assert recipe().key == "4bea6c4842f75a0cb42f88d041dc5e60a3aa4d6ad057a9141677bb4f6088793a"
+    assert recipe().key == "57cb8daaed1cf0e8745dd607cf060dd117db2e1ddeb0c475c3bfd63c062fa9e0"
     assert recipe(params=MappingProxyType({"n_neighbors": 10})).key == recipe().key
 
 

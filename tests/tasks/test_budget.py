@@ -1,10 +1,10 @@
-"""A budget of time."""
+"""Time budgets."""
 
 import pytest
 
 from flows.config import load_config
 from storage.errors import ConfigError
-from tasks.selection.budget import Budget, format_duration, parse_duration
+from tasks.budget import Budget, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,10 @@ def test_durations(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "10x", "0m", "-5m", "m", "5m1h", "1.5h", "ten minutes", "1e9s"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration above zero; write for instance 90s, 10m or 1h30m"):
+def test_text_that_is_not_a_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a positive duration; write for instance 90s, 10m or 1h30m"):
         parse_duration(text)
-    with pytest.raises(ConfigError, match=r"auto\.budget: .* is no duration"):
+    with pytest.raises(ConfigError, match=r"auto\.budget: .* is not a positive duration"):
         load_config(None, [], auto={"budget": text})
 
 
@@ -26,11 +26,11 @@ def test_what_is_no_duration(text: str) -> None:
     ("seconds", "text"),
     [(0.9, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min")],
 )
-def test_as_a_person_reads_it(seconds: float, text: str) -> None:
+def test_formatted_durations(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 
-def test_it_runs_from_its_start_alone() -> None:
+def test_a_budget_starts_with_its_first_start() -> None:
     now = 100.0
     budget = Budget(60, clock=lambda: now)
     now = 150.0

@@ -1,14 +1,19 @@
-"""The choice among candidates and the winner's title, from numbers alone."""
+"""The choice among candidates and the winner's title, computed from scores."""
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from embedding_core.model_selection.significance import paired_lead
 from embedding_core.registry.candidates import Candidate
+from flows.auto_summary import verdict_lines
 from storage.artifacts.schemas import Score
+from tasks.report.page import render_report
+from tasks.report.ranking import describe_lead, judge
 from tasks.selection.choice import (
+    CandidateResult,
     Champion,
-    Standing,
     State,
     choose,
     decide_title,
@@ -17,15 +22,18 @@ from tasks.selection.choice import (
     reason_to_stop,
 )
 from tasks.selection.tracking import is_outdated
+from tests.tasks.test_page import Page, make, undrawn
+
+__all__ = ["undrawn"]
 
 BASE = [0.70, 0.72, 0.71, 0.69, 0.73]
 
 
-def standing(
+def result(
     method: str, values: Sequence[float], state: State = "scored", metric: str = "macro_f1"
-) -> Standing:
+) -> CandidateResult:
     rows = [Score(method, method, fold, metric, value) for fold, value in enumerate(values)]
-    return Standing(Candidate(method, method), state, "", rows)
+    return CandidateResult(Candidate(method, method), state, "", rows)
 
 
 def shifted(by: float) -> list[float]:
@@ -38,7 +46,7 @@ def champion(method: str) -> Champion:
 
 def test_the_best_mean_wins_and_is_compared_with_the_best_plain_one() -> None:
     choice = choose(
-        [standing("svm", BASE), standing("rbf_svc", shifted(0.01)), standing("mlls", shifted(0.05))],
+        [result("svm", BASE), result("rbf_svc", shifted(0.01)), result("mlls", shifted(0.05))],
         "macro_f1",
     )
     assert choice
@@ -50,8 +58,8 @@ def test_the_best_mean_wins_and_is_compared_with_the_best_plain_one() -> None:
 def test_losses_are_the_better_the_smaller() -> None:
     found = leading(
         [
-            standing("svm", [0.3, 0.3], metric="hamming_loss"),
-            standing("mlls", [0.2, 0.2], metric="hamming_loss"),
+            result("svm", [0.3, 0.3], metric="hamming_loss"),
+            result("mlls", [0.2, 0.2], metric="hamming_loss"),
         ],
         "hamming_loss",
     )
@@ -60,8 +68,8 @@ def test_losses_are_the_better_the_smaller() -> None:
 
 
 def test_only_those_scored_on_all_folds_can_win() -> None:
-    high = [standing("mlls", [0.99, 0.99], state) for state in ("stopped", "skipped", "failed")]
-    choice = choose([*high, standing("svm", BASE)], "macro_f1")
+    high = [result("mlls", [0.99, 0.99], state) for state in ("stopped", "skipped", "failed")]
+    choice = choose([*high, result("svm", BASE)], "macro_f1")
     assert choice
     assert choice.winner.name == "svm"
     assert choice.lead is None
@@ -69,7 +77,7 @@ def test_only_those_scored_on_all_folds_can_win() -> None:
 
 
 def test_the_winner_is_never_below_a_plain_baseline() -> None:
-    choice = choose([standing("mlls", BASE), standing("random_forest", shifted(0.001))], "macro_f1")
+    choice = choose([result("mlls", BASE), result("random_forest", shifted(0.001))], "macro_f1")
     assert choice
     assert choice.winner.candidate.plain
 
@@ -80,7 +88,7 @@ def test_the_winner_is_never_below_a_plain_baseline() -> None:
         (None, {}, "champion", "the first of this collection"),
         ("mlls", {}, "champion", "it has the title already"),
         ("svm", {"svm": 0.0}, "champion", "it beats the present champion, Scaled SVM, by 0.030"),
-        ("ml_knn", {"ml_knn": None}, "challenger", "is within noise"),
+        ("ml_knn", {"ml_knn": None}, "challenger", "within noise"),
         ("ml_knn", {}, "challenger", "the present champion, ML-kNN, was not scored"),
         ("a_method_of_old", {}, "champion", "is not known to this version"),
         ("", {}, "challenger", "was not registered by labelscape auto and stays"),
@@ -88,9 +96,9 @@ def test_the_winner_is_never_below_a_plain_baseline() -> None:
 )
 def test_titles(present: str | None, others: dict[str, float | None], title: str, says: str) -> None:
     noisy = [0.79, 0.68, 0.79, 0.67, 0.74]  # below the winner by less than its folds vary
-    standings = [standing("mlls", shifted(0.03 - 0.002))]
-    standings += [standing(name, noisy if by is None else shifted(by - 0.002)) for name, by in others.items()]
-    choice = choose(standings, "macro_f1")
+    results = [result("mlls", shifted(0.03 - 0.002))]
+    results += [result(name, noisy if by is None else shifted(by - 0.002)) for name, by in others.items()]
+    choice = choose(results, "macro_f1")
     assert choice
     assert choice.winner.name == "mlls"
     verdict = decide_title(choice, None if present is None else champion(present))
@@ -99,8 +107,8 @@ def test_titles(present: str | None, others: dict[str, float | None], title: str
 
 def test_a_champion_below_a_plain_baseline_loses_the_title_even_within_noise() -> None:
     noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
-    standings = [standing("ml_knn", noisy), standing("svm", shifted(0.005)), standing("mlls", shifted(0.01))]
-    choice = choose(standings, "macro_f1")
+    results = [result("ml_knn", noisy), result("svm", shifted(0.005)), result("mlls", shifted(0.01))]
+    choice = choose(results, "macro_f1")
     assert choice
     verdict = decide_title(choice, champion("ml_knn"))
     assert verdict.lead
@@ -111,7 +119,7 @@ def test_a_champion_below_a_plain_baseline_loses_the_title_even_within_noise() -
 
 def test_a_plain_champion_below_the_best_plain_one_loses_the_title_too() -> None:
     noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
-    choice = choose([standing("svm", noisy), standing("random_forest", shifted(0.005))], "macro_f1")
+    choice = choose([result("svm", noisy), result("random_forest", shifted(0.005))], "macro_f1")
     assert choice
     verdict = decide_title(choice, champion("svm"))
     assert verdict.lead
@@ -122,13 +130,13 @@ def test_a_plain_champion_below_the_best_plain_one_loses_the_title_too() -> None
 
 def test_the_best_plain_one_keeps_the_title_from_another_within_noise() -> None:
     noisy = [0.79, 0.66, 0.79, 0.63, 0.69]
-    choice = choose([standing("svm", noisy), standing("mlls", shifted(0.005))], "macro_f1")
+    choice = choose([result("svm", noisy), result("mlls", shifted(0.005))], "macro_f1")
     assert choice
     assert decide_title(choice, champion("svm")).title == "challenger"
 
 
 def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
-    choice = choose([standing("mlls", BASE), standing("random_forest", (), "skipped")], "macro_f1")
+    choice = choose([result("mlls", BASE), result("random_forest", (), "skipped")], "macro_f1")
     assert choice
     verdict = decide_title(choice, None)
     assert verdict.title == "challenger"
@@ -139,9 +147,7 @@ def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
 @pytest.mark.parametrize("states", [("failed",), ("failed", "failed"), ("skipped", "failed")])
 def test_a_plain_baseline_that_failed_is_untried_too(states: tuple[State, ...]) -> None:
     plain = zip(("random_forest", "rbf_svc"), states, strict=False)
-    choice = choose(
-        [standing("mlls", BASE), *(standing(name, (), state) for name, state in plain)], "macro_f1"
-    )
+    choice = choose([result("mlls", BASE), *(result(name, (), state) for name, state in plain)], "macro_f1")
     assert choice
     verdict = decide_title(choice, None)
     assert verdict.title == "challenger"
@@ -165,15 +171,61 @@ def test_a_champion_of_other_data_or_other_thresholds_is_outdated(
 
 
 def test_who_is_given_up_is_said_with_the_lag() -> None:
-    leader = standing("svm", BASE[:2])
-    reason = reason_to_stop(standing("mlls", [0.5, 0.52]), leader, "macro_f1", 5)
+    leader = result("svm", BASE[:2])
+    reason = reason_to_stop(result("mlls", [0.5, 0.52]), leader, "macro_f1", 5)
     assert reason == "after 2 folds 0.200 behind Scaled SVM in macro F1, more than 0.05 and 3 standard errors"
-    assert reason_to_stop(standing("mlls", [0.69, 0.71]), leader, "macro_f1", 5) == ""
+    assert reason_to_stop(result("mlls", [0.69, 0.71]), leader, "macro_f1", 5) == ""
 
 
 def test_the_record_holds_every_fold() -> None:
-    choice = choose([standing("mlls", BASE), standing("svm", BASE[:2], "stopped")], "macro_f1")
+    choice = choose([result("mlls", BASE), result("svm", BASE[:2], "stopped")], "macro_f1")
     assert choice
     record = describe(choice)
     assert record["candidates"][0]["metrics"] == {"macro_f1": BASE}
     assert [one["state"] for one in record["candidates"]] == ["scored", "stopped"]
+
+
+def folds_with(lead: float, spread: float, seed: int) -> tuple[list[float], list[float]]:
+    """Scores of a method and a baseline on five folds; their differences have this mean and spread."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=5)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    base = 0.5 + 0.1 * rng.random(5)
+    return (base + lead + spread * noise).tolist(), base.tolist()
+
+
+# Five folds need 1.43 spreads: 1.40 is noise and 1.46 is not. The spread alone, or twice it, would differ.
+@pytest.mark.parametrize(
+    ("spreads", "kind"),
+    [(1.1, "level"), (1.40, "level"), (1.46, "ahead"), (2.5, "ahead"), (-1.40, "level"), (-1.46, "behind")],
+)
+@pytest.mark.parametrize("metric", ["macro_f1", "hamming_loss"])
+@pytest.mark.usefixtures("undrawn")
+def test_run_auto_and_report_say_the_same_on_the_same_folds(spreads: float, kind: str, metric: str) -> None:
+    ours, base = folds_with(0.02 * spreads, 0.02, seed=3)
+    if metric == "hamming_loss":
+        ours, base = [1 - value for value in ours], [1 - value for value in base]
+    method, baseline = result("mlls", ours, metric=metric), result("svm", base, metric=metric)
+    rows = [*method.rows, *baseline.rows]
+    run = judge(rows, metric, {"svm"})
+    lead, lag = (paired_lead(*pair) for pair in _both_ways(method.values(metric), baseline.values(metric)))
+    assert run.kind == kind == ("ahead" if lead.beyond_noise else "behind" if lag.beyond_noise else "level")
+    choice = choose([method, baseline], metric)
+    assert choice
+    if spreads > 0:
+        assert choice.lead
+        assert choice.lead.beyond_noise is (kind == "ahead")
+        assert describe_lead(choice.lead) in run.text, "in the same words"
+        assert describe_lead(choice.lead) in "\n".join(verdict_lines(choice))
+        taken = decide_title(choice, champion("svm"))
+        assert taken.title == ("champion" if kind == "ahead" else "challenger")
+    else:
+        assert choice.winner is baseline
+    titles = {"mlls": "mlls", "svm": "svm"}
+    page = Page(render_report(make(scores=rows, method_titles=titles), sort_by=metric)["index.html"])
+    assert f"verdict {kind}" in page.attributes("p", "class")
+    assert run.text in page.text
+
+
+def _both_ways(ours: list[float], theirs: list[float]) -> tuple[tuple[list[float], list[float]], ...]:
+    return (ours, theirs), (theirs, ours)

@@ -9,10 +9,9 @@ from storage.artifacts.schemas import TrialCell
 from storage.reference.published import PublishedCell
 from tasks.reproduce import claims
 from tasks.reproduce.claims import claim_rows
-from tasks.reproduce.comparison import compare, count_verdicts
+from tasks.reproduce.comparison import compare, count_verdicts, verdict_line
 from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table
-from tasks.reproduce.verdicts import verdict_line
 
 EXPERIMENT = Experiment(
     name="lpssvm-uci",
@@ -105,7 +104,7 @@ def test_a_printed_lead_is_a_printed_number(monkeypatch):
 
 
 def test_something_is_there_where_one_trial_shows_it(monkeypatch):
-    for values, verdict, said in (([0.0, 1.0], "reproduced", "seen"), ([0.0, 0.0], "worse", "not seen")):
+    for values, verdict, said in (([0.0, 1.0], "reproduced", "found"), ([0.0, 0.0], "worse", "not found")):
         found = cells("found_alone", MLDA_car=values, SVM_car=[2.0, 2.0])
         (row,) = judge(monkeypatch, claim("LPSSVM", "MLDA, car", "found_alone"), found)
         assert (row.verdict, row.metric, row.reason) == (verdict, "found_alone", f'{said}; the paper: "so"')
@@ -116,9 +115,9 @@ def test_claims_in_words_are_counted_apart(monkeypatch):
     (holds,) = judge(monkeypatch, claim("LPSSVM > SVM"), cells(N5=[0.9]), cells(N5=[0.8]))
     rows = [holds, replace(holds, verdict="worse"), replace(holds, primary=False)]
     assert sum(count_verdicts(rows).values()) == 0
-    assert verdict_line(EXPERIMENT, rows).endswith("of 2 claims in words (raw) 1 hold")
-    assert verdict_line(EXPERIMENT, rows[:1]).endswith("the claim in words (raw) holds")
-    assert verdict_line(EXPERIMENT, rows[1:2]).endswith("the claim in words (raw) does not hold")
+    assert verdict_line(EXPERIMENT, rows).endswith("1 of 2 claims in words hold (raw)")
+    assert verdict_line(EXPERIMENT, rows[:1]).endswith("the claim in words holds (raw)")
+    assert verdict_line(EXPERIMENT, rows[1:2]).endswith("the claim in words does not hold (raw)")
 
 
 def test_a_figure_without_numbers_is_not_comparable_and_caltech_keeps_its_place():

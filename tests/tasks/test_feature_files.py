@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numba
@@ -12,11 +11,11 @@ import pytest
 from numba.core import caching
 from PIL import Image
 
-from embedding_core.errors import InvalidInput
 from embedding_core.features import extraction
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.compiled import MOMENTS, PIXELS, compile_kernel
 from embedding_core.features.extraction import extract_file, extract_many
+from tasks.executor import make_executor
 from tests.embedding_core.test_color_moments import jpeg, naive_rgb, random_pixels
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,11 +32,11 @@ def folder(tmp_path: Path) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
+@pytest.mark.parametrize("setting", ["serial", "threads:2", "threads:5"])
+def test_many_files_come_in_order_with_reasons_for_the_bad(folder, setting):
     moments = ColorMoments(grid=(2, 2))
     counts: list[int] = []
-    results = list(extract_many(folder, moments, workers, counts.append))
+    results = list(extract_many(folder, moments, make_executor(setting).map, counts.append))
     assert [index for index, _, _ in results] == list(range(40))
     assert counts == list(range(1, 41))
     for index, features, error in results:
@@ -51,38 +50,30 @@ def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
     assert "No such file" in results[23][2]
 
 
-def test_threads_stay_a_few_files_ahead(folder, monkeypatch):
+def test_files_are_handed_over_in_chunks_as_results_are_consumed(folder):
     handed_over: list[int] = []
 
-    class WatchedPool(ThreadPoolExecutor):
-        def submit(self, function, paths, moments):
-            handed_over.append(len(paths))
-            return super().submit(function, paths, moments)
+    def map_lazily(function, chunks):
+        for chunk in chunks:
+            handed_over.append(len(chunk))
+            yield function(chunk)
 
-    monkeypatch.setattr(extraction, "ThreadPoolExecutor", WatchedPool)
-    iterator = extract_many(folder * 20, ColorMoments(grid=(1, 1)), 2)
+    iterator = extract_many(folder * 20, ColorMoments(grid=(1, 1)), map_lazily)
     for consumed in range(1, 200):
         next(iterator)
-        assert consumed <= sum(handed_over) <= consumed + 5 * extraction._CHUNK
-    iterator.close()
-    assert sum(handed_over) < 300
+        assert consumed <= sum(handed_over) <= consumed + extraction._CHUNK
 
 
 def test_no_file_is_no_result():
-    assert list(extract_many([], ColorMoments(), 2)) == []
+    assert list(extract_many([], ColorMoments())) == []
 
 
 def test_folder_and_huge_file_are_reasons(tmp_path, monkeypatch):
     monkeypatch.setattr("embedding_core.features.extraction.MAX_FILE_BYTES", 3)
     (tmp_path / "huge.jpg").write_bytes(b"1234")
-    reasons = [error for _, _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments(), 1)]
+    reasons = [error for _, _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments())]
     assert reasons[0] == "not a regular file"
     assert "4 bytes" in reasons[1]
-
-
-def test_workers_must_be_positive():
-    with pytest.raises(InvalidInput, match="workers=0"):
-        next(extract_many([], ColorMoments(), 0))
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -124,7 +115,7 @@ def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
         "import sys; from pathlib import Path; "
         "from embedding_core.features.color_moments import ColorMoments; "
         "from embedding_core.features.extraction import extract_many; "
-        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)), 2)); "
+        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)))); "
         "assert [row[1][0] for row in found] == list(range(len(found))); "
         "sys.stdout.write(str('numba' in sys.modules))"
     )
@@ -165,7 +156,7 @@ def test_a_kernel_is_compiled_where_the_cache_fails(action, error, monkeypatch):
 def test_photographs_are_all_read_and_exact(shared_data):
     paths = sorted((shared_data / "msrc_v2" / "images").glob("*.jpg"))
     assert len(paths) == 591
-    results = list(extract_many(paths, ColorMoments(), 2))
+    results = list(extract_many(paths, ColorMoments(), make_executor("threads:2").map))
     assert [error for _, _, error in results if error is not None] == []
     with Image.open(paths[100]) as image:
         np.testing.assert_array_equal(results[100][1], naive_rgb(np.asarray(image), (8, 8)))

@@ -41,7 +41,7 @@ TINY = Experiment(
 
 
 def quiet_config(home: Path, **tracking):
-    return load_config(None, home=str(home), workers=1, tracking={"enabled": False, **tracking})
+    return load_config(None, home=str(home), executor="serial", tracking={"enabled": False, **tracking})
 
 
 def test_whole_experiment_on_built_in_sets(tmp_path):
@@ -97,11 +97,9 @@ def test_processes_give_the_same_numbers(tmp_path):
             small,
             True,
             tmp_path,
-            load_config(
-                None, home=str(tmp_path / str(workers)), workers=workers, tracking={"enabled": False}
-            ),
+            load_config(None, home=str(tmp_path / executor), executor=executor, tracking={"enabled": False}),
         )
-        for workers in (1, 2)
+        for executor in ("serial", "processes:2")
     )
     assert alone.rows == together.rows
 
@@ -183,7 +181,7 @@ def tiny_catalog(monkeypatch):
     from flows.commands import reproduce as command_module
 
     def alone(experiment, quick, folder, config, verbose):
-        return reproduce_one(experiment, quick, folder, config.model_copy(update={"workers": 1}))
+        return reproduce_one(experiment, quick, folder, config.model_copy(update={"executor": "serial"}))
 
     for module in (catalog, command_module):
         monkeypatch.setattr(module, "experiments", lambda: {TINY.name: TINY})
@@ -241,7 +239,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
     assert len({one["code"] for one in measured}) == 2  # of two methods
     assert len({one["features"] for one in measured}) == 2  # of two sets
     page = told.page.read_text(encoding="utf-8")
-    assert "By `labelscape reproduce dle-table3 --quick --sets iris,wine`, a quick run." in page
+    assert "Command: `labelscape reproduce dle-table3 --quick --sets iris,wine` (quick run)." in page
     assert all(one["features"][:12] in page for one in measured)
     assert '"seed": 0' in page
 

@@ -1,5 +1,6 @@
 """Figures of the experiments: each is written, is a picture, and shows what was measured."""
 
+import importlib
 import io
 import re
 from dataclasses import replace
@@ -37,7 +38,6 @@ from tasks.reproduce.mlda import FIG3, FIG4, FIG5
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import curves_of
 from tasks.reproduce.projections import USPS
-from tasks.reproduce.trials import Trial, run_trial
 from tests.embedding_core.test_protocols import several_labels
 from tests.embedding_core.test_separability import two_labels
 from tests.trial_sets import blobs
@@ -49,7 +49,7 @@ def blank(name, row):
 
 def tell(experiment, sets, quick=True, picture=blank):
     """Run every trial in this process, and gather what a figure needs."""
-    cells = {}
+    protocol, cells = importlib.import_module(experiment.protocol), {}
     for dataset in experiment.datasets:
         settings = experiment.settings(dataset, quick)
         for arm in experiment.arms_on(dataset):
@@ -57,9 +57,7 @@ def tell(experiment, sets, quick=True, picture=blank):
                 TrialCell(cell.condition, preprocessing, cell.metric, number, cell.value)
                 for preprocessing in experiment.preprocessing_of(arm, dataset)
                 for number in range(settings["trials"])
-                for cell in run_trial(
-                    Trial(experiment.protocol, arm, settings, preprocessing, number), sets[dataset]
-                )[0]
+                for cell in protocol.trial(sets[dataset], arm, settings, preprocessing, number)
             ]
     rows = compare(experiment, cells, quick)
     return Story(experiment, quick, rows, cells, sets.__getitem__, picture)

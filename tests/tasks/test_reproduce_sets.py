@@ -51,7 +51,7 @@ def write_key_frames(folder: Path) -> None:
 def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
     write_key_frames(tmp_path / "trecvid2005")
     assert locate("trecvid", tmp_path) and is_original("trecvid", tmp_path)
-    config = load_config(None, home=str(tmp_path / "home"), workers=1, tracking={"enabled": False})
+    config = load_config(None, home=str(tmp_path / "home"), executor="serial", tracking={"enabled": False})
     experiment = replace(
         TABLE5, arms=(Arm("MLLS", "mlls", {"alpha": 1.0, "beta": 1.0}),), preprocessing=("raw",)
     )

@@ -17,12 +17,12 @@ from tasks.reproduce.comparison import (
     count_impossible,
     count_verdicts,
     judge_cell,
+    verdict_line,
 )
 from tasks.reproduce.dle import FIG2, TABLE3, TABLE4
 from tasks.reproduce.mlda import TABLE1
 from tasks.reproduce.page import cells_parquet, comparison_table, markdown_page
 from tasks.reproduce.provenance import Provenance
-from tasks.reproduce.verdicts import verdict_line
 from tests.tasks.test_reproduce import TINY
 
 
@@ -128,7 +128,7 @@ def test_printed_numbers_of_sets_that_are_not_in_a_run_are_told_and_not_counted(
     assert set(told.values()) == {"not in this run"}
     assert sum(count_verdicts(rows).values()) == 7  # of protein, which nobody has
     assert "of 7 printed cells (raw): " in verdict_line(TINY, rows)
-    assert "35 printed cells are of sets that are not in this run" in verdict_line(TINY, rows)
+    assert "35 printed cells belong to data sets that are not in this run" in verdict_line(TINY, rows)
     assert verdict_line(TINY, [row for row in rows if row.dataset == "iris"]).startswith("7 printed cells")
 
 

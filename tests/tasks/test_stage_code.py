@@ -16,9 +16,9 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score
 from storage.artifacts.store import Store
 from tasks.reporter import Reporter
-from tasks.selection.choice import Standing, choose
+from tasks.selection.choice import CandidateResult, choose
 from tasks.selection.choice import stage as choice_stage
-from tasks.selection.decisions import Tuning
+from tasks.selection.out_of_fold import Tuning
 from tasks.stage import Stage
 from tasks.stages.embedding import Data, model_stage
 from tests.conftest import local_config
@@ -43,7 +43,12 @@ def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
 
 def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
     assert code["affinity"] == {"tasks.stages.affinity", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
-    assert code["evaluation"] == {"tasks.stages.evaluation", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
+    assert code["evaluation"] == {
+        "tasks.stages.evaluation",
+        "tasks.stages.chunks",
+        "tasks.folds",
+        *ROWS_AND_NEIGHBORS,
+    }
     assert (
         code["embedding"]
         == code["model"]
@@ -55,7 +60,7 @@ def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, se
 
 
 def test_other_tasks_count_through_the_one_that_calls_them() -> None:
-    assert {"tasks.fold_pool", "tasks.dataset"} < set(tasks.stage.task_code((), "tasks.selection.candidates"))
+    assert {"tasks.folds", "tasks.dataset"} < set(tasks.stage.task_code((), "tasks.selection.candidates"))
     assert {"tasks.reproduce.datasets", "tasks.dataset"} < set(
         tasks.stage.task_code((), "tasks.reproduce.trials")
     )
@@ -68,21 +73,23 @@ def test_what_decides_labels_counts_where_they_are_decided(tmp_path: Path) -> No
     tuned = model_stage("svm", {}, data, workspace, tuning=Tuning("macro_f1", ref)).recipe().code
     plain = model_stage("svm", {}, data, workspace).recipe().code
     assert tuned.keys() - plain.keys() >= {
-        "tasks.selection.decisions",
+        "tasks.selection.out_of_fold",
         "embedding_core.model_selection.threshold_tuning",
     }
-    standing = Standing(Candidate("svm", "svm"), "scored", "", [Score("svm", "svm", 0, "macro_f1", 0.5)], ref)
+    standing = CandidateResult(
+        Candidate("svm", "svm"), "scored", "", [Score("svm", "svm", 0, "macro_f1", 0.5)], ref
+    )
     made = choose([standing], "macro_f1", "macro_f1")
     assert made
     measured = choice_stage(made).recipe().code
     assert measured.keys() >= {
         "tasks.selection.choice",
-        "tasks.selection.decisions",
+        "tasks.selection.out_of_fold",
         "tasks.dataset",
         "embedding_core.metrics",
     }
     assert not any(name.startswith("storage.") for name in measured), "what reads and writes does not count"
-    assert "tasks.selection.decisions" not in tasks.stage.task_code((), "tasks.selection.candidates"), (
+    assert "tasks.selection.out_of_fold" not in tasks.stage.task_code((), "tasks.selection.candidates"), (
         "scores are before decisions"
     )
 

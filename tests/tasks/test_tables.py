@@ -171,7 +171,7 @@ def test_verdict_says_when_the_best_was_picked_among_several() -> None:
         ([], "no scores"),
         (BASE, "no method beside"),
         (rows("mlda", [0.5, 0.6]), "no plain baseline"),
-        (rows("mlda", [0.9]) + rows("svm", [0.1]), "no ranking"),
+        (rows("mlda", [0.9]) + rows("svm", [0.1]), "cannot be ranked"),
     ],
 )
 def test_verdict_does_not_judge_without_grounds(scores: list[ScoreRow], words: str) -> None:

@@ -1,4 +1,4 @@
-"""Where methods stand against the best plain one, judged by differences trial by trial."""
+"""Compare each method with the best plain baseline, trial by trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,20 +8,20 @@ from tasks.reproduce.comparison import LOWER, Measured, Row
 from tasks.reproduce.experiment import Experiment
 
 AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
-STANDINGS = (AHEAD, LEVEL, BEHIND)
+OUTCOMES = (AHEAD, LEVEL, BEHIND)
 ALL_SETS = "all sets"
 
 
 def judge_against_plain(
     experiment: Experiment, rows: Sequence[Row], measured: Measured, quick: bool
 ) -> list[Row]:
-    """The rows with a verdict against the best plain method, then one row a method that counts them."""
+    """The rows with a verdict against the best plain baseline, then one summary row per method."""
     judged = [_judged(experiment, row, measured, quick) for row in rows]
     return [*judged, *_summary_rows(experiment, judged)]
 
 
-def count_standings(experiment: Experiment, rows: Sequence[Row]) -> dict[str, dict[str, int]]:
-    """By method: on how many sets it is ahead of the best plain method, level with it, behind it."""
+def count_outcomes(experiment: Experiment, rows: Sequence[Row]) -> dict[str, dict[str, int]]:
+    """By method: on how many data sets it is ahead of, level with, or behind the best plain baseline."""
     return {
         method: {verdict: len(sets) for verdict, sets in found.items()}
         for method, found in _sets_by_verdict(experiment, rows).items()
@@ -37,12 +37,12 @@ def _judged(experiment: Experiment, row: Row, measured: Measured, quick: bool) -
     folds = experiment.settings(row.dataset, quick)["folds"] or INDEPENDENT
     lead, lag = paired_lead(*lists, folds), paired_lead(*lists[::-1], folds)
     verdict = AHEAD if lead.beyond_noise else BEHIND if lag.beyond_noise else LEVEL
-    reason = f"{lead.mean:+.3f} to {best}, {lead.needed:.3f} are noise"
+    reason = f"{lead.mean:+.3f} against {best}; noise up to {lead.needed:.3f}"
     return replace(row, verdict=verdict, reason=reason)
 
 
 def _by_trial(row: Row, title: str, measured: Measured) -> dict[int, float]:
-    """Values of a method in the row's cell, larger ones better."""
+    """Values of a method in the cell of the row, negated if smaller is better."""
     sign = -1.0 if row.metric in LOWER else 1.0
     return {
         cell.trial: sign * cell.value
@@ -52,11 +52,11 @@ def _by_trial(row: Row, title: str, measured: Measured) -> dict[int, float]:
 
 
 def _sets_by_verdict(experiment: Experiment, rows: Sequence[Row]) -> dict[str, dict[str, list[str]]]:
-    """By method and verdict the sets of the rows that the table lists."""
+    """Data sets by method and verdict, for the rows that tables list."""
     found: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if row.verdict in STANDINGS and experiment.lists(row.condition):
-            own = found.setdefault(row.method, {verdict: [] for verdict in STANDINGS})
+        if row.verdict in OUTCOMES and experiment.lists(row.condition):
+            own = found.setdefault(row.method, {verdict: [] for verdict in OUTCOMES})
             own[row.verdict].append(row.dataset)
     return found
 
@@ -77,5 +77,6 @@ def _summary_rows(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
 
 
 def _where(found: Mapping[str, Sequence[str]]) -> str:
-    told = (f"{verdict}: {', '.join(found[verdict])}" for verdict in (AHEAD, BEHIND) if found[verdict])
-    return "; ".join(told)
+    return "; ".join(
+        f"{verdict}: {', '.join(found[verdict])}" for verdict in (AHEAD, BEHIND) if found[verdict]
+    )

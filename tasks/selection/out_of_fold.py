@@ -1,4 +1,4 @@
-"""Decisions from out-of-fold scores: what `auto` measures, and the thresholds that its models keep."""
+"""Labels from out-of-fold scores: what `auto` measures, and the thresholds that its models keep."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,37 +12,37 @@ from storage.artifacts.schemas import Score
 from storage.artifacts.store import Store
 from tasks.dataset import Dataset
 
-CODE = ("embedding_core.model_selection.threshold_tuning", "tasks.selection.decisions")
-"""What computes them."""
+CODE = ("embedding_core.model_selection.threshold_tuning", "tasks.selection.out_of_fold")
+"""Modules that decide labels."""
 MEASURING = (*CODE, "embedding_core.metrics")
-"""What measures them."""
+"""Modules that decide labels and measure them."""
 THRESHOLDS = {"micro_f1": "one tuned threshold", "macro_f1": "tuned thresholds"}
-"""How labels are decided, in words, by what for; all else at one half, or by the best score."""
+"""How labels are decided for a metric, in words; for other metrics at 0.5, or by the highest score."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a model's thresholds are tuned for, and the out-of-fold scores of its method that teach them."""
+    """The metric that a model's thresholds are tuned for, and the out-of-fold scores they are tuned on."""
 
     tune_for: str
     scores: ArtifactRef
 
 
 def labels_of(found: Predictions, dataset: Dataset) -> NDArray[np.int8]:
-    """True labels (m, K) of the items that were predicted, in their order."""
+    """True labels (m, K) of the predicted items, in their order."""
     place = {name: row for row, name in enumerate(dataset.ids)}
     return dataset.Y[[place[name] for name in found.ids]]
 
 
 def only_folds(found: Predictions, folds: Collection[int]) -> Predictions:
-    """What was predicted on some folds alone."""
+    """The predictions of some of the folds."""
     chosen = np.isin(found.folds, list(folds))
     ids = [name for name, here in zip(found.ids, chosen, strict=True) if here]
     return Predictions(ids, found.folds[chosen], found.scores[chosen])
 
 
 def decide(found: Predictions, dataset: Dataset, tune_for: str) -> NDArray[np.int8]:
-    """Labels (m, K) that the scores come to, each fold's decided by what the other folds teach."""
+    """Predicted labels (m, K); the thresholds of each fold are tuned on the other folds."""
     from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
 
     Y = labels_of(found, dataset)
@@ -50,9 +50,9 @@ def decide(found: Predictions, dataset: Dataset, tune_for: str) -> NDArray[np.in
 
 
 def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> list[Score]:
-    """Every metric of out-of-fold scores on each of their folds.
+    """Every metric on each fold of out-of-fold scores.
 
-    Labels are decided by thresholds that the other folds teach; metrics of ranks see the scores as they are.
+    Labels are decided with thresholds tuned on the other folds; ranking metrics use the scores themselves.
     """
     from embedding_core.metrics import multilabel_metrics
 
@@ -66,7 +66,7 @@ def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> l
 
 
 def learn_thresholds(tuning: Tuning, dataset: Dataset, store: Store) -> NDArray[np.float64]:
-    """Thresholds (K,) of a model that is fitted on all labels, from the out-of-fold scores of all folds."""
+    """Thresholds (K,) of a model fitted on all labels, tuned on the out-of-fold scores of all folds."""
     from embedding_core.model_selection.threshold_tuning import tune_thresholds
 
     found = unpack_predictions(store.read(tuning.scores))

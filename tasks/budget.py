@@ -1,4 +1,4 @@
-"""A budget of time: how it is written, how much of it is left."""
+"""Time budgets: parsing, formatting, and the time that is left."""
 
 import re
 import time
@@ -11,11 +11,11 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 class BudgetEnded(LabelscapeError):
-    """The time that was given is over."""
+    """The time budget ended."""
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of a duration such as 90s, 10m or 1h30m.
+    """Parse a duration such as 90s, 10m or 1h30m into seconds.
 
     >>> parse_duration("1h30m"), parse_duration(" 90s ")
     (5400, 90)
@@ -24,12 +24,12 @@ def parse_duration(text: str) -> int:
     parts = found.groups(default="0") if found else ()
     seconds = sum(int(part) * unit for part, unit in zip(parts, _UNITS.values(), strict=False))
     if not seconds:
-        raise ValueError(f"{text!r} is no duration above zero; write for instance 90s, 10m or 1h30m")
+        raise ValueError(f"{text!r} is not a positive duration; write for instance 90s, 10m or 1h30m")
     return seconds
 
 
 def format_duration(seconds: float) -> str:
-    """Hours, minutes and seconds, the two largest that count.
+    """Format seconds with the two largest units that apply.
 
     >>> format_duration(5400), format_duration(61.2), format_duration(0.4)
     ('1 h 30 min', '1 min 1 s', '0 s')
@@ -41,13 +41,13 @@ def format_duration(seconds: float) -> str:
 
 
 class Budget:
-    """Time that runs from `start` on.
+    """A time limit that starts with `start`.
 
     Parameters
     ----------
     seconds : float
     clock : callable
-        Seconds that only grow.
+        Monotonic clock, in seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,15 +56,15 @@ class Budget:
         self._end: float | None = None
 
     def start(self) -> None:
-        """Begin to count; later calls change nothing."""
+        """Start the clock; later calls have no effect."""
         if self._end is None:
             self._end = self._clock() + self.seconds
 
     @property
     def left(self) -> float:
-        """Seconds left, 0 when it is over."""
+        """Seconds left; 0 once the budget has ended."""
         return self.seconds if self._end is None else max(0.0, self._end - self._clock())
 
     def over(self) -> BudgetEnded:
-        """The error to raise when it is."""
+        """Error to raise when the budget has ended."""
         return BudgetEnded(f"the budget of {format_duration(self.seconds)} ended")

@@ -1,0 +1,181 @@
+"""Stop a command on Ctrl-C and SIGTERM within a few seconds, even inside a long call to C code.
+
+Python runs signal handlers in the main thread, between two bytecodes. A fit inside LIBSVM delays that for
+minutes. Three mechanisms follow each other:
+
+1. The handler raises an exception in the main thread, which unwinds, and the command prints how to resume.
+2. If the main thread does not leave its stage in time, a watching thread stops the child processes, prints
+   the same lines and ends the process.
+3. No thread runs while C code holds Python's lock, as SciPy's dense `eigh` does. A guard process, forked at
+   the start of the command, then kills the process (exit code 137) and prints the lines.
+
+Signals reach the guard through `signal.set_wakeup_fd`, which works in all these cases, and from there the
+watching thread. The store survives a kill at any instant, so only the stage that was computing is lost.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from flows.terminal import tell
+
+STAGE_SECONDS = 3.0
+"""Time for the main thread to leave the stage it computes."""
+EXIT_SECONDS = 15.0
+"""Time for the process to end after a signal; Prefect first reports a crash to its server."""
+LOCK_SECONDS = 5.0
+"""Time for the watching thread to answer the guard process."""
+_CHILD_SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as systemd, cron and containers send it; handled like Ctrl-C."""
+
+
+class Interrupts:
+    """Handles the signals of this process.
+
+    Parameters
+    ----------
+    last_words : callable
+        Text to print before the process ends, given the number of the signal. It is printed once.
+    """
+
+    def __init__(self, last_words: Callable[[int], str]) -> None:
+        self._last_words = last_words
+        self._said = threading.Lock()
+        self.received: int | None = None
+
+    def install(self) -> None:
+        """Handle Ctrl-C and SIGTERM from now on; called by the main thread before others start.
+
+        A signal that this process ignores, as Ctrl-C in a background job of a shell, stays ignored.
+        """
+        readable, writable = os.pipe()
+        os.set_blocking(writable, False)
+        here, there = socket.socketpair()
+        parent = os.getpid()
+        if os.fork() == 0:
+            os.close(writable)
+            here.close()
+            _guard(parent, readable, there, self._last_words)
+        os.close(readable)
+        there.close()
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _raise)
+        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(here,), name="interrupts", daemon=True).start()
+
+    def say_last_words(self, number: int) -> None:
+        """Print the last words, unless they were printed already."""
+        if self._said.acquire(blocking=False):
+            tell(self._last_words(number))
+
+    def leave(self, code: int) -> int:
+        """Exit code of an interrupted command; exit at once if jobs still run in threads of this process."""
+        from tasks.executor import THREAD_NAME
+
+        if self.received and any(one.name.startswith(THREAD_NAME) for one in threading.enumerate()):
+            _stop_children(os.getpid())
+            os._exit(code)
+        return code
+
+    def _watch(self, guard: socket.socket) -> None:
+        """End the process if the main thread does not."""
+        first = _next_signal(guard, None)
+        if first is None:  # the guard is gone
+            return
+        self.received = first
+        guard.send(b"1")
+        if not _second_interrupt(guard, STAGE_SECONDS) and not _computing():
+            _second_interrupt(guard, EXIT_SECONDS - STAGE_SECONDS)
+        _stop_children(os.getpid())
+        if self._said.acquire(blocking=False):
+            # Not `print`: the main thread may hold the lock of the stream.
+            os.write(2, f"{self._last_words(first)}\n".encode())
+        os._exit(128 + first)
+
+
+def _raise(number: int, frame: object) -> None:
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _next_signal(guard: socket.socket, seconds: float | None) -> int | None:
+    """Number of the next SIGINT or SIGTERM; None after some seconds without one, or without a guard."""
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = None if end is None else max(0.0, end - time.monotonic())
+        if not select.select([guard], [], [], left)[0]:
+            return None
+        data = guard.recv(1)
+        if not data:
+            return None
+        if data[0] in _SIGNALS:
+            return data[0]
+
+
+def _second_interrupt(guard: socket.socket, seconds: float) -> bool:
+    """Whether Ctrl-C is pressed again. A second SIGTERM does not count: Prefect sends itself one."""
+    end = time.monotonic() + seconds
+    while (number := _next_signal(guard, max(0.0, end - time.monotonic()))) is not None:
+        if number == signal.SIGINT:
+            return True
+    return False
+
+
+def _computing() -> bool:
+    """Whether the main thread is still inside a stage."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None:
+        if frame.f_code.co_name == "run_stage":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _guard(parent: int, signals: int, watcher: socket.socket, last_words: Callable[[int], str]) -> None:
+    """Forward signals to the watching thread, and kill the parent if it does not end; never returns."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    first, end = 0, 0.0
+    while True:
+        left = max(0.0, end - time.monotonic()) if first else None
+        ready = select.select([signals, watcher.fileno()], [], [], left)[0]
+        if not ready:
+            break
+        if signals in ready:
+            data = os.read(signals, 1)
+            if not data:  # the parent has ended
+                os._exit(0)
+            watcher.send(data)
+            if data[0] in _SIGNALS and not first:
+                first, end = data[0], time.monotonic() + LOCK_SECONDS
+        elif watcher.recv(1):  # threads of the parent run
+            end = time.monotonic() + EXIT_SECONDS + LOCK_SECONDS
+        else:
+            os._exit(0)
+    _stop_children(parent)
+    os.kill(parent, signal.SIGKILL)
+    os.write(2, f"{last_words(first)}\n".encode())
+    os._exit(0)
+
+
+def _stop_children(parent: int) -> None:
+    """Terminate the child processes of a process, and kill those that do not end soon."""
+    import psutil
+
+    children = [one for one in psutil.Process(parent).children(recursive=True) if one.pid != os.getpid()]
+    for ask in ("terminate", "kill"):
+        for child in children:
+            try:
+                getattr(child, ask)()
+            except psutil.NoSuchProcess:
+                continue
+        _, children = psutil.wait_procs(children, timeout=_CHILD_SECONDS)

@@ -1,0 +1,59 @@
+"""`python -m tests.stuck_run HOW ARGUMENTS...`: a command that computes in C code until it is stopped.
+
+It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; "jobs": every
+fold sleeps in the C library, in whichever thread or process the executor runs it; or "lock": a fold waits in
+the C library and holds Python's lock.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+
+from tasks.folds import FoldJob
+
+
+def sleep_in_c(job: FoldJob) -> list[object]:
+    """Stand-in for a fold that never ends; ctypes releases Python's lock."""
+    os.write(2, b"stuck\n")
+    while True:
+        ctypes.CDLL(None).sleep(1000)
+
+
+def wait_with_the_lock(job: FoldJob) -> list[object]:
+    """Stand-in for a call that keeps all Python threads from running: a mutex is locked twice."""
+    mutex = ctypes.create_string_buffer(64)
+    library = ctypes.PyDLL(None)
+    os.write(2, b"stuck\n")
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
+    raise AssertionError("the mutex is never unlocked")
+
+
+def say_when_inside(function: str) -> None:
+    """Write the line once the main thread is at the same instruction of a function twice in a row."""
+    before = None
+    while True:
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        here = (id(frame), frame.f_lasti) if frame.f_code.co_name == function else None
+        if here is not None and here == before:
+            os.write(2, b"stuck\n")
+            return
+        before = here
+        time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    how, *arguments = sys.argv[1:]
+    if how == "fit":
+        threading.Thread(target=say_when_inside, args=("_dense_fit",), daemon=True).start()
+    else:
+        import tasks.stages.evaluation
+
+        stuck = {"jobs": sleep_in_c, "lock": wait_with_the_lock}[how]
+        tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
+    from flows.cli import entry
+
+    sys.argv[1:] = arguments
+    sys.exit(entry())

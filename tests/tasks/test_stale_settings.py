@@ -1,0 +1,161 @@
+"""Every setting that changes a result makes the stages stale that use it, and no other ones.
+
+The table below has one entry per field of the configuration. A new setting needs an entry here: the stages
+that use it, or none with the reason.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from embedding_core.registry.candidates import Candidate
+from flows.config import RunConfig, load_config
+from flows.pipeline import open_workspace, walk, walk_data
+from storage.artifacts.keys import ArtifactRef
+from tasks.budget import Budget
+from tasks.reporter import Reporter
+from tasks.selection.candidates import SelectionContext, candidate_stage, trial_stage
+from tasks.stage import Stage, run_stage
+from tests.conftest import write_pictures
+
+FITTED_ON_FEATURES = {"affinity", "embedding", "model", "evaluation", "trial", "candidate"}
+
+# Setting: (value that differs from the default, stages that use it).
+USED: dict[str, tuple[str, set[str]]] = {
+    "name": ("another", {"report"}),
+    "source.path": ("more", {"ingest", "report"}),
+    "source.kind": ("images", {"ingest"}),
+    "source.labels": ("other.csv", {"ingest"}),
+    "source.edges": ("edges.csv", {"affinity"}),
+    "source.label_separator": (";", {"ingest"}),
+    "source.strict": ("true", {"features"}),
+    "source.min_label_count": ("2", {"ingest"}),
+    "source.drop_labels": ("['red']", {"ingest"}),
+    "features.grid": ("[2, 4]", {"features"}),
+    "features.moments": ("['mean']", {"features"}),
+    "features.color_space": ("hsv", {"features"}),
+    "features.scale": ("unit", FITTED_ON_FEATURES),
+    "affinity.graph": ("gaussian", {"affinity"}),
+    "affinity.n_neighbors": ("3", {"affinity"}),
+    "affinity.weights": ("binary", {"affinity"}),
+    "affinity.sigma": ("2.5", {"affinity"}),
+    "embedding.methods": ("['lpp']", {"embedding", "evaluation", "report"}),
+    "embedding.n_components": ("1", {"embedding", "evaluation"}),
+    "embedding.params": ("{mlda = {n_components = 1}}", {"embedding", "evaluation"}),
+    "evaluation.folds": ("4", {"evaluation", "trial", "candidate"}),
+    "evaluation.seed": ("7", {"evaluation", "trial", "candidate"}),
+    "evaluation.n_neighbors": ("[3]", {"evaluation"}),
+    "evaluation.baselines": ("['mlls', '1nn']", {"evaluation", "model", "report"}),
+    "evaluation.sort_by": ("micro_f1", {"report"}),
+    "annotation.n_neighbors": ("3", {"embedding"}),
+    "annotation.weights": ("uniform", {"embedding"}),
+    "report.thumbnails": ("3", {"report"}),
+    "tracking.uri": ("sqlite:////tmp/other.db", {"tracking"}),
+    "tracking.experiment": ("another", {"tracking"}),
+}
+# Settings that change no result of any stage.
+UNUSED = {
+    "home": "where results are kept",
+    "executor": "how jobs run; their results are the same bytes",
+    "store.uri": "where results are kept",
+    "store.grace_minutes": "what gc keeps",
+    "source.paranoid": "how changes are noticed",
+    "affinity.memory_budget_gb": "when a dense graph is refused",
+    "auto.budget": "which candidates are scored in time; each has its own stage",
+    "auto.candidates": "which candidates are scored; each has its own stage",
+    "tracking.enabled": "whether results are tracked",
+}
+
+
+def leaves(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Dotted name of every setting."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from leaves(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_setting_has_an_entry() -> None:
+    assert sorted([*USED, *UNUSED]) == sorted(leaves(RunConfig))
+
+
+class Keys:
+    """Keys of every stage of `run` and of one candidate of `auto`; data stages run, the others do not."""
+
+    def __init__(self, folder: Path, *overrides: str) -> None:
+        given = ["source.path=pictures", "embedding.methods=['mlda']", "evaluation.baselines=['mlls']"]
+        self.config = load_config(None, [*given, *overrides], home=str(folder / "home"))
+        self.workspace = open_workspace(self.config, Reporter())
+        self.keys: dict[str, str] = {}
+        self.refs: dict[str, ArtifactRef] = {}
+
+
+def collect(keys: Keys, refs: dict[str, ArtifactRef] | None = None) -> Keys:
+    """Visit every stage; with `refs`, each stage has the inputs that it had in an earlier visit."""
+
+    def execute(stage: Stage) -> ArtifactRef | None:
+        keys.keys[stage.label] = stage.recipe().key
+        if refs is not None:
+            ref = refs.get(stage.label) or pretend(stage)
+        elif stage.name in ("ingest", "features", "affinity"):
+            ref = run_stage(stage, keys.workspace).ref
+        else:
+            ref = pretend(stage)
+        keys.refs[stage.label] = ref
+        return ref
+
+    walk(keys.config, keys.workspace, execute, {})
+    _, data = walk_data(keys.config, keys.workspace, execute)
+    context = SelectionContext(keys.config.evaluation, data, keys.workspace, Budget(60))
+    trial = execute(trial_stage(Candidate("mlls", "mlls"), context))
+    execute(candidate_stage(Candidate("mlls", "mlls"), context, trial))
+    return keys
+
+
+def pretend(stage: Stage) -> ArtifactRef:
+    """Reference to an artifact that is not there."""
+    return ArtifactRef(stage.name, "0" * 64, "1" * 64, "files", 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("stale")
+    write_pictures(place / "pictures", 12)
+    write_pictures(place / "more", 13)
+    labels = (place / "pictures" / "labels.csv").read_text()
+    (place / "pictures" / "other.csv").write_text(labels.replace("green", "blue"))
+    (place / "edges.csv").write_text("i,j,w\np00.png,p01.png,1.0\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def before(folder: Path) -> Keys:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return collect(Keys(folder))
+
+
+@pytest.mark.parametrize("setting", USED)
+def test_a_changed_setting_makes_the_stages_stale_that_use_it(
+    setting: str, folder: Path, before: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    value, stages = USED[setting]
+    after = collect(Keys(folder, f"{setting}={value}"), before.refs)
+    changed = {label for label, key in after.keys.items() if before.keys.get(label) != key}
+    # The record of a tracked run holds the whole configuration.
+    ignored = set() if setting.startswith("tracking.") else {"tracking"}
+    assert {label.partition("[")[0] for label in changed} - ignored == stages
+
+
+@pytest.mark.parametrize("setting", ["executor=serial", "affinity.memory_budget_gb=1.0", "auto.budget=5m"])
+def test_a_setting_without_effect_leaves_every_stage_fresh(
+    setting: str, folder: Path, before: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    after = collect(Keys(folder, setting), before.refs)
+    assert {label for label, key in after.keys.items() if before.keys[label] != key} <= {"tracking"}
