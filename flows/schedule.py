@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prefect import Flow
     from prefect.schedules import Schedule
 
-ENTRYPOINT = "flows.prefect_flows.train"
+ENTRYPOINT = "flows.prefect_engine.train"
 TAGS = ["labelscape"]
 POOL_TYPE = "process"
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.config import load_config
-from flows.runner import run_training
-from flows.stages import Span
+from flows.pipeline import TrainingPlan
+from flows.runner import Run
 from storage.artifacts.store import Outcome
 from storage.sources.demo import write_demo
 from tasks.stage import Stage, Workspace, run_stage
@@ -33,7 +33,7 @@ QUICK = ("tracking.enabled=false", "evaluation.folds=2", "report.thumbnails=2")
 def run(home: Path, source: str = "demo", *settings: str, submit: Any = run_stage) -> dict[str, Any]:
     """One run as the command line does it, without an engine; which stages it computed, by key."""
     config = load_config(None, [*QUICK, *settings], home=str(home), source={"path": source})
-    result = run_training(config, Span(), submit)
+    result = Run(TrainingPlan(config)).run_stages(submit)
     return {
         "run": result.run_id,
         "report": str(result.report),

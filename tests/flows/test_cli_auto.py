@@ -31,7 +31,7 @@ def write_table(file: Path, n: int = 160) -> Path:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch, without_engine: None) -> None:
     """Folds in this process, stages without Prefect."""
-    monkeypatch.setattr("flows.auto.FoldPool", InlineFolds)
+    monkeypatch.setattr("flows.selection.FoldPool", InlineFolds)
 
 
 @pytest.mark.usefixtures("inline")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.inspection import inspect_stages
+from flows.status import inspect_stages
 from storage.artifacts.keys import Recipe
 from storage.artifacts.schemas import (
     StoredFile,
@@ -57,7 +57,7 @@ def spoil(path, value):
 
 def statuses(source, home, *overrides):
     config = local_config(source, home, *overrides)
-    return {one.label: one for one in inspect_stages(config).stages}
+    return {one.label: one for one in inspect_stages(config)}
 
 
 def test_every_stage_once_then_nothing(picture_folder, tmp_path):
@@ -77,10 +77,10 @@ def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
     data = load_dataset(store, products.manifest, products.features)
     assert data.X.shape == (40, 384)
     assert (data.Y < 0).all(axis=1).sum() == 8
-    correlation = unpack_matrix(store.read(products.correlation))
+    correlation = unpack_matrix(store.read(products.ref("correlation")))
     assert correlation.row_names == ["blue", "green", "red"]
     np.testing.assert_allclose(np.diag(correlation.values), 1)
-    embedding = unpack_embedding(store.read(products.embeddings["mlda"]))
+    embedding = unpack_embedding(store.read(products.refs["embedding"]["mlda"]))
     assert embedding.coordinates.shape == (40, 2)
     rows = load_scores(store, products.scores["mlda"])
     assert {row.fold for row in rows} == {0, 1, 2}
@@ -199,7 +199,7 @@ def test_given_edges_are_the_graph(picture_folder, tmp_path):
         "id_i,id_j,w\n" + "".join(f"p{i:02d}.png,p{i + 1:02d}.png,1\n" for i in range(39)), "utf-8"
     )
     run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
-    graph = load_graph(run.workspace.store, run.products.affinity)
+    graph = load_graph(run.workspace.store, run.products.ref("affinity"))
     assert graph.nnz == 2 * 39
     with pytest.raises(ConfigError, match="edges"):
         run_locally(picture_folder, tmp_path / "home", "affinity.graph=given")
@@ -230,7 +230,7 @@ def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
     edges.write_text("i,j,w\n0,1,1\n2,3,5\n3,4,7\n", encoding="utf-8")
     run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
     data = load_dataset(run.workspace.store, run.products.manifest, run.products.features)
-    graph = load_graph(run.workspace.store, run.products.affinity).tocoo()
+    graph = load_graph(run.workspace.store, run.products.ref("affinity")).tocoo()
     linked = {
         (data.ids[i], data.ids[j], w)
         for i, j, w in zip(graph.row, graph.col, graph.data, strict=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.runner import repairing
+from flows.runner import repair
 from storage.artifacts.store import Store
 from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError, StoreError, StoreUnreachable
 from tasks.reporter import Reporter
@@ -137,7 +137,7 @@ def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Pass
             raise errors.pop()
         return "done"
 
-    assert repairing(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
+    assert repair(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
     assert told == [says]
 
 
@@ -155,7 +155,7 @@ def test_in_a_process_of_its_own_under_prefect(tmp_path: Path) -> None:
 def test_a_server_of_its_own_says_nothing_after_the_last_line(verbose: bool, tmp_path: Path) -> None:
     """What it logs while it is stopped would else stand below the command that resumes."""
     code = (
-        f"from flows.prefect_engine import prepare_libraries\nprepare_libraries({verbose})\n"
+        f"from flows.prefect_settings import prepare_libraries\nprepare_libraries({verbose})\n"
         "import logging\nfrom prefect.logging.configuration import setup_logging\nsetup_logging()\n"
         "logging.getLogger('uvicorn.error').error('stopped amid a message')\n"
         "logging.getLogger('asyncio').error('stopped amid a message')"

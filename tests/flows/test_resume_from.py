@@ -56,7 +56,7 @@ def test_what_was_left_of_other_settings_is_refused(command: Command, picture_fo
     give(command, picture_folder, *UNTIL, "--set", "affinity.n_neighbors=3")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "affinity does not fit as it was left: parameter affinity.n_neighbors 3 → 10" in refused.err
+    assert "affinity of the last run does not fit: parameter affinity.n_neighbors 3 → 10" in refused.err
     assert refused.err.endswith("use --from affinity.\n"), "and no command to resume with"
     done = give(command, picture_folder, "--from", "affinity", *UNTIL)
     assert states(done)["affinity"] == "computed"
@@ -73,7 +73,7 @@ def test_what_was_left_by_other_code_is_refused(
     monkeypatch.setattr("tasks.stage.module_fingerprint", lambda module: "e" * 32)
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "ingest does not fit as it was left: code of tasks/stages/ingest.py changed" in refused.err
+    assert "ingest of the last run does not fit: code of tasks/stages/ingest.py changed" in refused.err
 
 
 def write_table(path: Path) -> Path:
@@ -90,7 +90,7 @@ def test_labels_of_another_column_are_not_mixed(command: Command, tmp_path: Path
     refused = give(command, table, *other, "--from", "affinity", *UNTIL)
     assert refused.code == 2
     assert refused.err.endswith(
-        "ingest does not fit as it was left: parameter source.labels genre → mood; use --from ingest.\n"
+        "ingest of the last run does not fit: parameter source.labels genre → mood; use --from ingest.\n"
     )
     assert states(give(command, table, *other, "--from", "ingest", *UNTIL))["ingest"] == "computed"
     assert states(give(command, table, *other, "--from", "affinity", *UNTIL))["ingest"] == "fresh"
@@ -107,7 +107,7 @@ def test_labels_of_another_file_are_not_mixed(command: Command, picture_folder: 
         command, picture_folder, "--set", f"source.labels={other}", "--from", "correlation", *UNTIL
     )
     assert refused.code == 2
-    assert f"ingest does not fit as it was left: parameter source.labels None → {other};" in refused.err
+    assert f"ingest of the last run does not fit: parameter source.labels None → {other};" in refused.err
 
 
 def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder:
     give(command, picture_folder, "--until", "ingest")
     refused = give(command, picture_folder, "--from", "embedding", "--until", "embedding")
     assert refused.code == 2
-    assert "correlation rests on an earlier ingest; use --from correlation." in refused.err
+    assert "correlation of the last run was made from another ingest; use --from correlation." in refused.err
     assert states(give(command, picture_folder, "--from", "correlation", *UNTIL))["correlation"] == "computed"
 
 
@@ -155,7 +155,7 @@ def test_results_of_other_items_are_not_mixed(command: Command, picture_folder: 
     give(command, picture_folder, "--until", "ingest")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "features rests on an earlier ingest; use --from features." in refused.err
+    assert "features of the last run was made from another ingest; use --from features." in refused.err
 
 
 def test_a_left_stage_that_is_gone_needs_its_source_as_it_was(
@@ -166,7 +166,7 @@ def test_a_left_stage_that_is_gone_needs_its_source_as_it_was(
     flip(tmp_path / ".labelscape", "features_part")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "features is no longer as the last run left it" in refused.err
+    assert "features of the last run is gone or damaged" in refused.err
     assert "use --from ingest." in refused.err
     assert states(give(command, picture_folder, "--from", "ingest", *UNTIL))["features"] == "computed"
 
@@ -178,4 +178,4 @@ def test_a_report_does_not_mix_new_labels_with_old_scores(command: Command, pict
     give(command, picture_folder, "--until", "features")
     refused = give(command, picture_folder, "--from", "report")
     assert refused.code == 2
-    assert "correlation rests on an earlier ingest; use --from correlation." in refused.err
+    assert "correlation of the last run was made from another ingest; use --from correlation." in refused.err

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 from flows.config import load_config
-from flows.runner import RunResult, run_training
-from flows.stages import Span
-from tests.conftest import Command, write_pictures
+from tests.conftest import Command, TrainingRun, run_training, write_pictures
 from tests.run_driver import QUICK
 from tests.storage.test_store_crash import on_own_disk
 
@@ -60,10 +58,8 @@ def litter(home: Path) -> list[Path]:
     ]
 
 
-def quick_run(source: Path | str, home: Path, *settings: str) -> RunResult:
-    return run_training(
-        load_config(None, [*QUICK, *settings], home=str(home), source={"path": str(source)}), Span()
-    )
+def quick_run(source: Path | str, home: Path, *settings: str) -> TrainingRun:
+    return run_training(load_config(None, [*QUICK, *settings], home=str(home), source={"path": str(source)}))
 
 
 @pytest.mark.slow

@@ -12,10 +12,9 @@ from embedding_core.evaluation import predict_fold
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.thresholds import f1_thresholds
-from flows.pipeline import open_workspace
-from flows.runner import StageRunner
-from flows.selection import Contested, walk_contest
-from flows.stages import Span
+from flows.runner import open_workspace
+from flows.selection import SelectionResult, select_model
+from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import Store
@@ -56,12 +55,12 @@ class Run:
         self.config = local_config(source, home, "evaluation.folds=4", QUICK, *overrides)
         self.listener = Listener()
         self.workspace = open_workspace(self.config, self.listener)
-        self.runner = StageRunner(self.workspace, Span(), run_stage)
+        self.runner = StageRunner(self.workspace, run_stage)
         self.budget = budget or Budget(600)
         self.folds = InlineFolds(1, self.budget)
 
-    def __call__(self) -> Contested:
-        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.folds, self.budget)
+    def __call__(self) -> SelectionResult:
+        self.found = select_model(self.config, self.runner, {}, self.folds, self.budget)
         return self.found
 
     @property

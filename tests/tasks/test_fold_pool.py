@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from embedding_core.errors import InvalidInput
-from flows.pipeline import open_workspace, walk_data
+from flows.pipeline import walk_data
+from flows.runner import open_workspace
 from tasks.fold_pool import FoldAnswer, FoldJob, FoldPool, do_fold
 from tasks.reporter import Reporter
 from tasks.selection.budget import Budget, BudgetEnded
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 def job(tmp_path_factory: pytest.TempPathFactory) -> FoldJob:
     config = local_config("iris", tmp_path_factory.mktemp("pool"))
     workspace = open_workspace(config, Reporter())
-    _, data = walk_data(config, workspace, lambda stage: run_stage(stage, workspace).ref)
+    data = walk_data(config, workspace, lambda stage: run_stage(stage, workspace).ref).data
     assert data.manifest
     assert data.features
     return FoldJob(

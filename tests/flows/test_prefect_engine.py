@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from flows.prefect_flows import train
-from flows.runner import RunResult
+from flows.prefect_engine import train
 from storage.errors import ConfigError, StageError
 from tasks.dataset import load_features
 from tasks.stages.evaluation import load_scores
-from tests.conftest import local_config, write_pictures
+from tests.conftest import TrainingRun, local_config, write_pictures
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
@@ -57,7 +56,7 @@ def test_task_runs_bear_the_names_of_stages_and_say_what_was_cached(
     pictures: Path, shared_home: Path, names: set[str], cached: bool
 ) -> None:
     state = train(local_config(pictures, shared_home), return_state=True)
-    result: RunResult = state.result()
+    result: TrainingRun = state.result()
     tasks = wait_for_tasks(state, len(result.stages))
     assert set(tasks) == {record.label for record in result.stages}
     assert {"ingest", "features", "embedding[mlda]", "evaluation[svm]", "report"} <= set(tasks)
@@ -118,7 +117,7 @@ def test_a_tracker_that_refuses_loses_no_result(pictures: Path, tmp_path: Path) 
         "embedding.method=mlda",
     )
     state = train(config, return_state=True)
-    result: RunResult = state.result()
+    result: TrainingRun = state.result()
     assert result.untracked is not None
     assert "no tracking server answers at http://127.0.0.1:9" in result.untracked
     assert result.products.tracked is None
