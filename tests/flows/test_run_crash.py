@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,9 +27,23 @@ def start(*arguments: object) -> subprocess.Popen[str]:
         [*DRIVER, *map(str, arguments)],
         cwd=REPOSITORY,
         text=True,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+def await_ready(process: subprocess.Popen[str]) -> None:
+    """Block until a run reports that it is ready; `release` lets it continue."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1]
+
+
+def release(process: subprocess.Popen[str]) -> None:
+    """Let a run continue."""
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -152,17 +165,16 @@ def test_every_artifact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, ha
 @pytest.mark.parametrize("same", [True, False])
 def test_runs_at_once_compute_each_stage_once(tmp_path: Path, runs: int, same: bool) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
     settings = ["tracking.enabled=true", "embedding.method=mlda"]
     jobs = [
         [*settings, f"affinity.n_neighbors={3 if same else 3 + number}", f"name=run{0 if same else number}"]
         for number in range(runs)
     ]
-    running = [start("at_once", home, meeting, pictures, *job) for job in jobs]
-    while len(list(meeting.glob("here-*"))) < runs and all(one.poll() is None for one in running):
-        time.sleep(0.05)
-    (meeting / "go").touch()
+    running = [start("at_once", home, pictures, *job) for job in jobs]
+    for one in running:
+        await_ready(one)
+    for one in running:
+        release(one)
     results = [finish(one) for one in running]
     assert [one["problem"] for one in results] == [None] * runs
     times = Counter(name for one in results for name in one["computed"])
@@ -175,27 +187,21 @@ def test_runs_at_once_compute_each_stage_once(tmp_path: Path, runs: int, same: b
 
 
 @pytest.fixture
-def under_way(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str], Path]]:
-    """A real run that has found its data and waits before its embeddings: home, process, where to say go."""
-    pictures, home, meeting = (
-        write_pictures(tmp_path / "pictures", 20),
-        tmp_path / "home",
-        tmp_path / "meeting",
-    )
-    meeting.mkdir()
-    process = start("pausing", home, meeting, pictures, "embedding.method=mlda")
-    while not (meeting / "under-way").exists() and process.poll() is None:
-        time.sleep(0.02)
-    yield home, process, meeting
+def under_way(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """The home and the process of a real run that has its data and is paused before its embeddings."""
+    pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
+    process = start("pausing", home, pictures, "embedding.method=mlda")
+    await_ready(process)
+    yield home, process
     process.kill()
     process.communicate()
 
 
 @pytest.mark.slow
 def test_nothing_that_a_run_under_way_uses_is_removed(
-    under_way: tuple[Path, subprocess.Popen[str], Path], command: Command
+    under_way: tuple[Path, subprocess.Popen[str]], command: Command
 ) -> None:
-    home, process, meeting = under_way
+    home, process = under_way
     before = artifacts(home)
     assert before, "the run has made its data"
     refused = command("store", "gc", "--keep", "0", "--home", home)
@@ -203,7 +209,7 @@ def test_nothing_that_a_run_under_way_uses_is_removed(
     assert "a run is using" in refused.err
     assert command("store", "verify", "--home", home).code == 0
     assert artifacts(home) == before
-    (meeting / "go").touch()
+    release(process)
     finish(process)
     assert command("store", "gc", "--keep", "0", "--home", home).code == 0
     assert before.items() <= artifacts(home).items(), "the last run of a source is kept"

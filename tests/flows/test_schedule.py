@@ -1,4 +1,4 @@
-"""Schedules: what is refused at once, and a real server that schedules and runs."""
+"""Schedules: what is refused at once, and a real server that schedules runs and executes them."""
 
 import os
 import re
@@ -29,14 +29,14 @@ def wait_for(
     seconds: float = 120,
     alive: Callable[[], bool] = lambda: True,
 ) -> Found:
-    """The first answer that is not None or empty; a server has no other way to tell."""
+    """Poll a server for the first answer that is not None or empty; it offers no other way to wait."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and alive():
         found = ask()
         if found:
             return found
         time.sleep(0.5)
-    pytest.fail(f"no {what} after {seconds} s, or who should make it has ended")
+    pytest.fail(f"no {what} after {seconds} s, or the process that makes it has ended")
 
 
 class TestRefusals:
@@ -239,7 +239,7 @@ class TestRealServer:
         from prefect.client.schemas.actions import WorkPoolCreate
 
         client.create_work_pool(WorkPoolCreate(name="boxes", type="docker"))
-        with pytest.raises(ServiceError, match="'boxes' is of type 'docker'; expected 'process'"):
+        with pytest.raises(ServiceError, match="'boxes' has type 'docker', expected 'process'"):
             schedule.deploy({"home": str(tmp_path)}, None, "boxes", "nightly", entrypoint=STAND_IN)
 
     def test_the_train_flow_itself_is_registered_and_guarded(
