@@ -1,4 +1,4 @@
-"""A run over all methods that take the labels at hand: one table, no failure, only warnings with advice."""
+"""A run over all methods that accept the labels: one table, no failure, only warnings with advice."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ BUILT_IN = ("wine", "iris")
 
 
 def check_run(command: Command, source: Path | str, single_label: bool) -> list[str]:
-    """Compare all methods in two folds; the warnings that the run told."""
+    """Compare all methods in two folds and return the warnings of the run."""
     done = command("run", source, "--methods", "all", "--set", "evaluation.folds=2", *UNTRACKED)
     assert done.code == 0, done.err
     rows = [re.split(r"  +", line)[0] for line in done.out.splitlines() if " ± " in line]
@@ -30,7 +30,7 @@ def check_run(command: Command, source: Path | str, single_label: bool) -> list[
 
 
 @pytest.mark.parametrize("source", BUILT_IN)
-def test_all_methods_for_one_class_an_item(source: str, command: Command, without_engine: None) -> None:
+def test_all_methods_for_one_class_per_item(source: str, command: Command, without_engine: None) -> None:
     told = check_run(command, source, single_label=True)
     assert source == "iris" or not told
 
