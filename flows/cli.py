@@ -24,7 +24,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="labelscape",
-        description="Embed, annotate and compare collections of which only some items carry labels.",
+        description="Embed, annotate and compare collections in which only some items carry labels.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -76,7 +76,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         tell(f"interrupted{kept}")
         code = 143 if isinstance(stop, _Terminated) else 130
     except BrokenPipeError:
-        # The reader of a pipe is gone (for instance `head`): there is nobody to write to.
+        # The reader of the pipe has exited (for instance `head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

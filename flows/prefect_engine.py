@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from prefect import Flow, flow, get_client, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed, State
+from prefect.states import Completed
 from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
@@ -20,8 +21,8 @@ from flows.pipeline import TrainingPlan, TrainingProducts
 from flows.rerun import flow_name, flow_parameters, kind_of
 from flows.runner import ProductsT, Run, RunResult
 from flows.stages import StageSelection
+from storage.artifacts.artifact import Outcome
 from storage.artifacts.run_log import LoggedRun
-from storage.artifacts.store import Outcome
 from storage.errors import LabelscapeError
 from tasks.stage import Stage, Workspace, run_stage
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from flows.resume import LastRunStages
+from storage.artifacts.artifact import Outcome
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Outcome
 from storage.errors import ConfigError, SourceError, TrackingError
 from tasks.stage import Stage, Workspace
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from embedding_core.errors import InvalidInput
 from embedding_core.threads import count_cores
+from storage.artifacts.artifact import Artifact, Outcome
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import SCHEMA_VERSION
-from storage.artifacts.store import Artifact, Outcome, Store
+from storage.artifacts.store import Store
 from storage.errors import ConfigError, StageError
 from tasks.reporter import Reporter
 
