@@ -3,9 +3,9 @@
 from dataclasses import asdict
 from typing import Any
 
-from flows.auto import AutoResult
 from flows.config import RunConfig
-from flows.selection import Contested
+from flows.runner import RunResult
+from flows.selection import SelectionResult
 from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
@@ -18,9 +18,11 @@ _REMEDY = "give the same command again to track and register them."
 _AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
 
 
-def summarize_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
+def summarize_auto(
+    config: RunConfig, result: RunResult[SelectionResult], earlier: LoggedRun | None = None
+) -> dict[str, Any]:
     """The run as plain data: the candidates with every metric by fold, the choice, the titles, the stages."""
-    done = result.contested
+    done = result.products
     settled = done.settled
     return {
         **summarize_stages(config, result, find_tracked(result, done.tracked), earlier),
@@ -39,16 +41,16 @@ def summarize_auto(config: RunConfig, result: AutoResult, earlier: LoggedRun | N
     }
 
 
-def is_plain_champion(done: Contested) -> bool | None:
+def is_plain_champion(done: SelectionResult) -> bool | None:
     """Whether who has the title now is a plain baseline; None where nobody has it, or it is not known."""
     if done.verdict.title == "champion":
         return done.choice.winner.candidate.plain
     return done.champion.candidate.plain if done.champion and done.champion.known else None
 
 
-def auto_text(config: RunConfig, result: AutoResult, summary: dict[str, Any]) -> str:
+def auto_text(config: RunConfig, result: RunResult[SelectionResult], summary: dict[str, Any]) -> str:
     """Leaderboard, what was left out and why, winner and title, and where to look."""
-    choice = result.contested.choice
+    choice = result.products.choice
     lines = ["", leaderboard(choice), *decision_lines(choice), "", *left_out(choice), *verdict_lines(choice)]
     lines += _title_lines(config, result)
     return "\n".join([*lines, "", *closing_lines(config, summary, _REMEDY)])
@@ -97,8 +99,8 @@ def verdict_lines(choice: Choice) -> list[str]:
     return [*lines, picked] if others > 1 else lines
 
 
-def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
-    done = result.contested
+def _title_lines(config: RunConfig, result: RunResult[SelectionResult]) -> list[str]:
+    done = result.products
     settled = done.settled
     plain = ", a plain baseline" if is_plain_champion(done) else ""
     own = plain if done.verdict.title == "champion" else ""

@@ -1,172 +1,141 @@
-"""Experiments of the papers, stage by stage. Needs no engine."""
+"""The plan of `labelscape reproduce`: the stages of one experiment of a paper."""
 
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
-from flows.config import RunConfig
-from flows.eta import Forecast, current_forecast
-from flows.eta_outlook import MEASURING, TimedRunner, remember, work_of
-from flows.pipeline import open_workspace
-from flows.rerun import REPRODUCED, reproducing_words
-from flows.runner import StageRunner, Submit, log_run, repairing
-from flows.terminal import current_reporter
+from flows.rerun import REPRODUCED, Kind, reproducing_words
+from flows.runner import Plan
+from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
-from storage.errors import LabelscapeError, TrackingError
-from storage.tracking.client import TrackedRun
+from storage.artifacts.run_log import LoggedRun
+from tasks.budget import format_duration
+from tasks.reporter import Reporter
 from tasks.reproduce import report, trials
 from tasks.reproduce.comparison import Row
 from tasks.reproduce.datasets import open_dataset
 from tasks.reproduce.experiment import Experiment
-from tasks.stage import Stage, Workspace, run_stage
-from tasks.stages.tracking import PAPERS, load_tracked
+from tasks.stage import Workspace
+from tasks.stages.tracking import PAPERS
 
-Execute = Callable[[Stage], ArtifactRef | None]
+# Progress is not reported more often than every so many seconds.
+_PROGRESS_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Told:
-    """What an experiment gave.
+class ExperimentResult:
+    """References to what an experiment made, and its comparison with the paper.
 
     Attributes
     ----------
+    cells : mapping
+        The measurements by data set and arm.
     rows : list of Row
         The comparison.
-    page : Path
-        The Markdown page in the home folder.
-    tracked : TrackedRun or None
-        Its run in the tracker.
-    run_id : str
-        Its run in the store's log; empty where nothing had to run.
-    computed : int
-        Stages that were not in the store.
-    untracked, unrecorded : str or None
-        Why the tracker, or Prefect, does not know of it.
+    report : ArtifactRef
+        Table and figures.
+    tracked : ArtifactRef or None
+        The record of the tracked run.
     """
 
     experiment: Experiment
     quick: bool
+    cells: Mapping[tuple[str, str], ArtifactRef | None]
     rows: list[Row]
-    page: Path
-    store: Store
-    tracked: TrackedRun | None
-    run_id: str = ""
-    computed: int = 0
-    untracked: str | None = None
-    unrecorded: str | None = None
+    report: ArtifactRef
+    tracked: ArtifactRef | None
+    shown: ClassVar[tuple[ArtifactRef, ...]] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return self.experiment.name
+
+    @property
+    def experiment_name(self) -> str:
+        """Quick runs are logged separately: `store gc` keeps the newest runs of each experiment."""
+        return f"{PAPERS} {self.name}{', quick' if self.quick else ''}"
 
 
 @dataclass(frozen=True)
-class Products:
-    """References to what an experiment made, and what it is called; None where something was not there."""
+class ExperimentPlan(Plan[ExperimentResult]):
+    """One experiment on the data sets in a folder.
 
-    name: str
-    experiment: str
-    cells: Mapping[tuple[str, str], ArtifactRef | None]
-    report: ArtifactRef | None
-    tracked: ArtifactRef | None
+    Attributes
+    ----------
+    config : RunConfig
+        Only home, store, executor and tracking are used.
+    experiment : Experiment
+    quick : bool
+        Fewer trials.
+    folder : Path
+        Folder of the data sets.
+    """
 
+    experiment: Experiment
+    quick: bool
+    folder: Path
+    kind: ClassVar[Kind] = "reproduce"
+    keeps_last_run: ClassVar[bool] = False
 
-def walk(
-    experiment: Experiment,
-    quick: bool,
-    folder: Path,
-    config: RunConfig,
-    workspace: Workspace,
-    execute: Execute,
-) -> Products:
-    """Every stage of an experiment in turn; `execute` decides what becomes of it."""
-    cells: dict[tuple[str, str], ArtifactRef | None] = {}
-    sets = [open_dataset(name, folder, workspace, execute) for name in experiment.datasets]
-    for data in sets:
-        for arm in experiment.arms_on(data.name):
-            cells[data.name, arm.title] = execute(trials.stage(experiment, arm, data, quick, workspace))
-    command = shlex.join(["labelscape", *reproducing_words(experiment.name, quick, experiment.datasets)])
-    page = execute(report.stage(experiment, quick, command, sets, cells, workspace))
-    tracked = None
-    if config.tracking.enabled:
-        place = config.tracking.uri
-        tracked = execute(report.tracking_stage(experiment, quick, place, page, cells, workspace))
-    # Of each experiment `store gc` keeps the newest runs: quick ones are not to crowd out a full one.
-    logged_under = f"{PAPERS} {experiment.name}{', quick' if quick else ''}"
-    return Products(experiment.name, logged_under, cells, page, tracked)
+    @property
+    def source(self) -> str:
+        """The folder of the data sets."""
+        return str(self.folder)
 
+    @property
+    def flow_run_name(self) -> str:
+        """Name of the experiment."""
+        return self.experiment.name
 
-def find_told(experiment: Experiment, quick: bool, folder: Path, config: RunConfig) -> Told | None:
-    """What an earlier call left, where nothing of it has to be computed again."""
-    workspace = open_workspace(config, current_reporter())
+    def settings(self) -> dict[str, Any]:
+        """Experiment, mode and data sets."""
+        return {REPRODUCED: self.experiment.name, "quick": self.quick, "sets": list(self.experiment.datasets)}
 
-    def find(stage: Stage) -> ArtifactRef | None:
-        ref = workspace.store.find(stage.recipe(), verify=True) if stage.ready else None
-        return ref if ref is not None and stage.holds(ref) else None
+    def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ExperimentResult:
+        """Open the data sets, measure every arm on each, write the page and track it."""
+        experiment, quick, workspace = self.experiment, self.quick, stages.workspace
+        sets = [open_dataset(name, self.folder, workspace, stages) for name in experiment.datasets]
+        pairs = [(data, arm) for data in sets for arm in experiment.arms_on(data.name)]
+        progress = MeasuringProgress(len(pairs), workspace.reporter)
+        cells: dict[tuple[str, str], ArtifactRef | None] = {}
+        for data, arm in pairs:
+            stage = trials.stage(experiment, arm, data, quick, workspace)
+            cells[data.name, arm.title] = stages(stage)
+            progress.advance(computed=not stages.records[stage.label].cached)
+        command = shlex.join(["labelscape", *reproducing_words(experiment.name, quick, experiment.datasets)])
+        page = stages(report.stage(experiment, quick, command, sets, cells, workspace))
+        assert page is not None
+        tracked = None
+        if self.config.tracking.enabled:
+            uri = self.config.tracking.uri
+            tracked = stages(report.tracking_stage(experiment, quick, uri, page, cells, workspace))
+        rows = report.load_rows(workspace.store, experiment, quick, cells)
+        return ExperimentResult(experiment, quick, cells, rows, page, tracked)
 
-    try:
-        products = walk(experiment, quick, folder, config, workspace, find)
-    except TrackingError:
-        return None
-    if products.report is None or (config.tracking.enabled and products.tracked is None):
-        return None
-    return _tell(experiment, quick, products, workspace)
-
-
-def look_ahead(experiments: Iterable[Experiment], quick: bool, folder: Path, config: RunConfig) -> Forecast:
-    """What experiments have to measure that is not in the store, and how long the like of it took."""
-    workspace = open_workspace(config, current_reporter())
-    untracked = config.model_copy(update={"tracking": config.tracking.model_copy(update={"enabled": False})})
-    forecast, found = Forecast(), {}
-
-    def look(stage: Stage) -> ArtifactRef | None:
-        ref = workspace.store.find(stage.recipe()) if stage.ready else None
-        if stage.name == MEASURING and ref is None:
-            forecast.expect(work_of(stage.label, stage.variant, stage.params))
-        elif stage.name == MEASURING and ref is not None:
-            found[stage.label] = ref
-        return ref
-
-    for experiment in experiments:
-        with suppress(LabelscapeError):  # it will be told when the experiment runs
-            walk(experiment, quick, folder, untracked, workspace, look)
-    remember(forecast, workspace.store, found)
-    return forecast
+    def publish(self, products: ExperimentResult, run: LoggedRun, workspace: Workspace) -> Path:
+        """Write the Markdown page and its figures."""
+        return report.lay_out(self.experiment, self.quick, products.report, workspace)
 
 
-def reproduce_one(
-    experiment: Experiment, quick: bool, folder: Path, config: RunConfig, submit: Submit = run_stage
-) -> Told:
-    """Run an experiment as far as it has not been run, and keep a record of it."""
-    workspace = open_workspace(config, current_reporter())
-    forecast = current_forecast() or look_ahead([experiment], quick, folder, config)
-    runner = TimedRunner(workspace, submit, forecast)
-    begun = time.perf_counter()
-    with workspace.store.in_use(workspace.reporter.say):
-        products = repairing(workspace, lambda: walk(experiment, quick, folder, config, workspace, runner))
-        told = _tell(experiment, quick, products, workspace, runner)
-        known = {REPRODUCED: experiment.name, "quick": quick, "sets": list(experiment.datasets)}
-        # What the tracker does not know yet the same command adds, not `sync`.
-        run = log_run(str(folder), known, runner, products, None, time.perf_counter() - begun)
-    return replace(told, run_id=run.id)
+class MeasuringProgress:
+    """Reports how many measurements are done, and an ETA from the mean time of the computed ones."""
 
+    def __init__(self, total: int, reporter: Reporter) -> None:
+        self._total = total
+        self._reporter = reporter
+        self._done = self._computed = 0
+        self._started = self._reported = time.monotonic()
 
-def _tell(
-    experiment: Experiment,
-    quick: bool,
-    products: Products,
-    workspace: Workspace,
-    runner: StageRunner | None = None,
-) -> Told:
-    assert products.report is not None
-    tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
-    return Told(
-        experiment=experiment,
-        quick=quick,
-        rows=report.load_rows(workspace.store, experiment, quick, products.cells),
-        page=report.lay_out(experiment, quick, products.report, workspace),
-        store=workspace.store,
-        tracked=tracked,
-        computed=sum(not record.cached for record in runner.records.values()) if runner else 0,
-        untracked=runner.untracked if runner else None,
-    )
+    def advance(self, computed: bool) -> None:
+        """Count one more measurement; one from the store says nothing about the time that is left."""
+        self._done += 1
+        self._computed += computed
+        now, left = time.monotonic(), self._total - self._done
+        if computed and left and now - self._reported >= _PROGRESS_SECONDS:
+            self._reported = now
+            eta = format_duration((now - self._started) / self._computed * left)
+            self._reporter.say(f"  {self._done} of {self._total} measured, ETA {eta}")

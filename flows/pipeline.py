@@ -1,163 +1,290 @@
-"""The pipeline as a table of contents, shared by the run and by `status`."""
+"""The training pipeline as a table of steps, shared by `run`, `status` and, for its first steps, `auto`.
 
-from collections.abc import Callable
-from dataclasses import dataclass
+A step builds the stages of one name from what the steps before it made. To add a stage, write its module in
+`tasks/stages` and add one entry to `STEPS`; see the README of `tasks`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
 from embedding_core.registry import get_method
-from flows.config import RunConfig, find_home
-from flows.method_choice import check_methods, chosen_methods, compared_methods, method_params
-from flows.stores import open_store
-from storage.artifacts.fingerprint import keep_notes
+from flows.config import RunConfig
+from flows.rerun import Kind
+from flows.run_settings import (
+    changed_settings,
+    check_methods,
+    check_places,
+    chosen_methods,
+    compared_methods,
+    method_params,
+    resolved_config,
+    run_name,
+)
+from flows.runner import Plan
+from flows.stages import Execute, StageRunner
 from storage.artifacts.keys import ArtifactRef
-from storage.errors import ConfigError, TrackingError
+from storage.artifacts.run_log import LoggedRun
 from storage.sources import Source
-from storage.tracking.engine import redact
-from storage.tracking.models import flatten_params
-from tasks.executor import make_executor
-from tasks.reporter import Reporter
 from tasks.stage import Stage, Workspace
 from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
 
-# Computes or finds a stage's artifact; None where it is only asked about and is not there.
-Execute = Callable[[Stage], ArtifactRef | None]
+Refs = dict[str, ArtifactRef | None]
+
+
+@dataclass
+class PipelineState:
+    """A walk in progress: what the steps so far made, for the steps that follow.
+
+    Attributes
+    ----------
+    refs : dict of str to dict
+        By stage name and variant: the artifact, None where it is not available.
+    """
+
+    config: RunConfig
+    workspace: Workspace
+    source: Source
+    tags: Mapping[str, str]
+    refs: dict[str, Refs] = field(default_factory=dict)
+
+    def variants(self, stage: str) -> Refs:
+        """The artifacts of a stage by variant, for instance by method."""
+        return self.refs.get(stage, {})
+
+    def ref(self, stage: str) -> ArtifactRef | None:
+        """The artifact of a stage that has no variants."""
+        return self.variants(stage).get("")
+
+    @property
+    def title(self) -> str:
+        """Name of the run."""
+        return run_name(self.config, self.source.name)
+
+    @property
+    def experiment_name(self) -> str:
+        """Experiment under which the run is tracked."""
+        return self.config.tracking.experiment or self.source.name
+
+    @cached_property
+    def scale(self) -> Any:
+        """How features are scaled: as configured, else by the kind of source."""
+        return self.config.features.resolve_scale(self.source.kind == "images")
+
+    @property
+    def data(self) -> embedding.Data:
+        """What methods are fitted to."""
+        edges_given = affinity.resolve_graph(self.config.affinity, self.config.source) == "given"
+        return embedding.Data(
+            self.ref("ingest"), self.ref("features"), self.ref("affinity"), self.scale, edges_given
+        )
+
+    @cached_property
+    def chosen(self) -> list[str]:
+        """The configured methods. Asked for after ingest, since the labels decide what "all" means."""
+        single_label = ingest.has_single_labels(self.ref("ingest"), self.workspace.store)
+        return chosen_methods(self.config, single_label)
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The configured methods and the baselines."""
+        return compared_methods(self.config, self.chosen)
+
+
+def _ingest(state: PipelineState) -> Iterable[Stage]:
+    yield ingest.stage(state.config.source, state.source, state.workspace)
+
+
+def _features(state: PipelineState) -> Iterable[Stage]:
+    config, manifest = state.config, state.ref("ingest")
+    yield features.stage(config.features, config.source, state.source, manifest, state.workspace)
+
+
+def _affinity(state: PipelineState) -> Iterable[Stage]:
+    config, found = state.config, state.ref("features")
+    yield affinity.stage(config.affinity, config.source, state.scale, found, state.workspace)
+
+
+def _correlation(state: PipelineState) -> Iterable[Stage]:
+    yield correlation.stage(state.ref("ingest"), state.workspace)
+
+
+def _embedding(state: PipelineState) -> Iterable[Stage]:
+    config = state.config
+    for name in state.chosen:
+        if get_method(name).role == "projection":
+            params = method_params(config, name)
+            yield embedding.stage(name, params, config.annotation, state.data, state.workspace)
+
+
+def _model(state: PipelineState) -> Iterable[Stage]:
+    for name in state.compared:
+        if get_method(name).role == "classifier" and get_method(name).inductive:
+            params = method_params(state.config, name)
+            yield embedding.model_stage(name, params, state.data, state.workspace)
+
+
+def _evaluation(state: PipelineState) -> Iterable[Stage]:
+    for name in state.compared:
+        params = method_params(state.config, name)
+        yield evaluation.stage(name, params, state.config.evaluation, state.data, state.workspace)
+
+
+def _report(state: PipelineState) -> Iterable[Stage]:
+    yield report.stage(
+        state.config.report,
+        state.config.evaluation,
+        state.title,
+        state.source,
+        state.data,
+        state.ref("correlation"),
+        state.variants("embedding"),
+        state.variants("evaluation"),
+        state.workspace,
+    )
+
+
+def _tracking(state: PipelineState) -> Iterable[Stage]:
+    config = state.config
+    if not config.tracking.enabled:
+        return
+    params = {name: method_params(config, name) for name in state.variants("evaluation")}
+    facts = tracking.Facts(
+        state.title,
+        state.experiment_name,
+        resolved_config(config),
+        params,
+        changed_settings(config),
+        dict(state.tags),
+    )
+    yield tracking.stage(
+        config.tracking,
+        facts,
+        state.data,
+        state.variants("embedding"),
+        state.variants("model"),
+        state.variants("evaluation"),
+        state.ref("report"),
+        state.workspace,
+        state.ref("correlation"),
+    )
+
+
+STEPS: dict[str, Callable[[PipelineState], Iterable[Stage]]] = {
+    "ingest": _ingest,
+    "features": _features,
+    "affinity": _affinity,
+    "correlation": _correlation,
+    "embedding": _embedding,
+    "model": _model,
+    "evaluation": _evaluation,
+    "report": _report,
+    "tracking": _tracking,
+}
+STAGES = tuple(STEPS)
+# The steps that every method needs.
+DATA_STAGES = ("ingest", "features", "affinity")
 
 
 @dataclass(frozen=True)
-class Products:
-    """References to what a run made, and what it is called."""
+class TrainingProducts:
+    """References to what a walk over the pipeline made.
+
+    Attributes
+    ----------
+    refs : mapping
+        By stage name and variant; see `PipelineState.refs`.
+    """
 
     name: str
-    experiment: str
-    manifest: ArtifactRef | None
-    features: ArtifactRef | None
-    affinity: ArtifactRef | None
-    correlation: ArtifactRef | None
-    embeddings: dict[str, ArtifactRef | None]
-    models: dict[str, ArtifactRef | None]
-    scores: dict[str, ArtifactRef | None]
-    report: ArtifactRef | None
-    tracked: ArtifactRef | None
+    experiment_name: str
+    refs: Mapping[str, Refs]
+
+    def ref(self, stage: str) -> ArtifactRef | None:
+        """The artifact of a stage that has no variants."""
+        return self.refs[stage].get("")
+
+    @property
+    def manifest(self) -> ArtifactRef | None:
+        """Items and labels."""
+        return self.ref("ingest")
+
+    @property
+    def features(self) -> ArtifactRef | None:
+        """Features of all items."""
+        return self.ref("features")
+
+    @property
+    def scores(self) -> Refs:
+        """Scores by method."""
+        return self.refs["evaluation"]
+
+    @property
+    def report(self) -> ArtifactRef | None:
+        """The report page."""
+        return self.ref("report")
+
+    @property
+    def tracked(self) -> ArtifactRef | None:
+        """The record of the tracked run."""
+        return self.ref("tracking")
+
+    @property
+    def shown(self) -> tuple[ArtifactRef | None, ...]:
+        """Artifacts that are read after the walk, to show the results."""
+        return (self.manifest, self.features, *self.scores.values(), self.report)
 
 
-def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
-    """The home folder of a configuration, made if it is not there."""
-    home = find_home(config)
-    keep_notes(home / "cache" / "code.json")
-    return Workspace(
-        home=home, store=open_store(config), executor=make_executor(config.executor), reporter=reporter
-    )
-
-
-def walk(config: RunConfig, workspace: Workspace, execute: Execute, tags: dict[str, str]) -> Products:
-    """Every stage in turn; `execute` decides what becomes of it."""
-    source, data = walk_data(config, workspace, execute)
-    labels = execute(correlation.stage(data.manifest, workspace))
-    chosen = chosen_methods(config, ingest.has_single_labels(data.manifest, workspace.store))
-    compared = compared_methods(config, chosen)
-    fitted = {
-        name: execute(embedding.stage(name, method_params(config, name), config.annotation, data, workspace))
-        for name in chosen
-        if get_method(name).role == "projection"
-    }
-    models = {
-        name: execute(embedding.model_stage(name, method_params(config, name), data, workspace))
-        for name in compared
-        if get_method(name).role == "classifier" and get_method(name).inductive
-    }
-    scores = {
-        name: execute(evaluation.stage(name, method_params(config, name), config.evaluation, data, workspace))
-        for name in compared
-    }
-    title = run_name(config, source.name)
-    page = execute(
-        report.stage(config.report, config.evaluation, title, source, data, labels, fitted, scores, workspace)
-    )
-    experiment = config.tracking.experiment or source.name
-    tracked = None
-    if config.tracking.enabled:
-        params = {name: method_params(config, name) for name in scores}
-        facts = tracking.Facts(
-            title, experiment, resolved_config(config), params, changed_settings(config), tags
-        )
-        tracked = execute(
-            tracking.stage(config.tracking, facts, data, fitted, models, scores, page, workspace, labels)
-        )
-    return Products(
-        title,
-        experiment,
-        data.manifest,
-        data.features,
-        data.affinity,
-        labels,
-        fitted,
-        models,
-        scores,
-        page,
-        tracked,
-    )
-
-
-def walk_data(config: RunConfig, workspace: Workspace, execute: Execute) -> tuple[Source, embedding.Data]:
-    """The stages that everything else rests on: ingest, features, affinity."""
+def start(config: RunConfig, workspace: Workspace, tags: Mapping[str, str]) -> PipelineState:
+    """Check the configuration and open its source."""
     check_methods(config)
     check_places(config)
-    source = ingest.open_collection(config.source, workspace)
-    manifest = execute(ingest.stage(config.source, source, workspace))
-    scale = config.features.resolve_scale(source.kind == "images")
-    feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
-    graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
-    edges_given = affinity.resolve_graph(config.affinity, config.source) == "given"
-    return source, embedding.Data(manifest, feats, graph, scale, edges_given)
+    return PipelineState(config, workspace, ingest.open_collection(config.source, workspace), tags)
 
 
-def check_config(config: RunConfig) -> None:
-    """Refuse whatever would stop a run later on; imports the methods that were given parameters."""
-    check_methods(config)
-    check_places(config)
-    for name, params in config.embedding.params.items():
-        get_method(name).build(**params)
-    open_store(config).check()
+def walk(
+    config: RunConfig, workspace: Workspace, execute: Execute, tags: Mapping[str, str] | None = None
+) -> TrainingProducts:
+    """Hand every stage to `execute` in order; `execute` decides whether to compute or only inspect it."""
+    state = start(config, workspace, tags or {})
+    _walk_steps(state, execute, STAGES)
+    return TrainingProducts(state.title, state.experiment_name, state.refs)
 
 
-def check_places(config: RunConfig) -> None:
-    """Refuse an address that cannot keep runs, and a home that would be read as the collection."""
-    if config.tracking.enabled:
-        try:
-            tracking.make_tracker(config.tracking.uri, find_home(config))
-        except TrackingError as error:
-            raise ConfigError(f"tracking.uri: {error}") from None
-    path = Path(config.source.path)
-    if path.is_dir() and path.resolve() == find_home(config):
-        raise ConfigError(
-            f"{path} is both the source and the home folder, so that reports would be read as items; "
-            "choose another home with --home."
-        )
+def walk_data(config: RunConfig, workspace: Workspace, execute: Execute) -> PipelineState:
+    """The stages that every method needs: ingest, features, affinity."""
+    state = start(config, workspace, {})
+    _walk_steps(state, execute, DATA_STAGES)
+    return state
 
 
-def run_name(config: RunConfig, source_name: str) -> str:
-    """What the run is called in tables and trackers."""
-    return config.name or source_name
+def _walk_steps(state: PipelineState, execute: Execute, names: Sequence[str]) -> None:
+    for name in names:
+        made = state.refs.setdefault(name, {})
+        for stage in STEPS[name](state):
+            made[stage.variant] = execute(stage)
 
 
-def resolved_config(config: RunConfig) -> dict[str, object]:
-    """The configuration without passwords and without what differs between machines and changes no result.
+@dataclass(frozen=True)
+class TrainingPlan(Plan[TrainingProducts]):
+    """The pipeline on the configured collection: `labelscape run`."""
 
-    What `auto` alone reads is left out too.
-    """
-    known = config.model_dump(
-        mode="json",
-        exclude={"home": True, "executor": True, "store": True, "source": {"paranoid": True}, "auto": True},
-    )
-    if config.tracking.uri:
-        known["tracking"]["uri"] = redact(config.tracking.uri)
-    return known
+    kind: ClassVar[Kind] = "run"
+    stage_names: ClassVar[tuple[str, ...]] = STAGES
+    sync_tracks: ClassVar[bool] = True
 
+    def settings(self) -> dict[str, Any]:
+        """The configuration without what changes no result."""
+        return resolved_config(self.config)
 
-def changed_settings(config: RunConfig) -> str:
-    """The settings that differ from the defaults and may change results, for tables of runs."""
-    default = flatten_params(resolved_config(RunConfig()))
-    given = flatten_params(resolved_config(config))
-    aside = ("name", "source.path", "tracking.", "report.", "embedding.methods")
-    changes = (f"{key}={value}" for key, value in given.items() if default.get(key) != value)
-    return " ".join(change for change in changes if not change.startswith(aside))
+    def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> TrainingProducts:
+        """Every step of the pipeline."""
+        return walk(self.config, stages.workspace, stages, tags)
+
+    def publish(self, products: TrainingProducts, run: LoggedRun, workspace: Workspace) -> Path | None:
+        """Write the report page; None if the run ended before it."""
+        if products.report is None:
+            return None
+        return report.write_report(products.report, workspace, report.Circumstances(run.stages, run.damaged))

@@ -1,101 +1,180 @@
-"""The surroundings in which Prefect runs a flow: which server, which home, how much it says."""
+"""Runs as Prefect flows and stages as Prefect tasks; importing this module imports Prefect.
 
-import logging
-import os
-import sys
-from pathlib import Path
+A run continues without Prefect if Prefect fails before, during or after it.
+"""
 
-from flows.services import check_answers, running
-from storage.artifacts.disk import store_errors
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
-# Defaults only: whatever the user has set stands.
-_DEFAULTS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    # A cold start under load has been seen to pass Prefect's own limit of 20 s.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
-    # A server that died costs 2 + 4 + 8 s a question (62 s by default), then a run goes on without it.
-    "PREFECT_CLIENT_MAX_RETRIES": "3",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    # It would print addresses of runs between our results.
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
-    # Served runs start with `python -m`, where a tasks.py of the current folder would hide our package.
-    "PYTHONSAFEPATH": "1",
-}
+from prefect import Flow, flow, get_client, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Completed
+from prefect.utilities.annotations import quote
 
-# Prefect's senders log under names of their own, which its level does not reach.
-_WORKERS = ("EventsWorker", "APILogWorker")
+from embedding_core.errors import InvalidInput
+from flows.config import RunConfig
+from flows.pipeline import TrainingPlan, TrainingProducts
+from flows.rerun import flow_name, flow_parameters, kind_of
+from flows.runner import ProductsT, Run, RunResult
+from flows.stages import StageSelection
+from storage.artifacts.artifact import Outcome
+from storage.artifacts.run_log import LoggedRun
+from storage.errors import LabelscapeError
+from tasks.stage import Stage, Workspace, run_stage
 
-
-def prepare_libraries(verbose: bool = False) -> None:
-    """Set what MLflow and Prefect read at import; call it before either is imported."""
-    for name, value in _DEFAULTS.items():
-        os.environ.setdefault(name, value)
-    if not verbose:
-        # Stages report for themselves; errors are shown once, by the command line.
-        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-        os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
-        # The server that a run starts for itself writes to the same screen, now and then after our last line.
-        os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-        for name in _WORKERS:
-            logging.getLogger(name).setLevel(logging.CRITICAL)
+Result = TypeVar("Result")
 
 
-def prepare_engine(home: Path, verbose: bool = False) -> None:
-    """Set which Prefect runs the flow, and all that `prepare_libraries` sets.
+@dataclass
+class Attempt(Generic[Result]):
+    """The result or the error of a piece of work, whatever Prefect makes of it.
 
-    A Prefect set-up of the user's (PREFECT_HOME, PREFECT_API_URL or a profile) is left alone.
-    Without one, Prefect keeps its database in the home folder, and a server started by
-    `labelscape up` is used where one is running.
-
-    Raises
-    ------
-    ServiceDown
-        No server answers at the address that was set.
+    An interrupt counts as an error: it may also reach a Prefect server of this process, and the flow then
+    ends with a connection error.
     """
-    prepare_libraries(verbose)
-    if "PREFECT_API_URL" in os.environ:
-        check_answers(os.environ["PREFECT_API_URL"])
-    if has_own_prefect():
-        return
-    with store_errors(home / "prefect"):
-        # Prefect makes the last folder of its home, but none above it.
-        (home / "prefect").mkdir(parents=True, exist_ok=True)
-    os.environ["PREFECT_HOME"] = str(home / "prefect")
-    services = running(home)
-    if services is not None:
-        os.environ["PREFECT_API_URL"] = services.prefect_url
+
+    result: Result | None = None
+    error: BaseException | None = None
+
+    def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do the work and keep its result or error."""
+        try:
+            self.result = work(*arguments)
+        except BaseException as error:
+            self.error = error
+            raise
+        return self.result
 
 
-_abandoned = False
+@task(cache_policy=NO_CACHE, persist_result=False)
+def compute_stage(
+    stage: Stage, workspace: Workspace, force: bool, attempt: Attempt[Outcome]
+) -> Outcome | State[Outcome]:
+    """One stage as a Prefect task; a stage taken from the store ends in the state `Cached`."""
+    outcome = attempt.run(run_stage, stage, workspace, force)
+    return Completed(data=outcome, name="Cached") if outcome.cached else outcome
 
 
-def abandon() -> None:
-    """Give Prefect up: at its end this process will not wait until what it still wants to send is sent."""
-    global _abandoned
-    _abandoned = True
+@dataclass
+class PrefectStages:
+    """Runs stages as Prefect tasks; without Prefect from the moment Prefect fails.
+
+    Attributes
+    ----------
+    failure : Exception or None
+        The error of Prefect.
+    """
+
+    failure: Exception | None = None
+
+    def __call__(self, stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        """Run one stage."""
+        if self.failure is not None:
+            return run_stage(stage, workspace, force)
+        named = compute_stage.with_options(name=stage.name, task_run_name=stage.label)
+        attempt: Attempt[Outcome] = Attempt()
+        # Quoted: Prefect must not search them for results of other tasks.
+        arguments: tuple[Any, ...] = (quote(stage), quote(workspace), force, quote(attempt))
+        try:
+            answer = named(*arguments)
+            return answer.result() if isinstance(answer, State) else answer
+        except Exception as error:
+            if attempt.error is not None:
+                raise attempt.error from None
+            self.failure = error
+            return attempt.result or run_stage(stage, workspace, force)
 
 
-def leave(code: int) -> int:
-    """The code to exit with; where Prefect was given up, exit at once: its threads would try for minutes."""
-    if _abandoned:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
+@flow(name=flow_name("run"), validate_parameters=True, persist_result=False)
+def train(
+    config: RunConfig,
+    refresh: list[str] | None = None,
+    until: str | None = None,
+    since: str | None = None,
+    done: list[str] | None = None,
+) -> RunResult[TrainingProducts]:
+    """Run every stage on the configured collection and track the result; the flow that is deployed.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The typed configuration; a server checks it against its schema.
+    refresh : list of str, optional
+        Stages to recompute even if the store has them.
+    until : str, optional
+        Last stage to run.
+    since : str, optional
+        Stage to recompute; the stages before it are taken unchanged from the last run.
+    done : list of str, optional
+        Labels of stages that were recomputed already.
+    """
+    return _run_stages(Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or [])))
 
 
-def starts_server() -> bool:
-    """Whether a flow of this process will start a Prefect server for itself, as far as that can be seen."""
-    return "PREFECT_API_URL" not in os.environ and not _profile().exists()
+def _run_stages(
+    run: Run[ProductsT], attempt: Attempt[RunResult[ProductsT]] | None = None
+) -> RunResult[ProductsT]:
+    """The body of a flow: every stage is a task; a failure of Prefect fails the flow."""
+    tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
+    stages = PrefectStages()
+    result = (attempt or Attempt()).run(run.run_stages, stages, tags)
+    if stages.failure is not None:
+        raise stages.failure
+    return result
 
 
-def has_own_prefect() -> bool:
-    """Whether the user has set Prefect up."""
-    named = any(name in os.environ for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_PROFILE"))
-    return named or _profile().exists()
+def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
+    """Execute a run in a flow of its own; without Prefect if that fails, keeping finished results."""
+    attempt: Attempt[RunResult[ProductsT]] = Attempt()
+    plan = run.plan
+    parameters = flow_parameters(plan.kind, plan.settings(), plan.source)
+    made = _make_flow(flow_name(plan.kind), parameters, lambda: _run_stages(run, attempt), plan.flow_run_name)
+    try:
+        result: RunResult[ProductsT] = made(**parameters)
+        return result
+    except Exception as error:
+        if attempt.error is not None:
+            raise attempt.error from None
+        if isinstance(error, (LabelscapeError, InvalidInput)):
+            raise
+        reason = f"Prefect failed ({type(error).__name__}: {error})"
+        run.session.reporter.say(f"{reason}; continuing without it.")
+        run.session.prefect_failed = True
+        return replace(attempt.result or run.run_stages(), unrecorded=reason)
 
 
-def _profile() -> Path:
-    return Path.home() / ".prefect" / "profiles.toml"
+def _make_flow(
+    name: str, parameters: Mapping[str, Any], work: Callable[[], Any], flow_run_name: str | None = None
+) -> Flow[..., Any]:
+    """A flow around `work`, which keeps its objects in a closure; Prefect only shows the parameters."""
+
+    def body(**shown: object) -> Any:
+        return work()
+
+    body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    decorate = flow(name=name, flow_run_name=flow_run_name, validate_parameters=False, persist_result=False)
+    return decorate(body)
+
+
+def record_run(run: LoggedRun) -> str:
+    """Record a finished run under its flow and return the id of the flow run.
+
+    Its stages are not recorded: Prefect would show tasks that it did not run.
+    """
+    text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
+    parameters = flow_parameters(kind_of(run), run.config, run.source)
+    with get_client(sync_client=True) as client:
+        found = client.create_flow_run(
+            _make_flow(flow_name(kind_of(run)), parameters, lambda: None),
+            name=f"{run.name}-{run.id}",
+            parameters=parameters,
+            tags=["labelscape-sync"],
+            state=Completed(message=text),
+        )
+    return str(found.id)

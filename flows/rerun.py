@@ -1,7 +1,7 @@
-"""How a logged run is had again: of which kind it is, and by which command; commands to be pasted."""
+"""Commands that repeat a logged run or find its home and store when pasted; flow parameters of a run."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,28 +12,45 @@ from storage.errors import ConfigError
 from storage.tracking.engine import redact
 
 Kind = Literal["run", "auto", "reproduce"]
-# In the configuration of a logged run: the name of its experiment, and the settings of `auto`.
+# Keys in the settings of a logged run: the name of its experiment, and the settings of `auto`.
 REPRODUCED, CHOSEN = "reproduce", "auto"
 
 
 def kind_of(run: LoggedRun) -> Kind:
-    """Which command made a run; no other kind of run keeps settings of `auto`."""
+    """Which command made a run; only runs of `auto` have settings of `auto`."""
     if REPRODUCED in run.config:
         return "reproduce"
     return "auto" if CHOSEN in run.config else "run"
 
 
-def command_here(config: RunConfig, *words: str) -> str:
-    """A command that, given in this folder, finds the home and the store of a configuration.
+def flow_name(kind: Kind) -> str:
+    """Name of the Prefect flow of a kind of run."""
+    return "labelscape-train" if kind == "run" else f"labelscape-{kind}"
 
-    Where the labelscape.toml of this folder names another store, it is given in a folder without one: what
-    that file says goes before LABELSCAPE_STORE. An address stands in it without user and password, as stores
-    take them.
+
+def flow_parameters(kind: Kind, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The parameters that Prefect shows for a run with these settings."""
+    if kind != "reproduce":
+        return {"config": dict(settings)}
+    return {
+        "name": settings[REPRODUCED],
+        "quick": settings["quick"],
+        "folder": source,
+        "sets": list(settings["sets"]),
+    }
+
+
+def command_here(config: RunConfig, *words: str) -> str:
+    """A command that finds the home and the store of a configuration when pasted in this folder.
+
+    If the labelscape.toml of this folder names another store, the command first changes to a folder without
+    such a file, because the file takes precedence over LABELSCAPE_STORE. Addresses are printed without user
+    and password.
     """
     try:
         default = load_default_config()
     except ConfigError:
-        default = RunConfig()  # no command works before that file is mended
+        default = RunConfig()  # no command works before that file is fixed
     home, uri = find_home(config), find_store_uri(config.store.uri)
     away = bool(default.store.uri) and uri != default.store.uri
     move = f"cd {shlex.quote(str(_plain_folder(home)))} && " if away else ""
@@ -44,7 +61,7 @@ def command_here(config: RunConfig, *words: str) -> str:
 
 
 def _plain_folder(home: Path) -> Path:
-    """The home folder, or the nearest one above it that has no labelscape.toml."""
+    """The home folder, or its nearest parent without a labelscape.toml."""
     return next((one for one in (home, *home.parents) if not (one / DEFAULT_FILE).is_file()), home)
 
 
@@ -53,24 +70,11 @@ def command_again(run: LoggedRun, config: RunConfig) -> str:
     if kind_of(run) != "reproduce":
         return command_here(config, "run", "--as", run.id)
     known = run.config
-    words = reproducing_words(known[REPRODUCED], known["quick"], known.get("sets", ()))
+    words = reproducing_words(known[REPRODUCED], known["quick"], known["sets"])
     return command_here(config, *words, "--data", run.source)
 
 
 def reproducing_words(name: str, quick: bool, sets: Sequence[str]) -> list[str]:
-    """The words of the command that runs an experiment on these sets."""
+    """The words of the command that runs an experiment on these data sets."""
     chosen = ["--sets", ",".join(sets)] if sets else []
     return ["reproduce", name, *(["--quick"] if quick else []), *chosen]
-
-
-def flow_parameters(run: LoggedRun) -> dict[str, Any]:
-    """What the flow of a run would have been given."""
-    if kind_of(run) != "reproduce":
-        return {"config": dict(run.config)}
-    return {
-        "name": run.config[REPRODUCED],
-        "quick": run.config["quick"],
-        "folder": run.source,
-        "config": {},
-        "sets": list(run.config.get("sets", [])),
-    }

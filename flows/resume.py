@@ -1,4 +1,4 @@
-"""What the last run of a source left, for a run that begins in the middle."""
+"""The artifacts of the last run of a source, for a run that starts in the middle (`run --from`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,18 +14,18 @@ from tasks.stage import Stage
 
 # Parts of the manifest that stages name as inputs.
 _PARTS = {"items": "ingest", "labels": "ingest", "manifest": "ingest"}
-# Settings that choose which bytes from outside a stage reads.
+# Settings that choose which external bytes a stage reads.
 _CHOOSING = {"ingest": "source.labels", "affinity": "source.edges"}
 
 
-class LeftStages:
-    """Artifacts of earlier stages that are taken as they are; only the bytes of the source may have changed.
+class LastRunStages:
+    """Artifacts of the last run that are reused although the bytes of the source may have changed.
 
     Parameters
     ----------
     store : Store
     source : SourceSettings
-        Of this run; the last one with the same path is meant.
+        The source of this run; the last run is the one with the same path.
     """
 
     def __init__(self, store: Store, source: SourceSettings) -> None:
@@ -35,14 +35,14 @@ class LeftStages:
         self._places = chosen_places(source)
         self._last_places = load_last_places(store, source)
 
-    def take(self, stage: Stage) -> ArtifactRef | None:
-        """The artifact that was left, verified; None where there is none and it must be computed.
+    def find(self, stage: Stage) -> ArtifactRef | None:
+        """The verified artifact of the last run; None if there is none and the stage must be computed.
 
         Raises
         ------
         ConfigError
-            It was made by other settings or code than this run records, or of something else than the stages
-            before it left: such results must not be mixed.
+            The artifact was made with other settings or code than this run records, or from other inputs
+            than the stages before it provide. Such results must not be mixed.
         """
         ref = self._refs.get(stage.label)
         if ref is None or not self._store.has(ref):
@@ -53,23 +53,24 @@ class LeftStages:
             return None
         return ref if self._store.links_hold(self._store.details(ref), verify=True) else None
 
-    def _check(self, stage: Stage, ref: ArtifactRef, left: Mapping[str, Any]) -> None:
+    def _check(self, stage: Stage, ref: ArtifactRef, before: Mapping[str, Any]) -> None:
         remedy = f"use --from {stage.name}."
         now = stage.recipe().ingredients()
-        reasons = explain(left, {**now, "inputs": left["inputs"]})
+        reasons = explain(before, {**now, "inputs": before["inputs"]})
         differ = {
             role
-            for role in {*left["inputs"], *now["inputs"]}
-            if left["inputs"].get(role) != now["inputs"].get(role)
+            for role in {*before["inputs"], *now["inputs"]}
+            if before["inputs"].get(role) != now["inputs"].get(role)
         }
         if differ & OUTSIDE:
-            reasons += self._choices(stage, ref)
+            reasons += self._other_choice(stage, ref)
         if reasons:
-            raise ConfigError(f"{stage.label} does not fit as it was left: {'; '.join(reasons)}; {remedy}")
+            raise ConfigError(f"{stage.label} of the last run does not fit: {'; '.join(reasons)}; {remedy}")
         for role in sorted(differ - OUTSIDE):
-            raise ConfigError(f"{stage.label} rests on an earlier {_PARTS.get(role, role)}; {remedy}")
+            name = _PARTS.get(role, role)
+            raise ConfigError(f"{stage.label} of the last run was made from another {name}; {remedy}")
 
-    def _choices(self, stage: Stage, ref: ArtifactRef) -> list[str]:
-        """That another file or column was chosen; nothing where the same one has changed."""
+    def _other_choice(self, stage: Stage, ref: ArtifactRef) -> list[str]:
+        """A reason if another file or column was chosen; none if the content of the same one changed."""
         before, now = self._last_places.get(ref.key, "unknown"), self._places.get(stage.name)
         return [] if before == now else [f"parameter {_CHOOSING[stage.name]} {before} → {now}"]

@@ -1,73 +1,133 @@
-"""A run: every stage in turn, what became of each, and the record of it. Needs no engine."""
+"""A run: walks the stages of a plan, repairs damage, and records what was made.
+
+`run`, `auto` and `reproduce` each provide a `Plan`; everything else about a run is the same for all of them.
+"""
 
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from flows.config import RunConfig
-from flows.pipeline import Products, open_workspace, resolved_config, walk
-from flows.resume import LeftStages
-from flows.stages import RENEWED, Span
-from flows.terminal import current_reporter
+from flows.config import RunConfig, find_home
+from flows.prefect_settings import prepare_engine, starts_server
+from flows.rerun import Kind
+from flows.resume import LastRunStages
+from flows.session import Session
+from flows.stages import Compute, StageRecord, StageRunner, StageSelection
+from flows.stores import open_store
 from storage.artifacts.artifact import SetAside
+from storage.artifacts.fingerprint import keep_notes
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import unpack_manifest
-from storage.artifacts.store import Outcome, Store
-from storage.errors import (
-    ArtifactDamaged,
-    ConfigError,
-    SourceChanged,
-    SourceError,
-    StoreError,
-    StoreUnreachable,
-    TrackingError,
-)
+from storage.artifacts.store import Store
+from storage.errors import ArtifactDamaged, ServiceDown, SourceChanged, StoreError, StoreUnreachable
 from storage.tracking.engine import redact
 from tasks.changes import changes_since
+from tasks.executor import make_executor
+from tasks.reporter import Reporter
 from tasks.runs import load_last_run, remember_run
-from tasks.stage import Stage, Workspace, run_stage
-from tasks.stages.report import Circumstances, write_report
+from tasks.stage import Workspace, run_stage
 from tasks.stages.tracking import load_tracked
 
-# How a stage is run: as itself, or as a task of an engine.
-Submit = Callable[[Stage, Workspace, bool], Outcome]
-Walked = TypeVar("Walked")
-
-# A damaged artifact is set aside when it is read; the next walk computes it again.
+# A damaged artifact is quarantined when it is read; the next walk recomputes it.
 _MAX_REPAIRS = 5
-# Where an upload comes in the midst of a run, the next walk lists the source as it is then.
+# If the source changes during a run (an upload), the next walk lists it again.
 _MAX_READINGS = 3
 
+Walked = TypeVar("Walked")
+
+
+class Products(Protocol):
+    """References to what a run made, as far as every run needs them."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run."""
+
+    @property
+    def experiment_name(self) -> str:
+        """Experiment under which the run is logged."""
+
+    @property
+    def tracked(self) -> ArtifactRef | None:
+        """The record of the tracked run."""
+
+    @property
+    def shown(self) -> Iterable[ArtifactRef | None]:
+        """Artifacts that are read after the walk, to show the results."""
+
+
+ProductsT = TypeVar("ProductsT", bound=Products)
+
 
 @dataclass(frozen=True)
-class StageRecord:
-    """What became of one stage."""
-
-    label: str
-    cached: bool
-    seconds: float
-    ref: ArtifactRef
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run made, where it lies, and what it cost.
+class Plan(ABC, Generic[ProductsT]):
+    """What a kind of run does: its stages and their order. A new kind of run is a new subclass.
 
     Attributes
     ----------
-    untracked, unrecorded : str or None
-        Why the tracker, or Prefect, does not know of it.
-    damaged : tuple of SetAside
-        What was found damaged and computed anew.
-    changes : mapping or None
-        What happened to the items since the last run of the source.
+    kind : str
+        The command that makes such runs.
+    stage_names : tuple of str
+        The stages in order, for `--from`, `--until` and `--refresh`; empty if the command has none of these.
+    keeps_last_run : bool
+        Whether the store remembers the artifacts as the last run of the source.
+    sync_tracks : bool
+        Whether `labelscape sync` tracks a run whose tracker was down. If not, repeating the command does.
     """
 
-    products: Products
+    config: RunConfig
+    kind: ClassVar[Kind]
+    stage_names: ClassVar[tuple[str, ...]] = ()
+    keeps_last_run: ClassVar[bool] = True
+    sync_tracks: ClassVar[bool] = False
+
+    @property
+    def source(self) -> str:
+        """The place of the data, for the run log."""
+        return self.config.source.path
+
+    @property
+    def flow_run_name(self) -> str | None:
+        """Name of the flow run; by default Prefect makes one up."""
+        return None
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The settings that identify the run, without passwords; also the parameters shown by Prefect."""
+
+    @abstractmethod
+    def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ProductsT:
+        """Hand every stage to `stages` in order; `tags` are facts of the engine for the tracker."""
+
+    def publish(self, products: ProductsT, run: LoggedRun, workspace: Workspace) -> Path | None:
+        """Write the report into the home folder; None if this kind of run has none."""
+        return None
+
+
+@dataclass(frozen=True)
+class RunResult(Generic[ProductsT]):
+    """What a run made, where it is kept, and what it cost.
+
+    Attributes
+    ----------
+    products : Products
+        References; the class depends on the plan.
+    report : Path or None
+        The page in the home folder.
+    untracked, unrecorded : str or None
+        Why the tracker, or Prefect, does not know the run.
+    damaged : tuple of SetAside
+        Artifacts that were damaged and recomputed.
+    changes : mapping or None
+        How the items changed since the last run of the source.
+    """
+
+    products: ProductsT
     stages: list[StageRecord]
     report: Path | None
     home: Path
@@ -78,190 +138,165 @@ class RunResult:
     changes: Mapping[str, Any] | None = None
     unrecorded: str | None = None
 
-
-class StageRunner:
-    """Executes stages and remembers what became of each."""
-
-    def __init__(
-        self, workspace: Workspace, span: Span, submit: Submit, left: LeftStages | None = None
-    ) -> None:
-        self.records: dict[str, StageRecord] = {}
-        self.untracked: str | None = None
-        self.workspace = workspace
-        self._span = span
-        self._left = left
-        self._submit = submit
-
     @property
-    def until(self) -> str | None:
-        """The last stage to reach, None for all."""
-        return self._span.until
-
-    def __call__(self, stage: Stage) -> ArtifactRef | None:
-        """Compute the stage, or leave it out where the run ends before it."""
-        if not (self._span.reaches(stage.name) and stage.ready):
-            return None
-        if self._span.leaves(stage.name):
-            return self._leave(stage)
-        force = self._span.refreshes(stage.name, stage.label) and stage.label not in self.records
-        try:
-            outcome = self._submit(stage, self.workspace, force)
-        except TrackingError as error:
-            self.untracked = str(error)
-            return None
-        if force:
-            RENEWED.get([]).append(stage.label)
-        self._record(stage, outcome)
-        return outcome.ref
-
-    def _leave(self, stage: Stage) -> ArtifactRef:
-        """Take a stage as the last run left it; compute it where nothing whole was left."""
-        left = self._left.take(stage) if self._left else None
-        try:
-            outcome = Outcome(left, True, 0.0) if left else self._submit(stage, self.workspace, False)
-        except SourceError as error:
-            raise ConfigError(
-                f"{stage.label} is no longer as the last run left it, and cannot be made from the source as "
-                f"it is now ({error}); use --from ingest."
-            ) from error
-        self._record(stage, outcome)
-        return outcome.ref
-
-    def _record(self, stage: Stage, outcome: Outcome) -> None:
-        self.records[stage.label] = StageRecord(stage.label, outcome.cached, outcome.seconds, outcome.ref)
-        state = "fresh" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
-        self.workspace.reporter.say(f"  {stage.label:<38} {state}{self._remark(stage, outcome)}")
-
-    def _remark(self, stage: Stage, outcome: Outcome) -> str:
-        """What else to say of a finished stage."""
-        return ""
+    def computed(self) -> int:
+        """Number of stages that were not in the store."""
+        return sum(not record.cached for record in self.stages)
 
 
-def run_training(
-    config: RunConfig, span: Span, submit: Submit = run_stage, tags: Mapping[str, str] | None = None
-) -> RunResult:
-    """Run the stages of a span on the configured collection, track the result and keep a record of it.
+def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
+    """The workspace of a configuration; the home folder is created if it does not exist."""
+    home = find_home(config)
+    keep_notes(home / "cache" / "code.json")
+    return Workspace(
+        home=home, store=open_store(config), executor=make_executor(config.executor), reporter=reporter
+    )
+
+
+class Run(Generic[ProductsT]):
+    """One execution of a plan.
 
     Parameters
     ----------
-    config : RunConfig
-    span : Span
-        Which stages.
-    submit : callable, optional
-        Runs one stage; default: here and now.
-    tags : mapping, optional
-        Facts of the engine, for the tracker.
+    plan : Plan
+    selection : StageSelection, optional
+        Which stages; default: all.
+    session : Session, optional
     """
-    started = time.perf_counter()
-    workspace = open_workspace(config, current_reporter())
-    span.check()
-    left = LeftStages(workspace.store, config.source) if span.since else None
-    runner = StageRunner(workspace, span, submit, left)
-    with workspace.store.in_use(workspace.reporter.say):
-        last = load_last_run(workspace.store, config.source).get("ingest")
-        products = walk_remembering(
-            config, workspace, runner, lambda: _walk_all(config, workspace, runner, dict(tags or {}))
+
+    def __init__(
+        self,
+        plan: Plan[ProductsT],
+        selection: StageSelection | None = None,
+        session: Session | None = None,
+    ) -> None:
+        self.plan = plan
+        self.selection = selection or StageSelection()
+        self.session = session or Session()
+
+    def execute(self, verbose: bool = False) -> RunResult[ProductsT]:
+        """Run the stages in a Prefect flow; without Prefect if it does not answer or fails."""
+        reporter = self.session.reporter
+        with open_store(self.plan.config).in_use(reporter.say):
+            pass  # refuse a store that cannot be written before a server is started
+        try:
+            prepare_engine(find_home(self.plan.config), verbose)
+        except ServiceDown as error:
+            reporter.say(f"{error} Continuing without Prefect.")
+            result = replace(self.run_stages(), unrecorded=str(error))
+        else:
+            if starts_server():
+                reporter.say_once(
+                    "starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)"
+                )
+            from flows.prefect_engine import run_in_flow
+
+            result = run_in_flow(self)
+        if result.unrecorded:
+            log = RunLog.of(result.store)
+            log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
+        return result
+
+    def run_stages(
+        self, compute: Compute = run_stage, tags: Mapping[str, str] | None = None
+    ) -> RunResult[ProductsT]:
+        """Run the stages in this process and log the run.
+
+        Parameters
+        ----------
+        compute : callable, optional
+            Runs one stage; default: directly.
+        tags : mapping, optional
+            Facts of the engine, for the tracker.
+        """
+        started = time.perf_counter()
+        plan, selection = self.plan, self.selection
+        selection.check(plan.stage_names)
+        workspace = open_workspace(plan.config, self.session.reporter)
+        store = workspace.store
+        last_run = LastRunStages(store, plan.config.source) if selection.since else None
+        stages = StageRunner(workspace, compute, selection, plan.stage_names, last_run)
+        # Shared, so that a run that is stopped from outside can say what it has recomputed.
+        stages.recomputed = self.session.recomputed
+        with store.in_use(workspace.reporter.say), workspace.executor:
+            last = load_last_run(store, plan.config.source) if plan.keeps_last_run else {}
+            try:
+                products = repair(workspace, lambda: self._walk(stages, tags or {}))
+            except BaseException:
+                # The first error is the one to show.
+                with suppress(StoreError, StoreUnreachable):
+                    self._remember(stages)
+                raise
+            self._remember(stages)
+            changes = _changes(store, last.get("ingest"), stages.records.get("ingest"))
+            run = self._log(stages, products, time.perf_counter() - started, changes)
+            page = plan.publish(products, run, workspace)
+        return RunResult(
+            products,
+            list(stages.records.values()),
+            page,
+            workspace.home,
+            store,
+            stages.untracked,
+            run.id,
+            tuple(store.set_aside),
+            changes,
         )
-        changes = _changes(workspace, last, products.manifest)
-        seconds = time.perf_counter() - started
-        known = resolved_config(config)
-        run = log_run(config.source.path, known, runner, products, runner.untracked, seconds, changes)
-        around = Circumstances(run.stages, run.damaged)
-        page = write_report(products.report, workspace, around) if products.report else None
-    return RunResult(
-        products,
-        list(runner.records.values()),
-        page,
-        workspace.home,
-        workspace.store,
-        runner.untracked,
-        run.id,
-        tuple(workspace.store.set_aside),
-        changes,
-    )
+
+    def _walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ProductsT:
+        """Walk the plan, then verify what will be shown: fresh stages did not read it."""
+        products = self.plan.walk(stages, tags)
+        damage = None
+        for ref in products.shown:
+            try:
+                if ref is not None:
+                    stages.workspace.store.fetch(ref)
+            except ArtifactDamaged as error:
+                damage = error  # look at all of them, so that one more walk repairs them together
+        if damage is not None:
+            raise damage
+        return products
+
+    def _remember(self, stages: StageRunner) -> None:
+        done = {record.label: record.ref for record in stages.records.values()}
+        if done and self.plan.keeps_last_run:
+            remember_run(stages.workspace.store, self.plan.config.source, done)
+
+    def _log(
+        self, stages: StageRunner, products: ProductsT, seconds: float, changes: Mapping[str, Any] | None
+    ) -> LoggedRun:
+        store = stages.workspace.store
+        tracked = load_tracked(store, products.tracked) if products.tracked else None
+        return RunLog.of(store).add(
+            LoggedRun(
+                name=products.name,
+                experiment=products.experiment_name,
+                source=self.plan.source,
+                config=self.plan.settings(),
+                stages={record.label: record.ref for record in stages.records.values()},
+                seconds=round(seconds, 3),
+                tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
+                problem=stages.untracked if self.plan.sync_tracks else None,
+                changes=changes,
+                damaged=tuple(one.to_json() for one in store.set_aside),
+                until=self.selection.until,
+            )
+        )
 
 
-def _changes(
-    workspace: Workspace, last: Mapping[str, Any] | None, now: ArtifactRef | None
-) -> dict[str, Any] | None:
-    """What happened to the items since the last run of the source; None where nothing did."""
-    if last is None or now is None or last["digest"] == now.digest:
+def _changes(store: Store, last: Mapping[str, Any] | None, now: StageRecord | None) -> dict[str, Any] | None:
+    """How the items changed since the last run of the source; None if they did not."""
+    if last is None or now is None or last["digest"] == now.ref.digest:
         return None
-    return changes_since(workspace.store, last, unpack_manifest(workspace.store.read(now))) or None
+    return changes_since(store, last, unpack_manifest(store.read(now.ref))) or None
 
 
-def _remember(config: RunConfig, workspace: Workspace, runner: StageRunner) -> None:
-    done = {record.label: record.ref for record in runner.records.values()}
-    if done:
-        remember_run(workspace.store, config.source, done)
-
-
-class Loggable(Protocol):
-    """What a record of a run says of its products."""
-
-    @property
-    def name(self) -> str:
-        """What the run is called."""
-
-    @property
-    def experiment(self) -> str:
-        """Where it belongs."""
-
-    @property
-    def tracked(self) -> ArtifactRef | None:
-        """The record of the tracked run."""
-
-
-def log_run(
-    source: str,
-    known: Mapping[str, Any],
-    runner: StageRunner,
-    products: Loggable,
-    problem: str | None,
-    seconds: float,
-    changes: Mapping[str, Any] | None = None,
-) -> LoggedRun:
-    """Keep a record of a run, with the configuration as `known` and why it is to be tracked later, if so."""
-    store = runner.workspace.store
-    tracked = load_tracked(store, products.tracked) if products.tracked else None
-    return RunLog.of(store).add(
-        LoggedRun(
-            name=products.name,
-            experiment=products.experiment,
-            source=source,
-            config=known,
-            stages={record.label: record.ref for record in runner.records.values()},
-            seconds=round(seconds, 3),
-            tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
-            problem=problem,
-            changes=changes,
-            damaged=tuple(one.to_json() for one in store.set_aside),
-            until=runner.until,
-        )
-    )
-
-
-def walk_remembering(
-    config: RunConfig, workspace: Workspace, runner: StageRunner, walk_stages: Callable[[], Walked]
-) -> Walked:
-    """Go through stages and remember what they gave, also where they break off."""
-    try:
-        products = repairing(workspace, walk_stages)
-    except BaseException:
-        # Of two errors the first is the one to show.
-        with suppress(StoreError, StoreUnreachable):
-            _remember(config, workspace, runner)
-        raise
-    _remember(config, workspace, runner)
-    return products
-
-
-def repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked:
-    """Go through stages again where they met a damaged artifact, set aside by then, or a changed source."""
+def repair(workspace: Workspace, walk: Callable[[], Walked]) -> Walked:
+    """Walk again after a damaged artifact, which is quarantined by then, or a changed source."""
     repairs, readings = _MAX_REPAIRS, _MAX_READINGS
     while True:
         try:
-            return walk_stages()
+            return walk()
         except ArtifactDamaged as damage:
             if not repairs:
                 raise
@@ -272,18 +307,3 @@ def repairing(workspace: Workspace, walk_stages: Callable[[], Walked]) -> Walked
                 raise
             readings -= 1
             workspace.reporter.say(f"{change.found}. Reading it again.")
-
-
-def _walk_all(config: RunConfig, workspace: Workspace, runner: StageRunner, tags: dict[str, str]) -> Products:
-    """Every stage, then have at hand, verified, what is shown at the end: fresh stages did not read it."""
-    products = walk(config, workspace, runner, tags)
-    damage = None
-    for ref in (products.manifest, products.features, *products.scores.values(), products.report):
-        try:
-            if ref is not None:
-                workspace.store.fetch(ref)
-        except ArtifactDamaged as error:
-            damage = error  # all are looked at, so that one more walk mends them together
-    if damage is not None:
-        raise damage
-    return products

@@ -1,4 +1,4 @@
-"""The train flow on a schedule: served from this process, or registered for a worker."""
+"""The training flow on a schedule: served from this process, or registered for a worker."""
 
 import contextlib
 import warnings
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from prefect import Flow
     from prefect.schedules import Schedule
 
-ENTRYPOINT = "flows.prefect_flows.train"
+ENTRYPOINT = "flows.prefect_engine.train"
 TAGS = ["labelscape"]
 POOL_TYPE = "process"
 
@@ -27,12 +27,12 @@ def serve(
     timezone: str | None = None,
     entrypoint: str = ENTRYPOINT,
 ) -> None:
-    """Keep a served deployment of the flow until interrupted; its schedule pauses then.
+    """Serve a deployment of the flow until interrupted, then pause its schedule.
 
     Parameters
     ----------
     config : RunConfig or mapping
-        The flow's parameter, checked here and by the server.
+        The parameter of the flow; checked here and by the server.
     cron : str or None
         When to run, in five fields; None: only on request.
     name : str
@@ -48,8 +48,8 @@ def serve(
 
         flow = _load_flow(entrypoint, parameters)
         with _paused_afterwards(f"{flow.name}/{name}"):
-            # One run at a time: a run that is due while another works waits for it, and then
-            # finds most of its stages fresh.
+            # One run at a time: a run that becomes due during another waits for it and then finds
+            # most stages fresh.
             flow.serve(
                 name=name,
                 schedule=_schedule(cron, timezone),
@@ -70,10 +70,10 @@ def deploy(
     timezone: str | None = None,
     entrypoint: str = ENTRYPOINT,
 ) -> str:
-    """Register the flow on a process work pool, made where it is missing; say how to run it.
+    """Register the flow on a process work pool and return instructions; create the pool if missing.
 
-    The worker imports the flow by its module path, so it needs labelscape installed and no code
-    of this machine. Parameters are those of `serve`.
+    The worker imports the flow by its module path, so it only needs an installed labelscape. Parameters are
+    those of `serve`.
     """
     parameters = _parameters(config)
     with _connected(_home(config)) as api:
@@ -108,9 +108,9 @@ def _home(config: RunConfig | Mapping[str, Any]) -> Path:
 
 
 def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """The flow's parameters with every place said in full.
+    """The parameters of the flow with absolute paths.
 
-    A scheduled run starts in another folder, and a worker does not have the variables of this process.
+    A scheduled run starts in another folder, and a worker does not have the environment of this process.
     """
     values = config.model_dump(mode="json") if isinstance(config, RunConfig) else dict(config)
     values["home"] = str(_home(config))
@@ -124,7 +124,7 @@ def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _absolute(key: str, value: Any) -> Any:
-    """A place from the root on; `labels` may also name a column, or a file beside the data."""
+    """The absolute path of a place; `labels` may also be a column, or a file beside the data."""
     from storage.sources.base import BUILTIN_NAMES
 
     if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in BUILTIN_NAMES:
@@ -146,13 +146,13 @@ def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ConfigError(
             f"--cron {cron!r}: {problem}; give five fields: minute, hour, day, month, weekday, "
-            'for instance "0 3 * * *" for three in the morning.'
+            'for instance "0 3 * * *" for 03:00 every day.'
         ) from None
     return Cron(cron, timezone=timezone or "UTC")
 
 
 def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
-    """The flow, after its own signature has accepted the parameters."""
+    """The flow, after its signature has accepted the parameters."""
     from prefect.exceptions import ParameterTypeError
     from prefect.flows import load_flow_from_entrypoint
 
@@ -160,13 +160,13 @@ def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
     try:
         flow.validate_parameters(parameters)
     except ParameterTypeError as error:
-        raise ConfigError(f"the configuration does not fit the flow {flow.name}:\n{error}") from None
+        raise ConfigError(f"the configuration does not match the flow {flow.name}:\n{error}") from None
     return flow
 
 
 @contextlib.contextmanager
 def _connected(home: Path) -> Iterator[str]:
-    """Talk to the server Prefect is set up for, else to the one that `labelscape up` started."""
+    """Connect to the configured Prefect server, else to the one that `labelscape up` started."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     services = running(home)
@@ -180,9 +180,9 @@ def _connected(home: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _paused_afterwards(deployment: str) -> Iterator[None]:
-    """Pause the deployment at the end, or runs that nobody executes would pile up as late.
+    """Pause the deployment at the end; otherwise late runs that nothing executes would accumulate.
 
-    Prefect's own pause is cut off when SIGTERM ends the process.
+    Prefect's own pause does not complete when SIGTERM ends the process.
     """
     from httpx import HTTPError
     from prefect.client.orchestration import get_client
@@ -192,7 +192,7 @@ def _paused_afterwards(deployment: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # A server that has gone first schedules nothing either.
+        # If the server is gone already, it schedules nothing.
         with contextlib.suppress(ObjectNotFound, HTTPError), get_client(sync_client=True) as client:
             client.pause_deployment(client.read_deployment_by_name(deployment).id)
 
@@ -212,5 +212,5 @@ def _ensure_pool(pool: str) -> None:
             return
     if found.type != POOL_TYPE:
         raise ServiceError(
-            f"work pool {pool!r} is of type {found.type!r}; expected {POOL_TYPE!r}, name another."
+            f"work pool {pool!r} has type {found.type!r}, expected {POOL_TYPE!r}; choose another pool."
         )

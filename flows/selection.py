@@ -1,88 +1,117 @@
-"""`auto` as a table of contents: the data, the candidates in turn, the choice, the winner and its title."""
+"""Model selection (`labelscape auto`): score the candidates, choose one, fit it and register it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 from embedding_core.registry import inner_methods
 from embedding_core.registry.candidates import Candidate, pick_candidates
+from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
-from flows.pipeline import changed_settings, resolved_config, run_name, walk_data
-from flows.rerun import CHOSEN
-from flows.runner import StageRunner
-from flows.selection_race import Race
+from flows.pipeline import walk_data
+from flows.rerun import CHOSEN, Kind
+from flows.run_settings import changed_settings, resolved_config
+from flows.runner import Plan
+from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
-from tasks.budget import Budget
+from tasks.budget import Budget, parse_duration
 from tasks.reporter import Reporter
 from tasks.selection import choice, tracking
 from tasks.selection.candidates import SelectionContext, check_labels
 from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision
 from tasks.selection.out_of_fold import Tuning
-from tasks.stage import Workspace
 from tasks.stages import ingest
 from tasks.stages.embedding import Data, model_stage
 from tasks.stages.tracking import Facts, load_tracked, make_tracker
 
-# The parameter by which a method decides for a metric by itself.
+# The parameter with which a method tunes its decisions for a metric.
 _TUNE_FOR = "tune_for"
 
 
 @dataclass(frozen=True)
-class Contested:
-    """What a run of `auto` came to.
+class SelectionResult:
+    """References to what model selection made, and its decisions.
 
     Attributes
     ----------
+    choice : Choice
+        The result of every candidate, and the winner.
+    verdict : TitleDecision
+        Whether the winner becomes champion or challenger, and why.
+    champion : Champion or None
+        The champion before this run.
     models : mapping
-        The winner's, and the champion's where it was fitted anew.
+        The fitted winner, and the champion if it was refitted.
     settled : RegisteredTitles or None
-        The titles in the registry; None where nothing was registered.
+        The titles in the registry; None if nothing was registered.
     tracked : ArtifactRef or None
         The record of the tracked run.
     """
 
     name: str
-    experiment: str
+    experiment_name: str
     choice: Choice
     verdict: TitleDecision
     champion: Champion | None
     models: Mapping[str, ArtifactRef]
     settled: tracking.RegisteredTitles | None
     tracked: ArtifactRef | None
+    shown: ClassVar[tuple[ArtifactRef, ...]] = ()
 
 
-def walk_contest(
-    config: RunConfig,
-    workspace: Workspace,
-    runner: StageRunner,
-    tags: Mapping[str, str],
-    budget: Budget,
-) -> Contested:
-    """Every stage in turn."""
-    source, data = walk_data(config, workspace, runner)
+@dataclass(frozen=True)
+class SelectionPlan(Plan[SelectionResult]):
+    """Model selection on the configured collection within the configured budget.
+
+    The budget belongs to the plan: if Prefect fails and the run starts again, no time is added.
+    """
+
+    kind: ClassVar[Kind] = "auto"
+
+    @cached_property
+    def budget(self) -> Budget:
+        """The configured time for scoring candidates; starts with the first candidate."""
+        return Budget(parse_duration(self.config.auto.budget))
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration without what changes no result."""
+        return known_settings(self.config)
+
+    def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> SelectionResult:
+        """Every stage of model selection."""
+        return select_model(self.config, stages, tags, self.budget)
+
+
+def select_model(
+    config: RunConfig, stages: StageRunner, tags: Mapping[str, str], budget: Budget
+) -> SelectionResult:
+    """Prepare the data, score the candidates, choose, fit the winner, track and register it."""
+    workspace, sort_by = stages.workspace, config.evaluation.sort_by
+    state = walk_data(config, workspace, stages)
+    data = state.data
     context = SelectionContext(config.evaluation, data, workspace, budget)
     check_labels(context.dataset, config.evaluation.folds)
-    experiment = config.tracking.experiment or source.name
-    champion = _present_champion(config, experiment, runner)
-    entrants = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
-    _tell_what_decides(config, workspace.reporter)
-    race = Race(context, runner, budget, config.evaluation.sort_by, champion, bool(config.auto.candidates))
-    results = race.run(entrants)
-    made = choice.choose(results, config.evaluation.sort_by, context.tune_for)
+    champion = _present_champion(config, state.experiment_name, stages)
+    candidates = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
+    _warn_unused_tuning(config, workspace.reporter)
+    scoring = CandidateScoring(context, stages, budget, sort_by, champion, bool(config.auto.candidates))
+    results = scoring.score(candidates)
+    made = choice.choose(results, sort_by, context.tune_for)
     if made is None:
-        raise _nobody(results)
-    record = runner(choice.stage(made))
+        raise _no_candidate_scored(results)
+    record = stages(choice.stage(made))
     verdict = choice.decide_title(made, champion)
-    models = _fit_models(made, verdict, champion, data, runner)
-    name = f"{run_name(config, source.name)}, auto"
-    done = Contested(name, experiment, made, verdict, champion, models, None, None)
-    return _track(config, done, record, data, runner, tags) if config.tracking.enabled else done
+    models = _fit_models(made, verdict, champion, data, stages)
+    name = f"{state.title}, auto"
+    done = SelectionResult(name, state.experiment_name, made, verdict, champion, models, None, None)
+    return _track(config, done, record, data, stages, tags) if config.tracking.enabled else done
 
 
 def line_up(config: RunConfig, single_label: bool | None, champion: Champion | None) -> list[Candidate]:
-    """The candidates with the configuration's parameters; before them a champion that is none of them."""
+    """The candidates with the configured parameters, preceded by the champion if it is not among them."""
     found = [_configured(one, config) for one in pick_candidates(single_label, config.auto.candidates)]
     if not found:
         raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")
@@ -100,9 +129,10 @@ def _renamed(holder: Candidate, others: Sequence[Candidate]) -> Candidate:
 
 
 def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
-    """With what the configuration says of its method; what makes it this candidate goes before that.
+    """A candidate with the configured parameters of its method; its own parameters take precedence.
 
-    A method's own tuning is left out: all candidates are decided alike, and a mean wants untuned scores.
+    The tuning parameter of a method is left out: decisions of all candidates are tuned in the same way, and
+    a mean of candidates needs untuned scores.
     """
     given = {
         method: {name: value for name, value in params.items() if name != _TUNE_FOR}
@@ -115,8 +145,8 @@ def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
     return replace(candidate, params=params)
 
 
-def _tell_what_decides(config: RunConfig, reporter: Reporter) -> None:
-    """Say that a method's own tuning does not count here."""
+def _warn_unused_tuning(config: RunConfig, reporter: Reporter) -> None:
+    """Warn that the tuning parameter of a method has no effect here."""
     for method, params in config.embedding.params.items():
         if _TUNE_FOR in params:
             reporter.say_once(
@@ -126,38 +156,38 @@ def _tell_what_decides(config: RunConfig, reporter: Reporter) -> None:
 
 
 def known_settings(config: RunConfig) -> dict[str, Any]:
-    """The configuration as a record keeps it; the budget changes no result unless it ends, which is said."""
+    """The configuration as it is recorded, without the budget: it changes no result unless it ends."""
     return {**resolved_config(config), CHOSEN: config.auto.model_dump(mode="json", exclude={"budget"})}
 
 
-def _nobody(results: Sequence[CandidateResult]) -> Exception:
-    """Why no candidate was scored."""
+def _no_candidate_scored(results: Sequence[CandidateResult]) -> Exception:
+    """The error that says why no candidate was scored."""
     for one in results:
         if one.state == "failed":
             return StageError(f"no candidate could be scored; {one.reason}")
     return ConfigError(f"{results[0].reason} before any candidate was scored; give more with --budget.")
 
 
-def _present_champion(config: RunConfig, experiment: str, runner: StageRunner) -> Champion | None:
+def _present_champion(config: RunConfig, experiment: str, stages: StageRunner) -> Champion | None:
     if not config.tracking.enabled:
         return None
     try:
-        return tracking.load_champion(_tracker(config, runner), experiment)
+        return tracking.load_champion(_tracker(config, stages), experiment)
     except TrackingError as error:
-        runner.untracked = str(error)
+        stages.untracked = str(error)
         return None
 
 
-def _tracker(config: RunConfig, runner: StageRunner) -> Tracker:
-    return make_tracker(config.tracking.uri, runner.workspace.home)
+def _tracker(config: RunConfig, stages: StageRunner) -> Tracker:
+    return make_tracker(config.tracking.uri, stages.workspace.home)
 
 
 def _fit_models(
-    made: Choice, verdict: TitleDecision, champion: Champion | None, data: Data, runner: StageRunner
+    made: Choice, verdict: TitleDecision, champion: Champion | None, data: Data, stages: StageRunner
 ) -> dict[str, ArtifactRef]:
-    """Fit the winner on all labels, and a champion that stays but was fitted or tuned for something else."""
+    """Fit the winner on all labels; refit a champion that stays but was fitted to other data or tuning."""
     chosen = [made.winner]
-    digests = tracking.data_digests(data, runner.workspace.store)
+    digests = tracking.data_digests(data, stages.workspace.store)
     outdated = champion and tracking.is_outdated(champion, digests, made.tune_for)
     if verdict.title == "challenger" and champion and outdated:
         present = made.find(champion.candidate.recipe())
@@ -167,7 +197,7 @@ def _fit_models(
         method, params = one.candidate.method, one.candidate.params
         assert one.ref
         tuning = None if made.tune_for == "hamming" else Tuning(made.tune_for, one.ref)
-        ref = runner(model_stage(method, params, data, runner.workspace, one.name, tuning))
+        ref = stages(model_stage(method, params, data, stages.workspace, one.name, tuning))
         assert ref
         models[one.name] = ref
     return models
@@ -175,25 +205,25 @@ def _fit_models(
 
 def _track(
     config: RunConfig,
-    done: Contested,
+    done: SelectionResult,
     record: ArtifactRef | None,
     data: Data,
-    runner: StageRunner,
+    stages: StageRunner,
     tags: Mapping[str, str],
-) -> Contested:
-    """Track the choice and register the winner, as far as the tracker answers."""
-    if runner.untracked:
+) -> SelectionResult:
+    """Track the choice and register the winner, if the tracker answers."""
+    if stages.untracked:
         return done
     settings = changed_settings(config)
-    facts = Facts(done.name, done.experiment, known_settings(config), {}, settings, tags)
-    workspace, uri = runner.workspace, config.tracking.uri
-    ref = runner(tracking.stage(facts, uri, data, done.choice, record, done.models, workspace))
+    facts = Facts(done.name, done.experiment_name, known_settings(config), {}, settings, tags)
+    workspace, uri = stages.workspace, config.tracking.uri
+    ref = stages(tracking.stage(facts, uri, data, done.choice, record, done.models, workspace))
     if ref is None:
         return done
     try:
         settled = tracking.register_titles(
-            _tracker(config, runner),
-            done.experiment,
+            _tracker(config, stages),
+            done.experiment_name,
             done.choice,
             done.verdict,
             load_tracked(workspace.store, ref),
@@ -201,6 +231,6 @@ def _track(
             tracking.data_digests(data, workspace.store),
         )
     except TrackingError as error:
-        runner.untracked = str(error)
+        stages.untracked = str(error)
         return replace(done, tracked=ref)
     return replace(done, settled=settled, tracked=ref)

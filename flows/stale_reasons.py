@@ -1,18 +1,18 @@
-"""Why a stage is stale, in words, by what its artifact was made of before and would be made of now."""
+"""Why a stage is stale: the differences between the recipe of its artifact and the present recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _SHOWN = 3
-# Settings that a stage takes from the table of another one.
+# Settings that a stage takes from the configuration table of another stage.
 _BORROWED = {"scale": "features.scale", "strict": "source.strict", "sort_by": "evaluation.sort_by"}
 _TABLES = {"ingest": "source", "embedding": "annotation", "model": "annotation"}
-# The code of the features is among the modules as well, which say more.
+# Module fingerprints report this in detail.
 _CODE = "code"
 
 
 def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence[str] = ()) -> list[str]:
-    """What differs between two recipes, in words; of inputs that are awaited nothing is said."""
+    """The differences between two recipes, in words; inputs that are still `waiting` are not mentioned."""
     found = {name: change for name, change in _differences(before["params"], now["params"]) if name != _CODE}
     reasons = [f"parameter {_setting(now, name)} {change}" for name, change in found.items()]
     code = sorted(
@@ -36,7 +36,7 @@ def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence
 
 
 def _setting(recipe: Mapping[str, Any], name: str) -> str:
-    """A parameter of a recipe as a configuration calls it: `n_neighbors` as `affinity.n_neighbors`."""
+    """The configuration key of a parameter of a recipe: `affinity.n_neighbors` for `n_neighbors`."""
     stage, variant = recipe["stage"], recipe["variant"]
     if stage == "tracking":
         return name.removeprefix("config.") if name.startswith("config.") else f"tracking.{name}"
@@ -50,7 +50,7 @@ def _setting(recipe: Mapping[str, Any], name: str) -> str:
 
 
 def _differences(before: Any, now: Any, name: str = "") -> list[tuple[str, str]]:
-    """Names of what differs, with the old and the new value."""
+    """Names of differing values, with the old and the new value."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         keys = dict.fromkeys([*before, *now])
         return [

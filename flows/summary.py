@@ -1,9 +1,10 @@
 """What a run has to say at its end: a record for scripts, a table for people."""
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
+from flows.pipeline import TrainingProducts
 from flows.rerun import command_here
 from flows.runner import RunResult
 from storage.artifacts.keys import ArtifactRef
@@ -17,25 +18,22 @@ from tasks.stages.evaluation import load_scores
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked
 
-if TYPE_CHECKING:
-    from flows.auto import AutoResult
-
-Result: TypeAlias = "RunResult | AutoResult"
+Training: TypeAlias = RunResult[TrainingProducts]
 
 
-def load_all_scores(result: RunResult) -> list[Score]:
+def load_all_scores(result: Training) -> list[Score]:
     """Every score of a run."""
     return [row for ref in result.products.scores.values() if ref for row in load_scores(result.store, ref)]
 
 
-def load_oddities(result: Result) -> tuple[list[NoteRow], dict[str, str]]:
+def load_oddities(result: RunResult[Any]) -> tuple[list[NoteRow], dict[str, str]]:
     """What ingest noted, and which items could not be read, with the reason."""
     store, refs = result.store, {record.label: record.ref for record in result.stages}
     notes = unpack_manifest(store.read(refs["ingest"])).notes if "ingest" in refs else []
     return list(notes), load_skipped(store, refs["features"]) if "features" in refs else {}
 
 
-def summarize_run(config: RunConfig, result: RunResult, earlier: LoggedRun | None = None) -> dict[str, Any]:
+def summarize_run(config: RunConfig, result: Training, earlier: LoggedRun | None = None) -> dict[str, Any]:
     """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
     tracked = find_tracked(result, result.products.tracked)
     return {
@@ -45,13 +43,13 @@ def summarize_run(config: RunConfig, result: RunResult, earlier: LoggedRun | Non
     }
 
 
-def find_tracked(result: Result, ref: ArtifactRef | None) -> TrackedRun | None:
+def find_tracked(result: RunResult[Any], ref: ArtifactRef | None) -> TrackedRun | None:
     """Where a run was tracked, if it was."""
     return load_tracked(result.store, ref) if ref else None
 
 
 def summarize_stages(
-    config: RunConfig, result: Result, tracked: TrackedRun | None, earlier: LoggedRun | None = None
+    config: RunConfig, result: RunResult[Any], tracked: TrackedRun | None, earlier: LoggedRun | None = None
 ) -> dict[str, Any]:
     """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
 
@@ -88,7 +86,7 @@ def summarize_stages(
     }
 
 
-def _compare(result: Result, earlier: LoggedRun) -> dict[str, list[str]]:
+def _compare(result: RunResult[Any], earlier: LoggedRun) -> dict[str, list[str]]:
     """Stages of which two runs have different results, and those that one of them alone has.
 
     Where each was tracked does not count.
@@ -126,7 +124,7 @@ def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
     return methods
 
 
-def summary_text(config: RunConfig, result: RunResult, summary: dict[str, Any]) -> str:
+def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -> str:
     """Results, verdict, and where to look at them."""
     rows = load_all_scores(result)
     lines: list[str] = []

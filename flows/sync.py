@@ -1,12 +1,12 @@
-"""Recording later what a run could not record: the tracker was down, the results are in the store."""
+"""Track and record runs later whose tracker or Prefect server was down; their results are in the store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from flows.config import RunConfig, find_home, repeat_config
-from flows.method_choice import method_params
-from flows.pipeline import changed_settings, open_workspace, resolved_config
-from flows.prefect_engine import prepare_engine
+from flows.prefect_settings import prepare_engine
+from flows.run_settings import changed_settings, method_params, resolved_config
+from flows.runner import open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import LabelscapeError, ServiceError
@@ -21,7 +21,7 @@ CREATED_TAG = "labelscape.created"
 
 @dataclass(frozen=True)
 class Synced:
-    """A run that was not tracked, and where it is now, or why it still is not."""
+    """A run that was not tracked, and where it is now, or why it still is not tracked."""
 
     run: LoggedRun
     tracker_id: str | None = None
@@ -30,34 +30,41 @@ class Synced:
 
 
 def untracked_runs(log: RunLog) -> list[LoggedRun]:
-    """Runs that were to be tracked and are not, oldest first."""
+    """Runs that should have been tracked and are not, oldest first."""
     return [run for run in reversed(log.entries()) if run.problem and not run.tracked]
 
 
 def unrecorded_runs(log: RunLog) -> list[LoggedRun]:
-    """Runs that Prefect does not know of, oldest first."""
+    """Runs that Prefect does not know, oldest first."""
     return [run for run in reversed(log.entries()) if run.unrecorded]
 
 
-def record_run(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = False) -> Synced:
-    """Tell Prefect of one run."""
+def sync_prefect(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = False) -> Synced:
+    """Record one run in Prefect."""
     try:
         prepare_engine(find_home(here), verbose)
-        from flows.recording import record_later
+        from flows.prefect_engine import record_run
 
-        flow_run = record_later(run)
+        flow_run = record_run(run)
     except ServiceError as error:
         return Synced(run, problem=str(error))
-    except Exception as error:  # Prefect's client raises whatever its libraries do
+    except Exception as error:  # Prefect's client raises errors of its libraries
         return Synced(run, problem=f"Prefect refused it ({type(error).__name__}: {error})")
     log.update(replace(run, unrecorded=None))
     return Synced(run, flow_run, "Prefect")
 
 
 def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporter) -> Synced:
-    """Track one run from the store that is used `here`; neither its source nor Prefect is needed.
+    """Track one run from its artifacts in the store; neither its source nor Prefect is needed.
 
-    `uri` replaces the address of its configuration, which is kept without passwords.
+    Parameters
+    ----------
+    run : LoggedRun
+    here : RunConfig
+        The configuration that names the home and the store.
+    uri : str or None
+        Replaces the tracking address of the run, which is logged without passwords.
+    reporter : Reporter
     """
     try:
         config = repeat_config(run, here)

@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from tasks.reporter import Advance, Reporter
 
@@ -47,14 +46,6 @@ class TerminalReporter(Reporter):
         """One line of news."""
         if not self._quiet:
             tell(text)
-
-
-REPORTER: ContextVar[Reporter] = ContextVar("labelscape_reporter")
-
-
-def current_reporter() -> Reporter:
-    """The reporter of this run: the command line's, or plain lines for a scheduled one."""
-    return REPORTER.get(TerminalReporter())
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tasks.stage import Workspace
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from storage.artifacts.schemas import Score as FoldScore
+    from embedding_core.evaluation import FoldScore
 
 Result = TypeVar("Result")
 

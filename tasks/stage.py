@@ -1,4 +1,4 @@
-"""A stage: enough to name its artifact before anything is computed, and the function that computes it."""
+"""A stage: the recipe of an artifact, which gives its key before anything is computed, and its function."""
 
 import time
 import warnings
@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from embedding_core.errors import InvalidInput
+from storage.artifacts.artifact import Artifact, Outcome
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import SCHEMA_VERSION
-from storage.artifacts.store import Artifact, Outcome, Store
+from storage.artifacts.store import Store
 from storage.errors import ConfigError, StageError
 from tasks.executor import Executor, SerialExecutor
 from tasks.reporter import Reporter
 
-# Task modules that shape what others compute: which rows there are, how many neighbors, what a fold does.
+# Task modules whose code changes the results of other stages: rows, number of neighbors, folds.
 _SHAPING = frozenset(
     f"tasks.{name}"
     for name in ("stages.chunks", "dataset", "folds", "stages.neighbors", "reproduce.datasets")
 )
-# Those that a stage names among its code, since its task serves stages that they do not shape as well.
+# Modules that a stage must list in `code` itself, because other stages of the same task do not use them.
 _NAMED = frozenset({"tasks.selection.out_of_fold"})
 _NO_RESULT = frozenset(
     {"embedding_core.registry", "embedding_core.registry.catalog", "embedding_core.errors", "storage.errors"}
@@ -31,7 +32,7 @@ _NO_RESULT = frozenset(
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a run keeps things, and what its stages may use."""
+    """The folders, the store and the resources that the stages of a run use."""
 
     home: Path
     store: Store
@@ -40,30 +41,30 @@ class Workspace:
 
     @property
     def cache_dir(self) -> Path:
-        """Folder for what can be made again at any time: listings, the demo collection."""
+        """Folder for files that can be recreated at any time: listings, the demo collection."""
         return self.home / "cache"
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One artifact to be: what it depends on and how it is made.
+    """One artifact: what it depends on and how it is computed.
 
     Attributes
     ----------
     name, variant : str
         For instance `embedding` and `mlda`; together the stage's label.
     code : tuple of str
-        Modules that compute it; their imports inside the project count too.
+        Modules that compute it; their imports inside the project are included.
     params : mapping
         Settings that change the result.
     inputs : mapping of str to str or None
-        Digest of each input; None where the input itself must be computed first.
+        Digest of each input; None if the input itself must be computed first.
     produce : callable
         Computes the artifact.
     anew : callable, optional
-        Computes it without the parts that are there, for stages that keep some; else `produce` does.
+        Computes the artifact without reusing stored parts, when recomputation is forced; default: `produce`.
     holds : callable, optional
-        Whether a found artifact still stands, for stages that point at something outside the store.
+        Whether a stored artifact is still valid, for artifacts that refer to something outside the store.
     """
 
     name: str
@@ -77,16 +78,16 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """Name a person reads."""
+        """Name that is shown: the stage with its variant."""
         return f"{self.name}[{self.variant}]" if self.variant else self.name
 
     @property
     def ready(self) -> bool:
-        """Whether every input is known."""
+        """Whether the digest of every input is known."""
         return all(digest is not None for digest in self.inputs.values())
 
     def recipe(self) -> Recipe:
-        """Everything the artifact's key is made of."""
+        """Everything that the key of the artifact is derived from."""
         try:
             return Recipe(
                 stage=self.name,
@@ -97,16 +98,16 @@ class Stage:
                 schema=SCHEMA_VERSION,
             )
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"{self.label}: a setting cannot be kept ({error}).") from error
+            raise ConfigError(f"{self.label}: a setting cannot be stored ({error}).") from error
 
 
 def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcome:
-    """Take the stage's artifact from the store, or compute it and put it there.
+    """Take the artifact of a stage from the store, or compute and store it.
 
     Raises
     ------
     StageError
-        The mathematics refuses the data or the settings; the message names the stage.
+        The core refuses the data or the settings; the message names the stage.
     """
     recipe = stage.recipe()
     produce = stage.anew if force and stage.anew else stage.produce
@@ -118,15 +119,15 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
             return Outcome(found, True, time.perf_counter() - begun)
         force = True
     try:
-        with _warnings_as_news(workspace.reporter):
+        with _report_warnings(workspace.reporter):
             return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
     except InvalidInput as error:
         raise StageError(f"{stage.label}: {error}") from error
 
 
 @contextmanager
-def _warnings_as_news(reporter: Reporter) -> Iterator[None]:
-    """Tell each warning once a run, without the line of code it came from: folds and methods repeat it."""
+def _report_warnings(reporter: Reporter) -> Iterator[None]:
+    """Report each warning once per run, without its line of code; folds and methods repeat them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -139,19 +140,21 @@ def _warnings_as_news(reporter: Reporter) -> Iterator[None]:
 def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     """Fingerprint of the code that computes a stage.
 
-    Left out is what changes no result: the names of errors, and the registry, a list of all methods, in
-    which a new entry changes none of the others. What an entry says of its method goes into the parameters.
+    Modules that change no result are left out: errors, and the registry of methods, where a new entry does
+    not affect the others. The facts of a method's registry entry are part of the parameters instead.
     """
     return {
-        module: digest for module, digest in code_fingerprint(modules).items() if module not in _NO_RESULT
+        module: digest
+        for module, digest in code_fingerprint(modules).items()
+        if not (module in _NO_RESULT or module.startswith("embedding_core.registry.catalog"))
     }
 
 
 def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
-    """Fingerprint of the code that computes a stage, and of the task that calls it.
+    """Fingerprint of the code that computes a stage, and of the task module that calls it.
 
-    Of task modules those that shape the result count, each by itself, without its imports: the rest of what
-    a task imports reads and writes.
+    Of the task modules only those that change results are included, each without its imports; the other
+    imports of a task only read and write.
     """
     found = fingerprint(tuple(module for module in modules if module not in _NAMED))
     pending = [task, *sorted(_NAMED.intersection(modules))]
@@ -163,5 +166,5 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
 
 
 def digest_of(ref: ArtifactRef | None) -> str | None:
-    """Digest of an artifact, None where it is not there yet."""
+    """Digest of an artifact; None if it does not exist yet."""
     return None if ref is None else ref.digest

@@ -21,7 +21,9 @@ import pytest
 from PIL import Image
 
 from flows.config import RunConfig, load_config
-from flows.pipeline import Products, open_workspace, walk
+from flows.pipeline import TrainingPlan, TrainingProducts, walk
+from flows.runner import Run, RunResult, open_workspace
+from flows.stages import Compute, StageSelection
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import Outcome, Store
 from tasks.reporter import Reporter
@@ -29,6 +31,7 @@ from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+TrainingRun = RunResult[TrainingProducts]
 
 
 UNTRACKED = ("--set", "tracking.enabled=false")
@@ -101,7 +104,7 @@ def settled(monkeypatch: pytest.MonkeyPatch) -> None:
 class LocalRun:
     """One walk over all stages in this process, without Prefect."""
 
-    products: Products
+    products: TrainingProducts
     outcomes: dict[str, Outcome]
     workspace: Workspace
 
@@ -114,6 +117,11 @@ def local_config(source: Path | str, home: Path, *overrides: str) -> RunConfig:
     """A configuration for quick runs: three folds, no tracker."""
     settings = ["tracking.enabled=false", "evaluation.folds=3", *overrides]
     return load_config(None, settings, home=str(home), source={"path": str(source)})
+
+
+def run_training(config: RunConfig, until: str | None = None, compute: Compute = run_stage) -> TrainingRun:
+    """Run the pipeline in this process, without Prefect, up to a stage."""
+    return Run(TrainingPlan(config), StageSelection(until=until)).run_stages(compute)
 
 
 def run_locally(
@@ -130,7 +138,7 @@ def run_locally(
         outcomes[stage.label] = run_stage(stage, workspace, force=stage.name == refresh)
         return outcomes[stage.label].ref
 
-    products = walk(config, workspace, execute, {})
+    products = walk(config, workspace, execute)
     remember_run(workspace.store, config.source, {label: outcome.ref for label, outcome in outcomes.items()})
     return LocalRun(products, outcomes, workspace)
 
@@ -197,12 +205,7 @@ def interrupt_at(run: "subprocess.Popen[str]", beginning: str, number: int = sig
 @pytest.fixture
 def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages run as plain functions, so that a run needs no Prefect server."""
-    from flows.auto import run_auto
-    from flows.commands import auto, run
-    from flows.runner import run_training
-
-    monkeypatch.setattr(run, "_train", lambda config, span, verbose: run_training(config, span))
-    monkeypatch.setattr(auto, "_choose", lambda config, verbose: run_auto(config))
+    monkeypatch.setattr(Run, "execute", lambda run, verbose=False: run.run_stages())
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Whole runs in processes of their own: `python -m tests.run_driver COMMAND HOME ...`; answers in JSON."""
+"""Whole runs in separate processes: `python -m tests.run_driver COMMAND HOME ...`; answers in JSON."""
 
 import importlib
 import json
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.config import load_config
-from flows.runner import run_training
-from flows.stages import Span
+from flows.pipeline import TrainingPlan
+from flows.runner import Run
 from storage.artifacts.store import Outcome
 from storage.sources.demo import write_demo
 from tasks.stage import Stage, Workspace, run_stage
@@ -31,9 +31,9 @@ QUICK = ("tracking.enabled=false", "evaluation.folds=2", "report.thumbnails=2")
 
 
 def run(home: Path, source: str = "demo", *settings: str, submit: Any = run_stage) -> dict[str, Any]:
-    """One run as the command line does it, without an engine; which stages it computed, by key."""
+    """One run as the command line does it, without Prefect; returns the computed stages by key."""
     config = load_config(None, [*QUICK, *settings], home=str(home), source={"path": source})
-    result = run_training(config, Span(), submit)
+    result = Run(TrainingPlan(config)).run_stages(submit)
     return {
         "run": result.run_id,
         "report": str(result.report),
@@ -43,31 +43,35 @@ def run(home: Path, source: str = "demo", *settings: str, submit: Any = run_stag
     }
 
 
-def at_once(home: Path, meeting: str, *arguments: str) -> dict[str, Any]:
-    """A run that begins when all others are ready."""
-    place = Path(meeting)
-    (place / f"here-{os.getpid()}").touch()
-    while not (place / "go").exists():
-        time.sleep(0.01)
+def meet() -> None:
+    """Tell the parent process that this one is ready, and wait until it answers with a line."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+def at_once(home: Path, *arguments: str) -> dict[str, Any]:
+    """A run that starts when all others are ready."""
+    meet()
     return run(home, *arguments)
 
 
-def pausing(home: Path, meeting: str, *arguments: str) -> dict[str, Any]:
-    """A run that stops before its embeddings until it may go on."""
-    place = Path(meeting)
+def pausing(home: Path, *arguments: str) -> dict[str, Any]:
+    """A run that pauses before its first embedding until it may continue."""
+    paused = False
 
     def submit(stage: Stage, workspace: Workspace, force: bool) -> Outcome:
-        if stage.name == "embedding":
-            (place / "under-way").touch()
-            while not (place / "go").exists():
-                time.sleep(0.01)
+        nonlocal paused
+        if stage.name == "embedding" and not paused:
+            paused = True
+            meet()
         return run_stage(stage, workspace, force)
 
     return run(home, *arguments, submit=submit)
 
 
 def killed_child(home: Path, seconds: float) -> bool:
-    """Fork a run and kill it after some time; False where it ended before."""
+    """Fork a run and kill it after some time; False if it ended before."""
     child = os.fork()
     if child == 0:
         try:
@@ -88,10 +92,10 @@ def killed_child(home: Path, seconds: float) -> bool:
 
 
 def kill_often(home: Path, kills: str, seed: str) -> dict[str, Any]:
-    """Kill runs at random instants of the time that a whole one takes; what is done is kept in between.
+    """Kill runs at random instants within the duration of a whole run; finished stages are kept.
 
-    Whenever a run ends before it is killed, the next one begins in a new home, in which the collection has
-    been drawn already; drawing it would take most of the time.
+    When a run ends before it is killed, the next one starts in a new home that already contains the demo
+    collection, because drawing it would take most of the time.
     """
     for name in _HEAVY:  # once, before forking
         importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""A flow with the shape of `flows.prefect_flows.train` that only leaves a trace of its run."""
+"""A flow with the shape of `flows.prefect_engine.train` that only leaves a trace of its run."""
 
 from pathlib import Path
 

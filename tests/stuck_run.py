@@ -53,7 +53,7 @@ if __name__ == "__main__":
 
         stuck = {"jobs": sleep_in_c, "lock": wait_with_the_lock}[how]
         tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
-    from flows.cli import entry
+    from flows.cli import start
 
     sys.argv[1:] = arguments
-    sys.exit(entry())
+    sys.exit(start())

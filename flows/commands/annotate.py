@@ -5,11 +5,22 @@ import json
 from pathlib import Path
 
 from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
-from flows.commands.tracker import open_tracker
+from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker
 from flows.terminal import TerminalReporter, show
 from tasks.executor import make_executor
 
 _LISTED = 10
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "annotate", annotate, json=True, resumable=True)
+    parser.add_argument("folder", help="new images, or a table with the columns the model was trained on")
+    parser.add_argument("--run", help="run id (default: the champion of `auto`, else the newest tracked run)")
+    parser.add_argument("--method", help="method of that run (default: the one with the best score)")
+    parser.add_argument("--experiment", help="experiment of the champion or run (default: the last one used)")
+    add_tracker(parser)
+    parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
 
 
 def annotate(options: argparse.Namespace) -> int:

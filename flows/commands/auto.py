@@ -1,45 +1,45 @@
-"""`auto`: score a menu of candidates, keep the best as the collection's champion."""
+"""`auto`: score candidate models, keep the best as the collection's champion."""
+
+from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
-from flows.auto import AutoResult, run_auto
-from flows.commands.engine import note_unrecorded, run_with_engine
-from flows.commands.options import read_config
-from flows.config import RunConfig
-from flows.terminal import REPORTER, TerminalReporter, show
-from storage.artifacts.run_log import LoggedRun
+from flows.commands.options import Subparsers, add_command, add_configuration, add_paranoid, read_config
+
+if TYPE_CHECKING:
+    from flows.config import RunConfig
+    from storage.artifacts.run_log import LoggedRun
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "auto", auto, json=True, staged=True)
+    add_configuration(parser, methods=False)
+    add_paranoid(parser)
+    parser.add_argument("--budget", help="time for scoring candidates, as 90s, 10m, 1h30m (default: 10m)")
+    parser.add_argument("--candidates", metavar="NAMES", help="comma-separated (default: all candidates)")
 
 
 def auto(options: argparse.Namespace) -> int:
     """Print the leaderboard, the winner and its title."""
-    return choose_and_show(read_config(options), options)
+    return select_and_show(read_config(options), options)
 
 
-def choose_and_show(config: RunConfig, options: argparse.Namespace, earlier: LoggedRun | None = None) -> int:
-    """Choose by a configuration, that of an `earlier` run perhaps, and print what came of it."""
+def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: LoggedRun | None = None) -> int:
+    """Select a model and print the result; `earlier` is the run that this one repeats, if any."""
     from embedding_core.registry.candidates import pick_candidates
     from flows.auto_summary import auto_text, summarize_auto
-    from flows.pipeline import check_config
+    from flows.run_settings import check_config
+    from flows.runner import Run
+    from flows.selection import SelectionPlan
+    from flows.terminal import show
 
     check_config(config)
     pick_candidates(None, config.auto.candidates)
-    REPORTER.set(TerminalReporter(quiet=options.json))
-    result = _choose(config, options.verbose)
-    note_unrecorded(result)
+    result = Run(SelectionPlan(config), session=options.session).execute(options.verbose)
     summary = summarize_auto(config, result, earlier)
-    show(
-        json.dumps(summary, indent=2, ensure_ascii=False)
-        if options.json
-        else auto_text(config, result, summary)
-    )
+    text = json.dumps(summary, indent=2, ensure_ascii=False) if options.json else ""
+    show(text or auto_text(config, result, summary))
     return 0
-
-
-def _choose(config: RunConfig, verbose: bool) -> AutoResult:
-    def in_flow() -> AutoResult:
-        from flows.auto_flow import auto_anyhow
-
-        return auto_anyhow(config)
-
-    return run_with_engine(config, verbose, in_flow, lambda: run_auto(config))

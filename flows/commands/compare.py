@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from flows.commands.tracker import open_tracker
+from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
 from storage.tracking.client import ComparedRun, Tracker
@@ -21,6 +21,15 @@ from tasks.report.ranking import (
 )
 from tasks.report.tables import DEFAULT_METRICS, Table, render_text
 from tasks.stages.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "compare", compare, json=True)
+    parser.add_argument("experiment", nargs="?", help="default: the experiment of the newest run")
+    add_tracker(parser)
+    parser.add_argument("--sort-by", default="macro_f1", metavar="METRIC", help="default: %(default)s")
+    parser.add_argument("--all", action="store_true", help="every run, not only the newest of each method")
 
 
 def compare(options: argparse.Namespace) -> int:

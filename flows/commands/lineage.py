@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Iterator
 
-from flows.commands.options import read_default_config
+from flows.commands.options import Subparsers, add_command, read_default_config
 from flows.config import RunConfig
 from flows.rerun import command_again
 from flows.stores import open_store
@@ -14,6 +14,17 @@ from storage.errors import ConfigError, StoreError
 from tasks.maintenance.lineage import GONE, Genealogy, Node
 
 _SHORT = 12
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "lineage", lineage, json=True)
+    parser.add_argument(
+        "name",
+        nargs="?",
+        metavar="RUN|REF",
+        help="id of a run, key or digest of an artifact (default: newest run)",
+    )
 
 
 def lineage(options: argparse.Namespace) -> int:

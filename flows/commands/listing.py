@@ -3,7 +3,16 @@
 import argparse
 import json
 
+from flows.commands.options import Subparsers, add_command, add_configuration
 from flows.terminal import show
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare `methods` and `config`."""
+    add_command(commands, "methods", methods, json=True)
+    parser = add_command(commands, "config", config, json=True)
+    add_configuration(parser)
+    parser.add_argument("--show", action="store_true", help="print the resolved configuration (the default)")
 
 
 def methods(options: argparse.Namespace) -> int:

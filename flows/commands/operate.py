@@ -1,16 +1,43 @@
-"""`up`, `down`, `serve`, `deploy`: the servers and the schedule."""
+"""`up`, `down`, `serve`, `deploy`: the local servers and the schedule."""
+
+from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from flows.commands.options import read_config, read_default_config
-from flows.config import RunConfig, find_home
-from flows.prefect_engine import prepare_engine
-from flows.terminal import show
+from flows.commands.options import (
+    Subparsers,
+    add_command,
+    add_configuration,
+    read_config,
+    read_default_config,
+)
+
+if TYPE_CHECKING:
+    from flows.config import RunConfig
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the commands."""
+    parser = add_command(commands, "up", up)
+    parser.add_argument("--prefect-port", type=int, help="default: 4200 if it is free, else any")
+    parser.add_argument("--mlflow-port", type=int, help="default: 5000 if it is free, else any")
+    add_command(commands, "down", down)
+    for name, function in (("serve", serve), ("deploy", deploy)):
+        parser = add_command(commands, name, function)
+        add_configuration(parser)
+        parser.add_argument("--cron", default="0 3 * * *", help="when to run (default: %(default)s)")
+        parser.add_argument("--name", default="train", help="name of the deployment (default: %(default)s)")
+    parser.add_argument(
+        "--pool", default="labelscape", help="process work pool, created if missing (default: %(default)s)"
+    )
 
 
 def up(options: argparse.Namespace) -> int:
-    """Start both servers, say where they are."""
+    """Start both servers and print their addresses."""
+    from flows.config import find_home
     from flows.services import up as start
+    from flows.terminal import show
 
     services = start(
         find_home(read_default_config(options)),
@@ -23,16 +50,17 @@ def up(options: argparse.Namespace) -> int:
 
 def down(options: argparse.Namespace) -> int:
     """Stop both servers."""
+    from flows.config import find_home
     from flows.services import down as stop
+    from flows.terminal import show
 
     show("stopped" if stop(find_home(read_default_config(options))) else "nothing was running")
     return 0
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Keep a served deployment until interrupted."""
-    config = _checked(options)
-    prepare_engine(find_home(config), verbose=True)
+    """Serve a deployment until interrupted."""
+    config = _prepare(options, verbose=True)
     from flows.schedule import serve as keep_serving
 
     keep_serving(config, options.cron, options.name)
@@ -41,18 +69,21 @@ def serve(options: argparse.Namespace) -> int:
 
 def deploy(options: argparse.Namespace) -> int:
     """Register a deployment on a work pool."""
-    config = _checked(options)
-    prepare_engine(find_home(config), options.verbose)
+    config = _prepare(options, options.verbose)
     from flows.schedule import deploy as register
+    from flows.terminal import show
 
     show(register(config, options.cron, options.pool, options.name))
     return 0
 
 
-def _checked(options: argparse.Namespace) -> RunConfig:
-    """The configuration of a schedule, refused here and now rather than at night."""
-    from flows.pipeline import check_config
+def _prepare(options: argparse.Namespace, verbose: bool) -> RunConfig:
+    """Check the configuration now rather than in the scheduled run, then choose the Prefect server."""
+    from flows.config import find_home
+    from flows.prefect_settings import prepare_engine
+    from flows.run_settings import check_config
 
     config = read_config(options)
     check_config(config)
+    prepare_engine(find_home(config), verbose)
     return config

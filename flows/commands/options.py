@@ -1,13 +1,101 @@
-"""From command-line options to a configuration."""
+"""Arguments that several commands share, and the configuration they stand for.
+
+Nothing heavy is imported at module level, so that `--help` of a command answers at once.
+"""
+
+from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from flows.config import DEFAULT_FILE, RunConfig, load_config, load_default_config, place_from
+from flows.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from flows.config import RunConfig
+    from storage.tracking.client import Tracker
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_SOURCE_HELP = (
+    "a TOML configuration, a folder of images, a table, an ARFF file, or a built-in data set"
+    " (default: labelscape.toml of this folder, else the demo)"
+)
+
+
+def add_command(
+    commands: Subparsers,
+    name: str,
+    function: Callable[[argparse.Namespace], int],
+    *,
+    json: bool = False,
+    resumable: bool = False,
+    staged: bool = False,
+) -> argparse.ArgumentParser:
+    """Add the parser of a command, with the arguments that every command has.
+
+    Parameters
+    ----------
+    commands : subparsers
+    name : str
+        The name in `flows.commands.COMMANDS`.
+    function : callable
+        Takes the parsed options, returns the exit code.
+    json : bool
+        Whether there is `--json`.
+    resumable : bool
+        Whether repeating an interrupted command continues its work.
+    staged : bool
+        Whether it runs stages; implies `resumable`.
+    """
+    text = COMMANDS[name].help
+    parser = commands.add_parser(name, help=text, description=text)
+    parser.set_defaults(function=function, resumable=resumable or staged, staged=staged)
+    parser.add_argument("--home", help="folder of store, database and reports (default: .labelscape)")
+    parser.add_argument("--verbose", action="store_true", help="show the engine's log and tracebacks")
+    if json:
+        add_json(parser)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print JSON for a script")
+
+
+def add_configuration(parser: argparse.ArgumentParser, methods: bool = True) -> None:
+    """Add the arguments that `read_config` reads."""
+    parser.add_argument("source", nargs="?", metavar="CONFIG|SOURCE", help=_SOURCE_HELP)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override one setting; may be repeated",
+    )
+    if methods:
+        parser.add_argument("--methods", help="comma-separated, see `labelscape methods`")
+
+
+def add_paranoid(parser: argparse.ArgumentParser) -> None:
+    """Add `--paranoid`."""
+    parser.add_argument(
+        "--paranoid",
+        action="store_true",
+        help="read every file again, even if its size and times are unchanged",
+    )
+
+
+def add_tracker(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that `open_tracker` reads."""
+    parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
 
 
 def read_config(options: argparse.Namespace) -> RunConfig:
-    """Configuration of a command: a TOML file or a source, then `--set`, then named options."""
+    """The configuration of a command: a TOML file or a source, then `--set`, then named options."""
+    from flows.config import load_config
+
     file, source = _file_or_source(options.source)
     return load_config(
         file,
@@ -20,11 +108,26 @@ def read_config(options: argparse.Namespace) -> RunConfig:
 
 
 def read_default_config(options: argparse.Namespace) -> RunConfig:
-    """Configuration of a command that takes none: labelscape.toml of this folder, if it is there."""
+    """The configuration of a command that takes none: labelscape.toml of this folder, if it exists."""
+    from flows.config import load_default_config
+
     return load_default_config(options.home)
 
 
+def open_tracker(options: argparse.Namespace) -> Tracker:
+    """The tracker at `--uri`, else the one of this folder's configuration."""
+    from flows.config import find_home
+    from flows.prefect_settings import prepare_libraries
+    from tasks.stages.tracking import make_tracker
+
+    config = read_default_config(options)
+    prepare_libraries()
+    return make_tracker(options.uri or config.tracking.uri, find_home(config))
+
+
 def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:
+    from flows.config import DEFAULT_FILE, place_from
+
     if given is None:
         return (DEFAULT_FILE, None) if DEFAULT_FILE.is_file() else (None, None)
     if Path(given).suffix.lower() == ".toml":

@@ -1,27 +1,25 @@
-"""`reproduce`: the papers' tables and figures, beside what the papers print."""
+"""`reproduce`: the papers' tables and figures, beside the numbers that the papers print."""
 
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 
 from embedding_core.registry.method import did_you_mean
-from flows.commands.engine import note_unrecorded, run_with_engine
-from flows.commands.options import read_default_config
+from flows.commands.options import Subparsers, add_command, read_default_config
 from flows.config import RunConfig, find_home
-from flows.eta import current_forecast, forecasting
-from flows.eta_outlook import MEASURING
-from flows.experiments import Told, find_told, look_ahead, reproduce_one
+from flows.experiments import ExperimentPlan, ExperimentResult
 from flows.rerun import command_here
-from flows.summary import problem_lines
-from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
+from flows.runner import Run, RunResult
+from flows.summary import find_tracked, problem_lines
+from flows.terminal import show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking.engine import redact
 from tasks.report.tables import Table, render_text
+from tasks.reporter import Reporter
 from tasks.reproduce.against_plain import OUTCOMES, count_outcomes
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
@@ -29,35 +27,41 @@ from tasks.reproduce.experiment import Experiment
 from tasks.reproduce.page import comparison_table, title_of
 
 LIST, ALL, FETCH = "list", "all", "fetch"
-_REMEDY = "give the same command again to track them."
+_REMEDY = "repeat the command to track them."
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "reproduce", reproduce, json=True, staged=True)
+    parser.add_argument(
+        "name", metavar="NAME", help="an experiment, `list`, `all`, or `fetch` to download public data sets"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer trials: minutes instead of hours")
+    parser.add_argument("--sets", metavar="A,B", help="only these of its data sets")
+    parser.add_argument("--data", metavar="DIR", help="folder of the data sets (default: LABELSCAPE_DATA)")
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """List the experiments, fetch public data, or run one experiment or all."""
+    """List the experiments, fetch public data, or run one experiment or all of them."""
     config = read_default_config(options)
     folder = find_data_folder(options.data, find_home(config), must_exist=options.name != FETCH)
     if options.name == LIST:
         return _list(folder, options.json)
     if options.name == FETCH:
         return _fetch(folder, options.json)
-    REPORTER.set(TerminalReporter(quiet=options.json))
-    names = _names(options.name, options.sets)
     ready: dict[str, Experiment] = {}
     failed: dict[str, str] = {}
-    for name in names:
+    reporter = options.session.reporter
+    for name in _names(options.name, options.sets):
         with _noting(name, failed, options):
-            ready[name] = _at_hand(get_experiment(name), folder, options.sets, options.quick)
-    if len(ready) > 1:
-        with forecasting(look_ahead(ready.values(), options.quick, folder, config)):
-            told = _run_all(ready, failed, options, folder, config)
-    else:
-        told = _run_all(ready, failed, options, folder, config)
-    _conclude(told, failed, options)
+            ready[name] = _available(get_experiment(name), folder, options.sets, reporter, options.quick)
+    results = _run_all(ready, failed, options, folder, config)
+    _conclude(results, failed, options)
     return 2 if failed else 0
 
 
 def _names(name: str, sets: str | None) -> list[str]:
-    """The experiment that was named, or all; those without any of the asked sets are no part of all."""
+    """The named experiment, or all experiments that have at least one of the requested data sets."""
     named = list(experiments().values()) if name == ALL else [get_experiment(name)]
     asked = _split(sets)
     _check_sets(asked, list(dict.fromkeys(own for one in named for own in one.datasets)), name)
@@ -69,7 +73,7 @@ def _split(sets: str | None) -> list[str]:
 
 
 def _check_sets(asked: Sequence[str], known: list[str], name: str) -> None:
-    """Refuse sets that are not there: an experiment without them would look as if they had been run."""
+    """Refuse unknown data sets; otherwise it would look as if they had been run."""
     for wrong in (one for one in asked if one not in known):
         there = "There are" if name == ALL else f"{name} has"
         near = did_you_mean(wrong, known)
@@ -78,7 +82,7 @@ def _check_sets(asked: Sequence[str], known: list[str], name: str) -> None:
 
 @contextmanager
 def _noting(name: str, failed: dict[str, str], options: argparse.Namespace) -> Iterator[None]:
-    """Of all experiments one that cannot run is told at the end; one that was named is an error."""
+    """With `all`, note an experiment that cannot run and report it at the end; otherwise raise the error."""
     try:
         yield
     except LabelscapeError as error:
@@ -93,32 +97,25 @@ def _run_all(
     options: argparse.Namespace,
     folder: Path,
     config: RunConfig,
-) -> list[Told]:
-    """Every experiment in turn; those ahead and when they will be done are told in between."""
-    told = []
+) -> list[ExperimentResult]:
+    """Run every experiment in turn and print its table."""
+    results = []
     for number, (name, experiment) in enumerate(ready.items(), start=1):
-        forecast = current_forecast()
-        if forecast:
-            ahead = forecast.tell(datetime.now())
-            current_reporter().say(f"{name}, {number} of {len(ready)}{f'; {ahead}' if ahead else ''}")
+        if len(ready) > 1:
+            options.session.reporter.say(f"{name}, {number} of {len(ready)}")
         with _noting(name, failed, options):
-            told.append(_one(experiment, options, folder, config))
-        if forecast:
-            forecast.finish(label for label in forecast.ahead if label.startswith(f"{MEASURING}[{name}/"))
-    return told
+            plan = ExperimentPlan(config, experiment, options.quick, folder)
+            result = Run(plan, session=options.session).execute(options.verbose)
+            results.append(result.products)
+            if not options.json:
+                show(_as_text(result, config))
+    return results
 
 
-def _one(experiment: Experiment, options: argparse.Namespace, folder: Path, config: RunConfig) -> Told:
-    told = find_told(experiment, options.quick, folder, config)
-    told = told or _run(experiment, options.quick, folder, config, options.verbose)
-    note_unrecorded(told)
-    if not options.json:
-        show(_as_text(told, config))
-    return told
-
-
-def _at_hand(experiment: Experiment, folder: Path, asked: str | None, quick: bool = False) -> Experiment:
-    """The experiment on the sets that were asked for and are there; the others are told."""
+def _available(
+    experiment: Experiment, folder: Path, asked: str | None, reporter: Reporter, quick: bool = False
+) -> Experiment:
+    """The experiment on the requested data sets that exist; missing ones are reported."""
     wanted = _split(asked) or list((quick and experiment.quick_sets) or experiment.datasets)
     there = []
     problem: SourceError | None = None
@@ -127,28 +124,17 @@ def _at_hand(experiment: Experiment, folder: Path, asked: str | None, quick: boo
             locate(name, folder)
             there.append(name)
             if not is_original(name, folder):
-                current_reporter().say_once(f"{name}: not the file of the README's numbers; they may differ.")
+                reporter.say_once(f"{name}: not the file of the published numbers; results may differ.")
         except SourceError as error:
             problem = error
-            current_reporter().say_once(f"left out: {error}")
+            reporter.say_once(f"left out: {error}")
     if problem and not there:
         raise problem
     return experiment.only(there)
 
 
-def _run(experiment: Experiment, quick: bool, folder: Path, config: RunConfig, verbose: bool) -> Told:
-    """In a Prefect flow, or without one where its server does not answer."""
-
-    def in_flow() -> Told:
-        from flows.reproduce import reproduce_anyhow
-
-        return reproduce_anyhow(experiment, quick, folder, config)
-
-    return run_with_engine(config, verbose, in_flow, lambda: reproduce_one(experiment, quick, folder, config))
-
-
 def _list(folder: Path, as_json: bool) -> int:
-    """Every experiment, and whether its data are there."""
+    """Print every experiment, and which of its data sets are missing."""
     records = [
         {
             "name": one.name,
@@ -165,7 +151,7 @@ def _list(folder: Path, as_json: bool) -> int:
     header = tuple(records[0])
     rows = tuple(tuple(record.values()) for record in records)
     show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
-    show(f"\nData sets are looked for in {folder} (--data or LABELSCAPE_DATA name another folder).")
+    show(f"\nFolder of the data sets: {folder} (choose another with --data or LABELSCAPE_DATA).")
     return 0
 
 
@@ -177,7 +163,7 @@ def _is_there(name: str, folder: Path) -> bool:
 
 
 def _fetch(folder: Path, as_json: bool) -> int:
-    """Get the public data sets that are not there yet."""
+    """Download the public data sets that are missing."""
     from storage.reference.fetch import fetch_set
 
     records: list[dict[str, str | None]] = []
@@ -188,12 +174,12 @@ def _fetch(folder: Path, as_json: bool) -> int:
             continue
         file, said, problem = str(folder / wanted.path), "", None
         try:
-            if wanted.host in silent:  # the others of a host would wait for the same network
+            if wanted.host in silent:  # do not wait again for a host that does not answer
                 raise SourceError(silent[wanted.host])
             said = fetch_set(wanted, folder)
         except ServiceDown as error:
             problem = str(error)
-            silent[wanted.host] = f"not asked for: {wanted.host} does not answer."
+            silent[wanted.host] = f"skipped: {wanted.host} does not answer."
         except (SourceError, StoreError) as error:
             problem = str(error)
         records.append({"name": wanted.name, "file": None if problem else file, "problem": problem})
@@ -202,43 +188,46 @@ def _fetch(folder: Path, as_json: bool) -> int:
     if as_json:
         show(json.dumps(records, indent=2, ensure_ascii=False))
     elif not records:
-        show(f"every set that can be fetched is in {folder}.")
+        show(f"Every data set that can be downloaded is in {folder}.")
     return 2 if any(one["problem"] for one in records) else 0
 
 
-def _as_text(told: Told, config: RunConfig) -> str:
+def _as_text(result: RunResult[ExperimentResult], config: RunConfig) -> str:
     """The table of an experiment, and where its files are."""
-    table = render_text(comparison_table(told.experiment, told.rows), name_width=72)
+    found, page = result.products, result.report
+    assert page is not None
+    table = render_text(comparison_table(found.experiment, found.rows), name_width=72)
+    lines = ["", title_of(found.experiment, found.quick), found.experiment.paper, "", table, ""]
+    lines += [f"stages     {result.computed} computed", f"page       {page}"]
+    lines += [f"figure     {file}" for file in sorted(page.parent.glob("*.png"))]
+    tracked = find_tracked(result, found.tracked)
+    if tracked:
+        lines.append(f"tracked    run {tracked.parent_id[:8]} at {redact(tracked.uri)}")
     sync = command_here(config, "sync")
-    lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
-    lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
-    lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
-    lines += (
-        [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
-    )
-    return "\n".join([*lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY, sync)])
+    return "\n".join([*lines, *problem_lines(result.untracked, result.unrecorded, _REMEDY, sync)])
 
 
-def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:
+def _conclude(results: list[ExperimentResult], failed: dict[str, str], options: argparse.Namespace) -> None:
+    """Print all results as JSON, or the summary of `all`."""
     if options.json:
-        records = {one.experiment.name: [asdict(row) for row in one.rows] for one in told}
+        records = {one.name: [asdict(row) for row in one.rows] for one in results}
         show(json.dumps({"experiments": records, "failed": failed}, indent=2, ensure_ascii=False))
         return
     if options.name != ALL:
         return
-    if told:
-        show("\n" + render_text(_summary(told)))
-    for one in told:
+    if results:
+        show("\n" + render_text(_summary(results)))
+    for one in results:
         if one.experiment.against_plain:
             show("\n" + render_text(_standing(one)))
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 
 
-def _summary(told: list[Told]) -> Table:
-    """Verdicts on printed cells by experiment and in all."""
-    verdicts = {one.experiment.name: count_verdicts(one.rows) for one in told}
-    impossible = {one.experiment.name: count_impossible(one.rows) for one in told}
+def _summary(results: Sequence[ExperimentResult]) -> Table:
+    """Verdicts on printed cells, by experiment and in total."""
+    verdicts = {one.name: count_verdicts(one.rows) for one in results}
+    impossible = {one.name: count_impossible(one.rows) for one in results}
     counts = {
         name: [sum(found.values()), *found.values(), impossible[name]] for name, found in verdicts.items()
     }
@@ -246,16 +235,16 @@ def _summary(told: list[Told]) -> Table:
     lines = tuple((name, *map(str, own)) for name, own in counts.items())
     header = ("experiment", "printed cells", *count_verdicts([]), IMPOSSIBLE)
     caption = (
-        f"{'quick runs, few trials: ' if told[0].quick else ''}verdicts under the paper's protocol; "
-        f"{IMPOSSIBLE}: cells among them that cannot be under one reading of the paper's words"
+        f"{'quick runs, few trials: ' if results[0].quick else ''}verdicts under the paper's protocol; "
+        f"{IMPOSSIBLE}: cells among them that are impossible under one reading of the paper"
     )
     return Table(header, lines, caption)
 
 
-def _standing(told: Told) -> Table:
-    """On how many sets each method is ahead of the best plain one, level with it, behind it."""
-    counted = count_outcomes(told.experiment, told.rows)
+def _standing(result: ExperimentResult) -> Table:
+    """On how many data sets each method is ahead of, level with and behind the best baseline."""
+    counted = count_outcomes(result.experiment, result.rows)
     lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
-    plain = ", ".join(arm.title for arm in told.experiment.baselines)
-    caption = f"{title_of(told.experiment, told.quick)}; sets by how a method stands to the best of {plain}"
-    return Table(("method", *OUTCOMES), lines, caption)
+    plain = ", ".join(arm.title for arm in result.experiment.baselines)
+    title = title_of(result.experiment, result.quick)
+    return Table(("method", *OUTCOMES), lines, f"{title}; data sets by comparison with the best of {plain}")

@@ -1,93 +1,140 @@
-"""`run` and `stage`: the pipeline, in a Prefect flow."""
+"""`run` and `stage`: the training pipeline."""
+
+from __future__ import annotations
 
 import argparse
 import json
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from flows.commands.engine import note_unrecorded, run_with_engine
-from flows.commands.options import read_config, read_default_config
-from flows.config import RunConfig, repeat_config
-from flows.rerun import command_again, kind_of
-from flows.runner import RunResult, run_training
-from flows.stages import Span, check_stages
-from flows.stores import open_store
-from flows.terminal import REPORTER, TerminalReporter, show
-from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.errors import ConfigError
+from flows.commands.options import (
+    Subparsers,
+    add_command,
+    add_configuration,
+    add_paranoid,
+    read_config,
+    read_default_config,
+)
+
+if TYPE_CHECKING:
+    from flows.config import RunConfig
+    from flows.stages import StageSelection
+    from storage.artifacts.run_log import LoggedRun
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare `run` and `stage`."""
+    parser = add_command(commands, "run", run, json=True, staged=True)
+    _add_common(parser)
+    parser.add_argument(
+        "--refresh",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="recompute this stage, and later ones only if its result changed; may be repeated",
+    )
+    parser.add_argument("--until", metavar="STAGE", help="stop after this stage")
+    parser.add_argument(
+        "--from",
+        dest="since",
+        metavar="STAGE",
+        help="like --refresh, and take the stages before it unchanged from the last run",
+    )
+    parser.add_argument(
+        "--as", dest="as_run", metavar="RUN", help="repeat an earlier run with its configuration, and compare"
+    )
+    parser = add_command(commands, "stage", stage, json=True, staged=True)
+    parser.add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
+    _add_common(parser)
+    parser.add_argument("--force", action="store_true", help="recompute it even if it is fresh")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_configuration(parser)
+    add_paranoid(parser)
+    parser.add_argument(
+        "--done",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="already recomputed, as printed by the command to resume with; may be repeated",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Every stage, then the results."""
+    """Run every stage and print the results."""
+    from flows.stores import open_store
+    from storage.artifacts.run_log import RunLog
+    from storage.errors import ConfigError
+
     if options.as_run is None:
-        return _execute(read_config(options), options, _span(options))
+        return _execute(read_config(options), options, _selection(options))
     if options.source or options.set or options.methods:
         raise ConfigError(
-            "--as takes source and settings from the earlier run; leave the source, --set and --methods out."
+            "--as takes source and settings from the earlier run; leave out the source, --set and --methods."
         )
     here = read_default_config(options)
     return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
 
 
-def _span(options: argparse.Namespace) -> Span:
-    return Span(options.refresh, options.since, options.until, options.done)
+def stage(options: argparse.Namespace) -> int:
+    """Run one stage, and later ones whose input changed."""
+    from flows.pipeline import STAGES
+    from flows.stages import StageSelection, check_stages
+
+    check_stages([options.name], STAGES)
+    refresh = [options.name] if options.force else []
+    return _execute(read_config(options), options, StageSelection(refresh, done=options.done))
+
+
+def _selection(options: argparse.Namespace) -> StageSelection:
+    from flows.stages import StageSelection
+
+    return StageSelection(options.refresh, options.since, options.until, options.done)
 
 
 def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) -> int:
-    """An earlier run once more, as what it was."""
-    span, kind = _span(options), kind_of(earlier)
+    """Repeat an earlier run of `run` or `auto`."""
+    from flows.config import repeat_config
+    from flows.rerun import command_again, kind_of
+    from flows.stages import StageSelection
+    from storage.errors import ConfigError
+
+    selection, kind = _selection(options), kind_of(earlier)
     if kind == "reproduce":
         again = command_again(earlier, here)
-        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it by `{again}`.")
+        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it with `{again}`.")
     config = repeat_config(earlier, here)
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
     if kind == "run":
-        return _execute(config, options, replace(span, until=span.until or earlier.until), earlier)
-    if span != Span():
+        return _execute(config, options, replace(selection, until=selection.until or earlier.until), earlier)
+    if selection != StageSelection():
         raise ConfigError(
             f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
         )
-    from flows.commands.auto import choose_and_show
+    from flows.commands.auto import select_and_show
 
-    return choose_and_show(config, options, earlier)
-
-
-def stage(options: argparse.Namespace) -> int:
-    """One stage, and those below it whose input changed."""
-    check_stages([options.name])
-    return _execute(
-        read_config(options), options, Span([options.name] if options.force else [], done=options.done)
-    )
+    return select_and_show(config, options, earlier)
 
 
 def _execute(
-    config: RunConfig, options: argparse.Namespace, span: Span, earlier: LoggedRun | None = None
+    config: RunConfig,
+    options: argparse.Namespace,
+    selection: StageSelection,
+    earlier: LoggedRun | None = None,
 ) -> int:
-    from flows.pipeline import check_config
+    from flows.pipeline import STAGES, TrainingPlan
+    from flows.run_settings import check_config
+    from flows.runner import Run
+    from flows.terminal import show
 
-    span.check()
+    selection.check(STAGES)
     check_config(config)
-    reporter = TerminalReporter(quiet=options.json)
-    REPORTER.set(reporter)
-    result = _train(config, span, options.verbose)
-    note_unrecorded(result)
+    result = Run(TrainingPlan(config), selection, options.session).execute(options.verbose)
     from flows.summary import summarize_run, summary_text
 
     summary = summarize_run(config, result, earlier)
-    show(
-        json.dumps(summary, indent=2, ensure_ascii=False)
-        if options.json
-        else summary_text(config, result, summary)
-    )
+    text = json.dumps(summary, indent=2, ensure_ascii=False) if options.json else ""
+    show(text or summary_text(config, result, summary))
     return 0
-
-
-def _train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
-    """In a Prefect flow, or without one where its server does not answer."""
-
-    def in_flow() -> RunResult:
-        from flows.prefect_flows import train_anyhow
-
-        return train_anyhow(config, span)
-
-    return run_with_engine(config, verbose, in_flow, lambda: run_training(config, span))

@@ -1,50 +1,26 @@
-"""`status`: every stage as fresh, stale with the reason, or missing; nothing is computed."""
+"""`status`: every stage as fresh, stale with the reason, or missing."""
 
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 
-from flows.commands.options import read_config
-from flows.config import DEFAULT_FILE, RunConfig, find_home
-from flows.inspection import StageStatus, inspect_stages
-from flows.recall import Watch, find_memo
-from flows.stores import find_store_uri
+from flows.commands.options import Subparsers, add_command, add_configuration, add_paranoid, read_config
+from flows.status import StageStatus, inspect_stages
 from flows.terminal import show
-from storage.sources.image_files import own_folders
-from storage.tracking.engine import DATABASE
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "status", status, json=True)
+    add_configuration(parser)
+    add_paranoid(parser)
 
 
 def status(options: argparse.Namespace) -> int:
-    """Say what a run would do, and why."""
-    config = read_config(options)
-    watch = _watch(options, config)
-    inspection = inspect_stages(config)
-    found = inspection.stages
-    answer = _as_json(found) if options.json else _as_text(found)
-    show(answer)
-    if watch and all(one.would_run == "no" for one in found):
-        needed, others = _rest(options, config)
-        watch.keep(answer, [*inspection.files, *needed], others)
+    """Print what a run would do, and why."""
+    found = inspect_stages(read_config(options))
+    show(_as_json(found) if options.json else _as_text(found))
     return 0
-
-
-def _watch(options: argparse.Namespace, config: RunConfig) -> Watch | None:
-    """The means to keep the answer, where all that it rests on are files of this machine."""
-    home, folder = find_home(config), Path(config.source.path)
-    elsewhere = find_store_uri(config.store.uri) or (config.tracking.enabled and config.tracking.uri)
-    found_again = home in Path(find_memo(options.arguments)).resolve().parents
-    if elsewhere or config.source.paranoid or not found_again or not folder.is_dir():
-        return None
-    return Watch(options.arguments, str(folder), own_folders(home / "cache"))
-
-
-def _rest(options: argparse.Namespace, config: RunConfig) -> tuple[list[Path], list[str | Path]]:
-    """Files beside items and store that the answer counts on, and those that count if they are there."""
-    database = find_home(config) / DATABASE
-    named = [options.source, config.source.labels, config.source.edges]
-    others = [DEFAULT_FILE, *(database.with_name(f"{DATABASE}-{more}") for more in ("wal", "journal"))]
-    return [database] if config.tracking.enabled else [], [*filter(None, named), *others]
 
 
 def _as_json(found: list[StageStatus]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flows.commands.options import read_default_config
+from flows.commands.options import Subparsers, add_command, add_json, read_default_config
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
@@ -20,6 +20,42 @@ from tasks.report.tables import Table, render_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _GIVE_UP = "`labelscape store gc --forget-damaged` gives up what is lost"
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command and its actions."""
+    parser = add_command(commands, "store", store)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    texts = {
+        "ls": "list every artifact, or with --runs every run",
+        "du": "show disk usage by stage",
+        "verify": "read and check every artifact; damaged ones are quarantined",
+        "gc": "remove what no kept run needs",
+        "pin": "keep a run regardless of its age",
+        "unpin": "undo pin",
+    }
+    made = {name: actions.add_parser(name, help=text, description=text) for name, text in texts.items()}
+    for name, action in made.items():
+        add_json(action)
+        action.add_argument("--home", default=argparse.SUPPRESS, help="folder of the store")
+        action.set_defaults(resumable=name in ("verify", "gc"))
+    made["ls"].add_argument("--runs", action="store_true", help="list the runs instead")
+    made["gc"].add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    made["gc"].add_argument(
+        "--keep", type=int, default=5, metavar="N", help="newest runs of each experiment to keep (default: 5)"
+    )
+    made["gc"].add_argument(
+        "--forget-damaged", action="store_true", help="give up runs with damaged records, pinned or not"
+    )
+    made["gc"].add_argument(
+        "--forget-tracker",
+        action="append",
+        default=[],
+        metavar="URI",
+        help="an MLflow server that no longer exists, with its registered models; may be repeated",
+    )
+    for name in ("pin", "unpin"):
+        made[name].add_argument("run", metavar="RUN", help="id of a run, or its beginning")
 
 
 def store(options: argparse.Namespace) -> int:
@@ -191,7 +227,7 @@ def _tell_kept(found: gc.Waste, registered: Registered) -> None:
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
-    from flows.prefect_engine import prepare_libraries
+    from flows.prefect_settings import prepare_libraries
     from storage.tracking.client import Tracker
     from storage.tracking.engine import redact
     from tasks.stages.tracking import make_tracker

@@ -1,30 +1,37 @@
-"""`sync`: what could not be recorded when it ran."""
+"""`sync`: track and record runs whose tracker or Prefect server was down."""
+
+from __future__ import annotations
 
 import argparse
 import json
 from typing import TYPE_CHECKING
 
-from flows.commands.options import read_default_config
-from flows.prefect_engine import prepare_libraries
-from flows.stores import open_store
-from flows.terminal import TerminalReporter, show
-from storage.artifacts.run_log import RunLog
+from flows.commands.options import Subparsers, add_command, read_default_config
 
 if TYPE_CHECKING:
     from flows.sync import Synced
 
 
+def add_parser(commands: Subparsers) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "sync", sync, json=True, resumable=True)
+    parser.add_argument("--uri", help="MLflow URI (default: that of each run)")
+
+
 def sync(options: argparse.Namespace) -> int:
-    """Record the runs that were not; 1 where one still is not."""
-    from flows.sync import record_run, sync_run, unrecorded_runs, untracked_runs
+    """Track and record what is missing; exit code 1 if a run still could not be recorded."""
+    from flows.prefect_settings import prepare_libraries
+    from flows.stores import open_store
+    from flows.sync import sync_prefect, sync_run, unrecorded_runs, untracked_runs
+    from flows.terminal import show
+    from storage.artifacts.run_log import RunLog
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
     store = open_store(config)
     uri, log = options.uri or config.tracking.uri, RunLog.of(store)
-    reporter = TerminalReporter(quiet=options.json)
-    tracked = [sync_run(run, config, uri, reporter) for run in untracked_runs(log)]
-    recorded = [record_run(run, config, log, options.verbose) for run in unrecorded_runs(log)]
+    tracked = [sync_run(run, config, uri, options.session.reporter) for run in untracked_runs(log)]
+    recorded = [sync_prefect(run, config, log, options.verbose) for run in unrecorded_runs(log)]
     if options.json:
         record = {"runs": [_record(one) for one in tracked], "prefect": [_record(one) for one in recorded]}
         show(json.dumps(record, indent=2, ensure_ascii=False))
@@ -32,14 +39,14 @@ def sync(options: argparse.Namespace) -> int:
         for one in (*tracked, *recorded):
             show(_line(one))
         if not (tracked or recorded):
-            show(f"Nothing to do: every run of the store {store.place} is recorded, or was not to be.")
+            show(f"Nothing to do: every run of the store {store.place} is recorded, or needs no record.")
     return 1 if any(one.problem for one in (*tracked, *recorded)) else 0
 
 
-def _record(one: "Synced") -> dict[str, str | None]:
+def _record(one: Synced) -> dict[str, str | None]:
     return {"run": one.run.id, "tracked_as": one.tracker_id, "uri": one.uri, "problem": one.problem}
 
 
-def _line(one: "Synced") -> str:
+def _line(one: Synced) -> str:
     outcome = f"recorded as {one.tracker_id[:8]} at {one.uri}" if one.tracker_id else one.problem
     return f"run {one.run.id} ({one.run.name}, {one.run.created[:10]})  {outcome}"

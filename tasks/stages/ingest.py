@@ -1,7 +1,7 @@
 """Ingest: from a source to a manifest of items, their digests and their labels."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from weakref import WeakKeyDictionary
@@ -87,15 +87,7 @@ def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None
 @lru_cache(maxsize=2)
 def _facts(manifest: ArtifactRef, store: Store) -> dict[str, str]:
     """What a manifest says in short; nearly every stage asks, and one digest has one answer."""
-    return _foreseen.get(manifest) or dict(store.details(manifest)["metadata"])
-
-
-def foresee(ref: ArtifactRef, facts: Mapping[str, str]) -> None:
-    """Say what a manifest will be that is not in the store yet, so that `status` can look past it."""
-    _foreseen[ref] = dict(facts)
-
-
-_foreseen: dict[ArtifactRef, dict[str, str]] = {}
+    return dict(store.details(manifest)["metadata"])
 
 
 def changed_meanwhile(path: str) -> SourceChanged:

@@ -9,10 +9,12 @@ from embedding_core import InvalidInput
 from embedding_core.protocols import fixed_protocol
 from embedding_core.protocols.fixed_protocol import TUNED_THRESHOLDS, split_rows
 from embedding_core.protocols.trial import Arm
-from flows.commands.reproduce import _at_hand, _standing, _summary
+from flows.commands.reproduce import _available, _standing, _summary
 from flows.config import load_config
-from flows.experiments import reproduce_one
+from flows.experiments import ExperimentPlan
+from flows.runner import Run
 from storage.artifacts.schemas import TrialCell
+from tasks.reporter import Reporter
 from tasks.reproduce.against_plain import count_outcomes, judge_against_plain
 from tasks.reproduce.comparison import Row, compare, verdict_line
 from tasks.reproduce.fixed_protocol import FIXED
@@ -174,9 +176,9 @@ def test_a_quick_run_says_so_and_speaks_of_no_paper():
 
 def test_quick_runs_take_some_sets_unless_others_are_asked_for(tmp_path):
     one = replace(FIXED, datasets=("iris", "wine", "digits"), quick_sets=("wine",))
-    assert _at_hand(one, tmp_path, None, quick=True).datasets == ("wine",)
-    assert _at_hand(one, tmp_path, None, quick=False).datasets == one.datasets
-    assert _at_hand(one, tmp_path, "iris", quick=True).datasets == ("iris",)
+    assert _available(one, tmp_path, None, Reporter(), quick=True).datasets == ("wine",)
+    assert _available(one, tmp_path, None, Reporter(), quick=False).datasets == one.datasets
+    assert _available(one, tmp_path, "iris", Reporter(), quick=True).datasets == ("iris",)
 
 
 def test_the_experiment_names_sets_and_methods_that_there_are():
@@ -191,14 +193,15 @@ def test_the_experiment_names_sets_and_methods_that_there_are():
 def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     one = replace(SMALL, full={**SMALL.full, "trials": 3})
     config = load_config(None, home=str(tmp_path), executor="serial", tracking={"enabled": False})
-    told = reproduce_one(one, False, tmp_path, config)
+    result = Run(ExperimentPlan(config, one, False, tmp_path)).run_stages()
+    told = result.products
     assert [row.method for row in told.rows] == ["DLE", "DLE"]
     table = comparison_table(one, told.rows)
     assert table.rows[0][0] == "iris"
     assert table.rows[1][0] == "all sets"
     assert "paper prints" not in table.caption  # there is none
     assert sum(int(count) for count in _standing(told).rows[0][1:]) == 1
-    assert (told.page.parent / "cells.parquet").exists()
+    assert result.report and (result.report.parent / "cells.parquet").exists()
     counted = _summary([told]).rows
     assert [row[0] for row in counted] == [one.name, "all"]
     assert {count for row in counted for count in row[1:]} == {"0"}

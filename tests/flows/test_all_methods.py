@@ -1,4 +1,4 @@
-"""A run over all methods that take the labels at hand: one table, no failure, only warnings with advice."""
+"""A run over all methods that accept the labels: one table, no failure, only warnings with advice."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ BUILT_IN = ("wine", "iris")
 
 
 def check_run(command: Command, source: Path | str, single_label: bool) -> list[str]:
-    """Compare all methods in two folds; the warnings that the run told."""
+    """Compare all methods in two folds and return the warnings of the run."""
     done = command("run", source, "--methods", "all", "--set", "evaluation.folds=2", *UNTRACKED)
     assert done.code == 0, done.err
     rows = [re.split(r"  +", line)[0] for line in done.out.splitlines() if " ± " in line]

@@ -1,75 +1,102 @@
-"""What becomes of a run when the engine around it ends in another way than the work itself."""
+"""A run in a flow: which result or error counts if Prefect itself fails."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from flows.config import RunConfig
+from flows.pipeline import TrainingPlan
+from flows.runner import Run, RunResult
 from storage.errors import SourceError
 
 pytestmark = pytest.mark.slow  # imports Prefect
 
-
-@dataclass(frozen=True)
-class Done:
-    value: int
-    unrecorded: str | None = None
+Work = Callable[[], RunResult[Any]]
 
 
-def engine(work: Any, ends_with: Exception | None) -> Any:
-    """An engine that does the work, then fails by itself."""
-    from flows.prefect_flows import _ATTEMPT, Attempt
-
-    def flow() -> Any:
-        try:
-            result = _ATTEMPT.get(Attempt()).run(work)
-        except BaseException:
-            if ends_with:
-                raise ends_with from None
-            raise
-        if ends_with:
-            raise ends_with
-        return result
-
-    return flow
+def result(run_id: str) -> RunResult[Any]:
+    return RunResult(None, [], None, None, None, None, run_id)  # type: ignore[arg-type]
 
 
-def interrupt() -> Done:
+class ScriptedRun(Run[Any]):
+    """A run whose executions are given."""
+
+    def __init__(self, *executions: Work) -> None:
+        super().__init__(TrainingPlan(RunConfig()))
+        self._executions: Iterator[Work] = iter(executions)
+
+    def run_stages(self, *arguments: Any) -> RunResult[Any]:
+        return next(self._executions)()
+
+
+@pytest.fixture
+def prefect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Replace the flow by one that does the work, unless it fails before, and may fail after it."""
+    from flows import prefect_engine
+
+    def install(before: Exception | None = None, after: Exception | None = None) -> None:
+        def make_flow(name: str, parameters: object, work: Work, flow_run_name: object) -> Work:
+            def body(**given: object) -> RunResult[Any]:
+                if before:
+                    raise before
+                try:
+                    return work()
+                finally:
+                    if after:
+                        raise after
+
+            return body
+
+        monkeypatch.setattr(prefect_engine, "_make_flow", make_flow)
+
+    return install
+
+
+def interrupt() -> RunResult[Any]:
     raise KeyboardInterrupt
 
 
-def refuse() -> Done:
+def refuse() -> RunResult[Any]:
     raise SourceError("no such folder")
 
 
-def test_an_engine_that_fails_afterwards_loses_no_result() -> None:
-    from flows.prefect_flows import run_anyhow
+def test_a_failure_of_prefect_after_the_work_loses_no_result(prefect: Callable[..., None]) -> None:
+    from flows.prefect_engine import run_in_flow
 
-    found = run_anyhow(engine(lambda: Done(1), ConnectionError("refused")), lambda: Done(2))
-    assert found.value == 1
-    assert "ConnectionError: refused" in found.unrecorded
-
-
-def test_an_engine_that_fails_before_is_done_without() -> None:
-    from flows.prefect_flows import run_anyhow
-
-    def fail() -> Done:
-        raise ConnectionError("refused")
-
-    assert run_anyhow(fail, lambda: Done(2)).value == 2
+    prefect(after=ConnectionError("refused"))
+    run = ScriptedRun(lambda: result("first"), lambda: result("second"))
+    found = run_in_flow(run)
+    assert found.run_id == "first"
+    assert "ConnectionError: refused" in str(found.unrecorded)
+    assert run.session.prefect_failed
 
 
-@pytest.mark.parametrize("ends_with", [None, ConnectionError("refused")])
-def test_an_interrupt_ends_the_run_whatever_the_engine_makes_of_it(ends_with: Exception | None) -> None:
-    from flows.prefect_flows import run_anyhow
+def test_a_failure_of_prefect_before_the_work_leads_to_a_run_without_it(prefect: Callable[..., None]) -> None:
+    from flows.prefect_engine import run_in_flow
 
-    with pytest.raises(KeyboardInterrupt):
-        run_anyhow(engine(interrupt, ends_with), lambda: Done(2))
+    prefect(before=ConnectionError("refused"))
+    found = run_in_flow(ScriptedRun(lambda: result("only")))
+    assert found.run_id == "only"
+    assert "ConnectionError: refused" in str(found.unrecorded)
 
 
-@pytest.mark.parametrize("ends_with", [None, ConnectionError("refused")])
-def test_an_error_of_the_work_is_the_one_to_see(ends_with: Exception | None) -> None:
-    from flows.prefect_flows import run_anyhow
+@pytest.mark.parametrize("after", [None, ConnectionError("refused")])
+@pytest.mark.parametrize(("work", "error"), [(interrupt, KeyboardInterrupt), (refuse, SourceError)])
+def test_an_error_of_the_work_takes_precedence_over_errors_of_prefect(
+    prefect: Callable[..., None], work: Work, error: type[BaseException], after: Exception | None
+) -> None:
+    from flows.prefect_engine import run_in_flow
 
-    with pytest.raises(SourceError, match="no such folder"):
-        run_anyhow(engine(refuse, ends_with), lambda: Done(2))
+    prefect(after=after)
+    with pytest.raises(error):
+        run_in_flow(ScriptedRun(work))
+
+
+def test_a_flow_shows_the_parameters_and_passes_the_result_through() -> None:
+    from flows.prefect_engine import _make_flow
+
+    made = _make_flow("a-name", {"config": {}, "quick": True}, lambda: "result")
+    assert made.name == "a-name"
+    assert set(made.parameters.properties) == {"config", "quick"}
+    assert made.fn(config={}, quick=True) == "result"

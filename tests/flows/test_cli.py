@@ -1,4 +1,4 @@
-"""The command line as a person and a script meet it: answers, refusals, and nothing half-done."""
+"""The command line as people and scripts use it: results, refusals, and no partial output."""
 
 import json
 import signal
@@ -64,7 +64,7 @@ class TestWithoutWork:
         assert [entry["name"] for entry in listed] == list(METHODS)
         assert {"title", "paper", "reach", "labels", "cost", "equations"} <= set(listed[0])
 
-    def test_a_command_that_fails_inside_leaves_its_traceback_in_a_file(
+    def test_the_traceback_of_an_unexpected_error_is_written_to_a_file(
         self, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("flows.commands.listing.methods", lambda options: 1 / 0)
@@ -78,7 +78,7 @@ class TestWithoutWork:
         assert "Traceback" in command("methods", "--home", tmp_path / "home", "--verbose").err
 
     @pytest.mark.parametrize("file", ["labelscape.toml", "other.toml"])
-    def test_a_defect_of_ours_is_kept_in_the_configured_home(
+    def test_the_crash_file_is_written_to_the_configured_home(
         self, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
     ) -> None:
         (tmp_path / file).write_text('home = "there"\n')
@@ -88,7 +88,9 @@ class TestWithoutWork:
         assert str(crash) in done.err
         assert not (tmp_path / ".labelscape").exists()
 
-    def test_an_interrupt_says_how_to_go_on(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_interrupted_command_prints_how_to_resume(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         def interrupt(options: object) -> int:
             raise KeyboardInterrupt
 
@@ -113,7 +115,7 @@ class TestConfig:
             ["name=été \u007f \\", "tracking.enabled=false", "tracking.uri=sqlite:////a.db"],
         ],
     )
-    def test_what_is_shown_can_be_loaded_again(
+    def test_a_shown_configuration_can_be_loaded(
         self, command: Command, tmp_path: Path, overrides: list[str]
     ) -> None:
         given = [part for override in overrides for part in ("--set", override)]
@@ -152,7 +154,7 @@ class TestConfig:
             found = found[key]
         assert found == value
 
-    def test_methods_win_over_the_file_and_home_over_the_environment(
+    def test_arguments_take_precedence_over_the_file_and_the_environment(
         self, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("LABELSCAPE_HOME", "/nowhere")
@@ -212,7 +214,7 @@ class TestStages:
         assert "labelscape: feature: no such stage. Did you mean features?" in done.err
 
 
-def test_compare_refuses_an_unknown_metric_before_it_looks(command: Command) -> None:
+def test_compare_refuses_an_unknown_metric_at_once(command: Command) -> None:
     done = command("compare", "--sort-by", "acc")
     assert done.code == 2
     assert "--sort-by acc: no such metric; choose from macro_precision" in done.err
@@ -220,7 +222,7 @@ def test_compare_refuses_an_unknown_metric_before_it_looks(command: Command) -> 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One home and one collection for all tests below: the first run fills them."""
+    """One home and one collection for all tests below; the first run fills them."""
     folder = tmp_path_factory.mktemp("whole")
     write_pictures(folder / "pictures", 40)
     return folder
@@ -229,7 +231,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.usefixtures("engine")
 class TestWholeRuns:
-    """With Prefect and MLflow; the tests of this class build on one another."""
+    """With Prefect and MLflow; the tests of this class depend on their order."""
 
     def test_a_first_run_prints_its_results(self, command: Command, place: Path) -> None:
         done = command("run", place / "pictures", "--home", place / "home")
@@ -265,7 +267,7 @@ class TestWholeRuns:
         assert found["tracking"]["problem"] is None
         assert Path(found["report"]).is_file()
 
-    def test_a_second_run_imports_no_library_that_only_computing_needs(self, place: Path) -> None:
+    def test_a_second_run_imports_no_numeric_library(self, place: Path) -> None:
         given = ["run", str(place / "pictures"), "--home", str(place / "home"), "--json"]
         code = (
             f"import sys\nfrom flows.cli import main\nassert main({given!r}) == 0\n"
@@ -334,7 +336,7 @@ class TestWholeRuns:
             (["iris", "--set", "embedding.n_components=7"], "embedding[mlda]: n_components=7 exceeds K-1=2"),
         ],
     )
-    def test_a_process_of_its_own_says_one_thing(
+    def test_a_refused_command_prints_one_message(
         self, tmp_path: Path, arguments: list[str], says: str
     ) -> None:
         done = start_command(tmp_path, "run", *arguments)
@@ -345,15 +347,15 @@ class TestWholeRuns:
         assert len(news) == 1
         assert says in news[0]
 
-    def test_a_run_that_is_terminated_says_how_to_go_on(self, tmp_path: Path) -> None:
+    def test_a_terminated_run_prints_how_to_resume(self, tmp_path: Path) -> None:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
         err = interrupt_at(run, "  features  ", signal.SIGTERM)
         assert err.splitlines()[-1].startswith("resume with: labelscape run digits")
 
-    def test_prefects_own_word_for_termination_is_understood(
+    def test_the_termination_error_of_prefect_is_handled(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A second SIGTERM may meet Prefect while it shuts a flow down."""
+        """A second SIGTERM can arrive while Prefect shuts a flow down."""
         from prefect.exceptions import TerminationSignal
 
         from flows.cli import main
@@ -369,7 +371,7 @@ class TestWholeRuns:
             signal.signal(signal.SIGTERM, before)
         assert capsys.readouterr().err.endswith("resume with: labelscape run iris\n")
 
-    def test_an_interrupt_keeps_what_is_done(self, tmp_path: Path) -> None:
+    def test_an_interrupted_run_keeps_finished_stages(self, tmp_path: Path) -> None:
         run = start_command(tmp_path, "run", "digits", *UNTRACKED)
         err = interrupt_at(run, "  features  ")
         assert "interrupted; finished stages are kept.\nresume with: labelscape run digits" in err

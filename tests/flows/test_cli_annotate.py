@@ -52,7 +52,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     found = {}
     for name, source in (("images", write_pictures(place / "pictures", 40)), ("table", "iris")):
         run = run_locally(source, place / name, "embedding.method=mlda", "evaluation.baselines=[]")
-        ref = run.products.embeddings["mlda"]
+        ref = run.products.refs["embedding"]["mlda"]
         assert ref
         found[name] = load_model_payload(ref, run.workspace.store) or b""
     return found

@@ -1,4 +1,4 @@
-"""`labelscape auto`: the leaderboard, the titles in MLflow's registry, what is refused, what stays."""
+"""`labelscape auto`: the leaderboard, the titles in MLflow's registry, refusals."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ QUICK = ("--set", "evaluation.folds=4", "--set", "embedding.params.random_forest
 
 
 def write_table(file: Path, n: int = 160) -> Path:
-    """Two classes that neighbors part and a plane does not."""
+    """Two classes that nearest neighbors separate and a plane does not."""
     X = np.random.default_rng(0).uniform(-1, 1, size=(n, 2))
     classes = np.where((X[:, 0] > 0) == (X[:, 1] > 0), "same", "other")
     with file.open("w", newline="") as place:
@@ -31,12 +31,12 @@ def write_table(file: Path, n: int = 160) -> Path:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch, without_engine: None) -> None:
     """Folds in this process, stages without Prefect."""
-    monkeypatch.setattr("flows.pipeline.make_executor", lambda setting: SerialExecutor())
+    monkeypatch.setattr("flows.runner.make_executor", lambda setting: SerialExecutor())
 
 
 @pytest.mark.usefixtures("inline")
 class TestWithoutTracker:
-    def test_the_leaderboard_names_the_winner_and_a_plain_one_as_such(
+    def test_the_leaderboard_names_the_winner_and_marks_baselines(
         self, command: Command, tmp_path: Path
     ) -> None:
         table = write_table(tmp_path / "t.csv")
@@ -83,7 +83,7 @@ class TestWithoutTracker:
             ("hamming_loss", None),
         ],
     )
-    def test_how_several_labels_are_decided_is_said(
+    def test_the_output_explains_how_labels_are_decided(
         self, command: Command, tmp_path: Path, metric: str, says: str | None
     ) -> None:
         rows = [f"{n % 7},{n % 5},{n % 2},{int(n % 7 > 4)}" for n in range(40)]
@@ -92,7 +92,7 @@ class TestWithoutTracker:
         said = command("auto", "t.csv", *QUICK, *UNTRACKED, *chosen).out
         assert says in said if says else "labels are decided" not in said
 
-    def test_the_best_of_several_is_said_to_be_flattered(self, command: Command, tmp_path: Path) -> None:
+    def test_the_output_warns_of_selection_bias(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
         names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
@@ -138,7 +138,7 @@ class TestWithoutTracker:
         assert "give the same command again to track and register them" in done.out
         assert json.loads(command("sync", "--json").out)["runs"] == []
 
-    def test_a_choice_is_repeated_as_a_choice(self, command: Command, tmp_path: Path) -> None:
+    def test_a_selection_is_repeated_as_a_selection(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
         given = ("auto", table, *QUICK, *UNTRACKED, "--candidates", "mlda_knn,1nn")
         first = json.loads(command(*given, "--json").out)
@@ -154,7 +154,9 @@ class TestWithoutTracker:
         assert refused.code == 2
         assert "is of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
 
-    def test_a_choice_leads_back_to_the_bytes_of_the_source(self, command: Command, tmp_path: Path) -> None:
+    def test_the_lineage_of_a_choice_ends_at_the_bytes_of_the_source(
+        self, command: Command, tmp_path: Path
+    ) -> None:
         table = write_table(tmp_path / "t.csv")
         command("auto", table, *QUICK, *UNTRACKED, "--candidates", "1nn,mlls")
         roots = json.loads(command("lineage", "--json").out)["results"]
@@ -163,7 +165,7 @@ class TestWithoutTracker:
             below = walk_inputs(root)
             assert {one["label"] for one in below if not one["inputs"]} == {"source"}
 
-    def test_a_candidate_of_two_folds_is_not_taken_for_its_trial(
+    def test_a_candidate_of_two_folds_is_not_mistaken_for_its_trial(
         self, command: Command, tmp_path: Path
     ) -> None:
         table = write_table(tmp_path / "t.csv")
@@ -180,7 +182,7 @@ class TestWithoutTracker:
 @pytest.mark.slow
 @pytest.mark.usefixtures("inline")
 class TestTitles:
-    """One database for all that happens to a collection in turn."""
+    """One database for the history of a collection."""
 
     def test_a_collection_and_its_champions(self, command: Command, tmp_path: Path) -> None:
         table, home = write_table(tmp_path / "t.csv"), tmp_path / "home"
@@ -317,7 +319,7 @@ class TestProcess:
         return dict(json.loads(out))
 
     def check(self, found: dict[str, Any]) -> None:
-        """What must hold on any data."""
+        """Conditions that hold for any data."""
         means = {
             one["name"]: float(np.mean(one["metrics"]["macro_f1"]))
             for one in found["candidates"]

@@ -1,4 +1,4 @@
-"""Bad and odd input through the command line: refused with what to do, or counted and listed."""
+"""Bad and unusual input through the command line: refused with a remedy, or counted and listed."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def relabel(folder: Path, labels: Callable[[int], str]) -> None:
 
 @dataclass(frozen=True)
 class Bad:
-    """A source or a command that is refused, and what the refusal has to say."""
+    """A source or a command that is refused, and the expected message."""
 
     name: str
     says: tuple[str, ...]
@@ -231,7 +231,7 @@ class TestBadInput:
         assert done.code == 2
         assert "both the source and the home folder" in done.err
 
-    def test_only_what_may_go_on_says_how(self, command: Command, picture_folder: Path) -> None:
+    def test_only_resumable_errors_print_how_to_resume(self, command: Command, picture_folder: Path) -> None:
         (picture_folder / "labels.csv").write_text("filename,labels\np00.png,red\n")
         mend = command("run", picture_folder, *UNTRACKED)
         assert f"resume with: labelscape run {picture_folder}" in mend.err
@@ -240,7 +240,7 @@ class TestBadInput:
 
 
 def put_odd_pictures(folder: Path) -> None:
-    """One picture of every kind that cameras, scanners and accidents leave."""
+    """One image of every kind that cameras, scanners and broken transfers produce."""
     picture = Image.open(folder / "p00.png").convert("RGB")
     wide = picture.resize((300, 200))
     grey16 = np.arange(32 * 24, dtype=np.uint16).reshape(24, 32) * 80
@@ -297,7 +297,7 @@ class TestOddInput:
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
         assert f"noted      {len(found['notes'])} in the source, as film.mp4: left out" in shown
 
-    def test_a_label_nobody_has_is_left_out_and_said(self, command: Command, tmp_path: Path) -> None:
+    def test_a_label_without_items_is_dropped_and_reported(self, command: Command, tmp_path: Path) -> None:
         rows = [f"{i % 7},{i % 3},{i % 2},{(i + 1) % 2},0" for i in range(30)]
         (tmp_path / "t.csv").write_text("\n".join(["f0,f1,label:a,label:b,label:none", *rows]) + "\n")
         found = self.run(command, tmp_path / "t.csv", "--until", "correlation")
@@ -310,7 +310,7 @@ class TestOddInput:
         found = self.run(command, picture_folder, "--until", "evaluation")
         assert found["methods"]["mlda"]["metrics"]["micro_f1"]["mean"] > 0.5
 
-    def test_a_tiny_collection_asks_as_many_neighbors_as_there_are(
+    def test_a_tiny_collection_uses_as_many_neighbors_as_there_are(
         self, command: Command, tmp_path: Path
     ) -> None:
         folder = write_pictures(tmp_path / "tiny", 8)

@@ -1,4 +1,4 @@
-"""Commands that are printed work when they are pasted: they find the same home and the same store."""
+"""Printed commands work when pasted: they find the same home and the same store."""
 
 import json
 import shlex
@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_home_is_named_where_it_is_not_the_default(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_is_named_if_it_is_not_the_default(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command_here(load_config(None), "sync") == "labelscape sync"
     assert command_here(load_config(None, home="a b"), "sync") == f"labelscape sync --home '{here / 'a b'}'"
     (here / "other.toml").write_text('home = "there"\n')
@@ -34,13 +34,15 @@ def test_the_home_is_named_where_it_is_not_the_default(here: Path, monkeypatch: 
     (here / "labelscape.toml").write_text('home = "there"\n')
     assert command_here(load_config(Path("other.toml")), "sync") == "labelscape sync"
     (here / "labelscape.toml").write_text("home = 7\n")
-    assert "--home" in command_here(load_config(Path("other.toml")), "sync"), "said all the same"
+    assert "--home" in command_here(load_config(Path("other.toml")), "sync"), (
+        "named although the file is invalid"
+    )
     (here / "labelscape.toml").unlink()
     monkeypatch.setenv("LABELSCAPE_HOME", "there")
     assert command_here(load_config(Path("other.toml")), "sync") == "labelscape sync"
 
 
-def test_a_shared_store_is_named_where_it_is_not_the_default(
+def test_a_shared_store_is_named_if_it_is_not_the_default(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "other.toml").write_text('[store]\nuri = "file:///shared place"\n')
@@ -51,7 +53,7 @@ def test_a_shared_store_is_named_where_it_is_not_the_default(
 
 
 def paste(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str | None]:
-    """Home and store that a command finds which a shell is given."""
+    """The home and the store that a command finds when a shell runs it."""
     told = 'labelscape() { printf \'%s\\n\' "$PWD" "$LABELSCAPE_STORE" "$@"; }'
     shell = subprocess.run(["sh", "-c", f"{told}\n{text}"], capture_output=True, text=True, check=True)
     folder, uri, *words = shell.stdout.splitlines()
@@ -66,7 +68,7 @@ def paste(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str | None]
 @pytest.mark.parametrize("shared_by_all", [None, "file:///of all"])
 @pytest.mark.parametrize("mine", [None, "file:///shared place", "file:///another"])
 @pytest.mark.parametrize("home", ["my home", "my home/inner", ".labelscape"])
-def test_what_is_pasted_finds_the_store_whatever_the_file_of_a_folder_names(
+def test_a_pasted_command_finds_the_store_regardless_of_the_configuration_file(
     here: Path, monkeypatch: pytest.MonkeyPatch, home: str, mine: str | None, shared_by_all: str | None
 ) -> None:
     if shared_by_all:
@@ -106,7 +108,9 @@ def test_the_closing_lines_of_a_run_lead_to_its_home(here: Path) -> None:
     assert f"look       labelscape compare {home}, or `labelscape up {home}`" in text
 
 
-def test_what_lineage_says_repeats_the_run(command: Command, picture_folder: Path, here: Path) -> None:
+def test_the_command_printed_by_lineage_repeats_the_run(
+    command: Command, picture_folder: Path, here: Path
+) -> None:
     made = command("run", picture_folder, *UNTRACKED, "--until", "ingest", "--home", "h", "--json")
     text = command("lineage", "--home", "h").out
     again = next(line for line in text.splitlines() if line.startswith("again")).removeprefix("again").strip()
@@ -116,13 +120,13 @@ def test_what_lineage_says_repeats_the_run(command: Command, picture_folder: Pat
     assert "every result as in" in repeated.out
 
 
-def test_sync_names_the_store_that_it_looked_at(command: Command, picture_folder: Path, here: Path) -> None:
+def test_sync_names_the_store_that_it_read(command: Command, picture_folder: Path, here: Path) -> None:
     command("run", picture_folder, *UNTRACKED, "--until", "ingest", "--home", "h")
     assert f"every run of the store {here / '.labelscape' / 'store'} is recorded" in command("sync").out
     assert f"every run of the store {here / 'h' / 'store'} is recorded" in command("sync", "--home", "h").out
 
 
-def test_an_artifact_that_is_gone_is_not_called_bytes_of_the_source(
+def test_a_missing_artifact_is_not_shown_as_bytes_of_the_source(
     command: Command, picture_folder: Path, here: Path
 ) -> None:
     command("run", picture_folder, *UNTRACKED, "--until", "affinity")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from embedding_core.registry import METHODS
 from flows.config import RunConfig, find_home, load_config, place_from, show_config
-from flows.method_choice import chosen_methods, compared_methods, method_params
-from flows.pipeline import check_config, check_places
+from flows.run_settings import check_config, check_places, chosen_methods, compared_methods, method_params
 from storage.errors import ConfigError
 
 

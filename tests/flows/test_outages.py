@@ -1,4 +1,4 @@
-"""Prefect or MLflow that cannot be reached, or that die while a run goes on: real servers, real kills."""
+"""Prefect or MLflow servers that cannot be reached or die during a run: real servers, real kills."""
 
 import contextlib
 import http.server
@@ -44,18 +44,18 @@ def free_port() -> int:
 
 
 def nobody() -> str:
-    """An address of this machine where no server is."""
+    """An address of this machine without a server."""
     return f"http://127.0.0.1:{free_port()}"
 
 
 def digests(summary: dict[str, Any]) -> dict[str, str]:
-    """Results by stage; where the run was tracked is no result."""
+    """Digests of the results by stage, without the record of tracking."""
     return {one["stage"]: one["digest"] for one in summary["stages"] if one["stage"] != "tracking"}
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of a run on which nothing failed."""
+    """Digests of a run without failures."""
     home = tmp_path_factory.mktemp("undisturbed") / "home"
     done = labelscape(home, "run", "wine", "--json", *QUICK, PREFECT_API_URL=f"{nobody()}/api")
     assert done.returncode == 0, done.stderr
@@ -91,7 +91,7 @@ def test_a_run_needs_no_prefect(tmp_path: Path, undisturbed: dict[str, str]) -> 
 
 
 def assert_lineage_is_tagged(summary: dict[str, Any]) -> None:
-    """The tree of `labelscape lineage` in the tags of the tracked run, and in the page it keeps."""
+    """The tags and the report of the tracked run contain the tree of `labelscape lineage`."""
     run = client(summary["tracking"]["uri"]).get_run(summary["tracking"]["run_id"])
     tags = run.data.tags
     for one in summary["stages"]:
@@ -107,7 +107,7 @@ def assert_lineage_is_tagged(summary: dict[str, Any]) -> None:
     assert '<svg class="lineage"' in Path(page).read_text(encoding="utf-8")
 
 
-def test_what_prefect_did_not_see_is_recorded_later(tmp_path: Path, prefect_url: str) -> None:
+def test_a_run_without_prefect_is_recorded_later(tmp_path: Path, prefect_url: str) -> None:
     home = tmp_path / "home"
     given = ("run", "wine", "--json", *QUICK, "--set", "tracking.enabled=false", "--until", "affinity")
     summary = json.loads(labelscape(home, *given, PREFECT_API_URL=f"{nobody()}/api").stdout)
@@ -122,7 +122,9 @@ def test_what_prefect_did_not_see_is_recorded_later(tmp_path: Path, prefect_url:
     assert "Nothing to do" in labelscape(home, "sync", PREFECT_API_URL=prefect_url).stdout
 
 
-def test_a_choice_and_an_experiment_are_recorded_later_as_such(tmp_path: Path, prefect_url: str) -> None:
+def test_model_selection_and_experiments_are_recorded_later_under_their_flows(
+    tmp_path: Path, prefect_url: str
+) -> None:
     home, nowhere = tmp_path / "home", f"{nobody()}/api"
     (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
     choice = ("auto", "iris", *QUICK, "--set", "tracking.enabled=false", "--candidates", "1nn")
@@ -136,7 +138,7 @@ def test_a_choice_and_an_experiment_are_recorded_later_as_such(tmp_path: Path, p
         flows.append((ask(f"{prefect_url}/flows/{known['flow_id']}")["name"], set(known["parameters"])))
     assert flows == [
         ("labelscape-auto", {"config"}),
-        ("labelscape-reproduce", {"name", "quick", "folder", "config", "sets"}),
+        ("labelscape-reproduce", {"name", "quick", "folder", "sets"}),
     ]
 
 
@@ -145,7 +147,7 @@ def ask(address: str) -> dict[str, Any]:
         return dict(json.load(answer))
 
 
-def test_prefect_dies_while_a_run_goes_on(tmp_path: Path, undisturbed: dict[str, str]) -> None:
+def test_prefect_dies_during_a_run(tmp_path: Path, undisturbed: dict[str, str]) -> None:
     home, port = tmp_path / "home", free_port()
     with server("prefect", tmp_path / "prefect", port) as prefect:
         command = [sys.executable, "-m", "flows.cli", "run", "wine", *QUICK]
@@ -168,7 +170,7 @@ def test_prefect_dies_while_a_run_goes_on(tmp_path: Path, undisturbed: dict[str,
     assert digests(summary) == undisturbed
 
 
-def test_what_was_not_tracked_is_tracked_later(tmp_path: Path, undisturbed: dict[str, str]) -> None:
+def test_an_untracked_run_is_tracked_later(tmp_path: Path, undisturbed: dict[str, str]) -> None:
     home, port = tmp_path / "home", free_port()
     uri, quiet = f"http://127.0.0.1:{port}", {"PREFECT_API_URL": f"{nobody()}/api"}
     address = ("--set", f"tracking.uri={uri}")
@@ -215,7 +217,7 @@ def children(uri: str, parent: Any) -> list[Any]:
 
 @contextlib.contextmanager
 def dying_after(requests: int, target: str) -> Iterator[str]:
-    """Passes requests on to a server, and is gone after some of them."""
+    """Relay requests to a server; stop answering after some of them."""
     left = requests
 
     class Relay(http.server.BaseHTTPRequestHandler):

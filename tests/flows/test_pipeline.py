@@ -1,4 +1,4 @@
-"""The stages together: what is computed again after which change, and what comes out."""
+"""The pipeline: which stages are recomputed after which change, and their results."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from flows.inspection import inspect_stages
+from flows.status import inspect_stages
 from storage.artifacts.keys import Recipe
 from storage.artifacts.schemas import (
     StoredFile,
@@ -50,14 +50,14 @@ ALL = {
 
 
 def spoil(path, value):
-    """Overwrite a picture with another one, with a time stamp that differs."""
+    """Overwrite a picture with another one that has another time stamp."""
     Image.fromarray(np.full((24, 32, 3), value, np.uint8)).save(path)
     os.utime(path, (time.time() - 1000, time.time() - 1000))
 
 
 def statuses(source, home, *overrides):
     config = local_config(source, home, *overrides)
-    return {one.label: one for one in inspect_stages(config).stages}
+    return {one.label: one for one in inspect_stages(config)}
 
 
 def test_every_stage_once_then_nothing(picture_folder, tmp_path):
@@ -77,10 +77,10 @@ def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
     data = load_dataset(store, products.manifest, products.features)
     assert data.X.shape == (40, 384)
     assert (data.Y < 0).all(axis=1).sum() == 8
-    correlation = unpack_matrix(store.read(products.correlation))
+    correlation = unpack_matrix(store.read(products.ref("correlation")))
     assert correlation.row_names == ["blue", "green", "red"]
     np.testing.assert_allclose(np.diag(correlation.values), 1)
-    embedding = unpack_embedding(store.read(products.embeddings["mlda"]))
+    embedding = unpack_embedding(store.read(products.refs["embedding"]["mlda"]))
     assert embedding.coordinates.shape == (40, 2)
     rows = load_scores(store, products.scores["mlda"])
     assert {row.fold for row in rows} == {0, 1, 2}
@@ -90,7 +90,7 @@ def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
     assert (page.parent / "correlation.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_one_changed_image_extracts_that_image_alone(picture_folder, tmp_path, monkeypatch):
+def test_after_one_image_changed_only_that_image_is_extracted(picture_folder, tmp_path, monkeypatch):
     run_locally(picture_folder, tmp_path / "home")
     spoil(picture_folder / "p07.png", 90)
     found = statuses(picture_folder, tmp_path / "home")
@@ -143,7 +143,7 @@ def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
         ("features.grid=[4, 4]", "parameter features.grid [8, 8] → [4, 4]", {"features", "embedding[mlda]"}),
     ],
 )
-def test_a_changed_parameter_names_itself(picture_folder, tmp_path, override, reason, touched):
+def test_a_changed_parameter_is_named_as_the_reason(picture_folder, tmp_path, override, reason, touched):
     run_locally(picture_folder, tmp_path / "home")
     found = statuses(picture_folder, tmp_path / "home", override)
     stale = [one for one in found.values() if one.state == "stale"]
@@ -199,7 +199,7 @@ def test_given_edges_are_the_graph(picture_folder, tmp_path):
         "id_i,id_j,w\n" + "".join(f"p{i:02d}.png,p{i + 1:02d}.png,1\n" for i in range(39)), "utf-8"
     )
     run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
-    graph = load_graph(run.workspace.store, run.products.affinity)
+    graph = load_graph(run.workspace.store, run.products.ref("affinity"))
     assert graph.nnz == 2 * 39
     with pytest.raises(ConfigError, match="edges"):
         run_locally(picture_folder, tmp_path / "home", "affinity.graph=given")
@@ -230,7 +230,7 @@ def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
     edges.write_text("i,j,w\n0,1,1\n2,3,5\n3,4,7\n", encoding="utf-8")
     run = run_locally(picture_folder, tmp_path / "home", f'source.edges="{edges}"')
     data = load_dataset(run.workspace.store, run.products.manifest, run.products.features)
-    graph = load_graph(run.workspace.store, run.products.affinity).tocoo()
+    graph = load_graph(run.workspace.store, run.products.ref("affinity")).tocoo()
     linked = {
         (data.ids[i], data.ids[j], w)
         for i, j, w in zip(graph.row, graph.col, graph.data, strict=True)
@@ -240,7 +240,7 @@ def test_edges_by_position_count_unreadable_items(picture_folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_image_that_changes_while_it_is_read_is_not_kept(picture_folder, tmp_path, monkeypatch):
+def test_an_image_that_changes_while_it_is_read_is_not_stored(picture_folder, tmp_path, monkeypatch):
     from embedding_core.features import extraction
 
     original = extraction._read_file
@@ -256,7 +256,7 @@ def test_an_image_that_changes_while_it_is_read_is_not_kept(picture_folder, tmp_
 
 
 @pytest.mark.slow
-def test_a_passing_read_error_is_not_kept(picture_folder, tmp_path, monkeypatch):
+def test_a_transient_read_error_is_not_stored(picture_folder, tmp_path, monkeypatch):
     original = Path.read_bytes
 
     def refuse_pictures(path):
@@ -284,7 +284,7 @@ def test_a_portion_computed_differently_makes_the_features_stale(picture_folder,
 
 
 @pytest.mark.slow
-def test_what_the_registry_says_of_a_method_is_in_its_key(picture_folder, tmp_path, monkeypatch):
+def test_registry_facts_of_a_method_are_part_of_its_key(picture_folder, tmp_path, monkeypatch):
     from embedding_core import registry
 
     run_locally(picture_folder, tmp_path / "home")
@@ -298,7 +298,7 @@ def test_what_the_registry_says_of_a_method_is_in_its_key(picture_folder, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_method_that_builds_its_own_graph_is_not_given_the_runs(picture_folder, tmp_path):
+def test_a_method_that_builds_its_own_graph_does_not_get_that_of_the_run(picture_folder, tmp_path):
     run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=4")
     other = "affinity.n_neighbors=5"
     again = run_locally(
@@ -310,7 +310,7 @@ def test_a_method_that_builds_its_own_graph_is_not_given_the_runs(picture_folder
 
 
 @pytest.mark.slow
-def test_a_report_is_laid_out_again_where_its_folder_is_incomplete(picture_folder, tmp_path):
+def test_a_report_is_written_again_if_its_folder_is_incomplete(picture_folder, tmp_path):
     run = run_locally(picture_folder, tmp_path / "home", "report.thumbnails=0", report=True)
     page = write_report(run.products.report, run.workspace)
     page.unlink()
@@ -327,7 +327,7 @@ class Notebook(Reporter):
         self.lines.append(text)
 
 
-def test_a_warning_is_told_once_a_run_whatever_stages_repeat_it(tmp_path, recwarn):
+def test_a_warning_that_several_stages_repeat_is_reported_once_per_run(tmp_path, recwarn):
     reporter = Notebook()
     workspace = Workspace(home=tmp_path, store=Store(tmp_path / "store"), reporter=reporter)
 
@@ -353,5 +353,5 @@ def test_a_warning_is_told_once_a_run_whatever_stages_repeat_it(tmp_path, recwar
         ("lapsvm", {}, "none", True, True),
     ],
 )
-def test_a_method_is_given_the_graph_only_where_it_fits(name, params, scale, edges_given, expected):
+def test_a_method_gets_the_graph_only_if_it_fits(name, params, scale, edges_given, expected):
     assert takes_graph(name, params, Data(None, None, None, scale, edges_given)) == expected

@@ -1,4 +1,4 @@
-"""Running again after a change: what the manifest records, what `status` foresees, what a run tells."""
+"""Running again after a change: what the manifest records, `status` predicts and a run reports."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def status(command: Command, *arguments: object) -> dict[str, dict[str, Any]]:
 
 
 def disturb(folder: Path) -> None:
-    """One image changed, one added, one removed, one renamed, one labeled otherwise."""
+    """Change, add, remove and rename one image each, and give one other labels."""
     Image.new("RGB", (24, 32), "red").save(folder / "p00.png")
     Image.new("RGB", (24, 32), "blue").save(folder / "p98.png")
     (folder / "p01.png").unlink()
@@ -50,7 +50,7 @@ CHANGES = {
 
 
 class TestChangesOfItems:
-    def test_the_manifest_records_what_happened(
+    def test_the_manifest_records_the_changes(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         first = run(command, picture_folder, *SHORT)
@@ -69,7 +69,7 @@ class TestChangesOfItems:
         assert manifest["history"] == again["changes"]
         assert RunLog(store.root).find(again["run"]).changes == again["changes"]
 
-    def test_the_way_back_is_told_although_the_manifest_is_there_already(
+    def test_undoing_a_change_is_reported_although_the_manifest_exists_already(
         self, command: Command, picture_folder: Path
     ) -> None:
         run(command, picture_folder, *SHORT)
@@ -98,7 +98,7 @@ class TestChangesOfItems:
         assert before.items() <= after.items()
 
     @pytest.mark.usefixtures("settled")
-    def test_what_sizes_and_times_hide_a_paranoid_run_sees(
+    def test_a_paranoid_run_finds_changes_that_sizes_and_times_hide(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         run(command, picture_folder, *SHORT)
@@ -114,7 +114,7 @@ class TestChangesOfItems:
 
 
 def pretend_unchanged(cache: Path, folder: Path, image: Path) -> None:
-    """Make what is remembered of an image fit its present size and times, which no tool can set back all."""
+    """Make the cached record of an image match its present size and times, since ctime cannot be set."""
     found = image.stat()
     for index in (cache / "listing").glob("*.json"):
         known = json.loads(index.read_text(encoding="utf-8"))
@@ -128,7 +128,7 @@ def pretend_unchanged(cache: Path, folder: Path, image: Path) -> None:
             index.with_suffix(".stamp").write_text(json.dumps(memo), encoding="utf-8")
 
 
-def test_several_stages_are_refreshed_and_nothing_else(command: Command, picture_folder: Path) -> None:
+def test_only_the_named_stages_are_refreshed(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *SHORT)
     again = run(command, picture_folder, *SHORT, "--refresh", "features", "--refresh", "correlation")
     computed = [one["stage"] for one in again["stages"] if one["state"] == "computed"]
@@ -150,7 +150,9 @@ class TestStatus:
         assert found["correlation"]["reasons"] == ["data: labels changed"]
         assert sorted(path for path in Path(".labelscape/store").rglob("*") if path.is_file()) == before
 
-    def test_what_is_certain_and_what_depends(self, command: Command, picture_folder: Path) -> None:
+    def test_stages_that_would_run_and_stages_that_may_run(
+        self, command: Command, picture_folder: Path
+    ) -> None:
         run(command, picture_folder, *SHORT)
         Image.new("RGB", (24, 32), "red").save(picture_folder / "p20.png")
         found = status(command, picture_folder, *SHORT[:-2])
@@ -178,7 +180,9 @@ class TestStatus:
             ("tracking", {"config": ({"name": None}, {"name": "x"})}, "parameter name None → x"),
         ],
     )
-    def test_a_parameter_is_called_as_it_is_set(self, stage: str, name: dict[str, Any], said: str) -> None:
+    def test_a_parameter_is_named_by_its_configuration_key(
+        self, stage: str, name: dict[str, Any], said: str
+    ) -> None:
         (key, (old, new)) = next(iter(name.items()))
         recipe = {"stage": stage, "variant": "mlda", "code": {}, "inputs": {}, "schema": 1}
         assert explain({**recipe, "params": {key: old}}, {**recipe, "params": {key: new}}) == [said]
@@ -186,7 +190,7 @@ class TestStatus:
 
 class TestLineageInTheReport:
     @pytest.mark.slow
-    def test_the_page_draws_it_and_follows_the_code(
+    def test_the_page_draws_the_lineage_and_is_rewritten_if_outdated(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         made = run(command, picture_folder, *SHORT[:-2])
@@ -206,7 +210,7 @@ class TestLineageInTheReport:
         run(command, picture_folder, *SHORT[:-2])
         assert page.read_text(encoding="utf-8") == text
 
-    def test_every_artifact_is_drawn_right_of_what_it_was_made_of(
+    def test_every_artifact_is_drawn_to_the_right_of_its_inputs(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         made = run(command, picture_folder, *SHORT)
@@ -222,7 +226,7 @@ class TestLineageInTheReport:
         assert drawing.count("<path") == sum(len(one.inputs) for one in family)
 
 
-def test_a_stage_that_cannot_do_its_work_says_how_to_go_on(command: Command, picture_folder: Path) -> None:
+def test_a_failed_stage_prints_the_command_to_resume_with(command: Command, picture_folder: Path) -> None:
     given = ("run", picture_folder, *UNTRACKED, "--set", "embedding.n_components=9", "--methods", "mlda")
     done = command(*given)
     assert done.code == 2

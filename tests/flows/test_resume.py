@@ -1,4 +1,4 @@
-"""After a failure or Ctrl-C the last line is the command that goes on, and it does no work twice."""
+"""After a failure or Ctrl-C the last line is the command to resume with, which repeats no work."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.runner import repairing
+from flows.runner import repair
 from storage.artifacts.store import Store
 from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError, StoreError, StoreUnreachable
 from tasks.reporter import Reporter
@@ -20,31 +20,33 @@ PLAIN = pytest.mark.usefixtures("without_engine")
 
 @PLAIN
 @pytest.mark.parametrize(
-    ("how", "renewed"),
+    ("how", "recomputed"),
     [
         (("run", "--refresh", "features"), "features"),
         (("run", "--from", "affinity"), "affinity"),
         (("stage", "features", "--force"), "features"),
     ],
 )
-def test_after_a_failure(command: Command, picture_folder: Path, how: tuple[str, ...], renewed: str) -> None:
+def test_after_a_failure(
+    command: Command, picture_folder: Path, how: tuple[str, ...], recomputed: str
+) -> None:
     command("run", picture_folder, *UNTRACKED, "--until", "correlation")
     name, *more = how
     place = [more.pop(0)] if name == "stage" else []
     refusing = ("--set", "embedding.n_components=9", "--methods", "mlda")
     done = command(name, *place, picture_folder, *UNTRACKED, *more, *refusing)
     assert done.code == 2
-    assert f"  {renewed:<38} computed" in done.err
+    assert f"  {recomputed:<38} computed" in done.err
     line = done.err.splitlines()[-1]
-    assert line.endswith(f" --done {renewed}")
+    assert line.endswith(f" --done {recomputed}")
     again = command(*shlex.split(line)[3:])
-    assert "embedding[mlda]: n_components=9" in again.err, "it goes on where it failed"
-    assert f"  {renewed:<38} fresh" in again.err
+    assert "embedding[mlda]: n_components=9" in again.err, "it resumes where it failed"
+    assert f"  {recomputed:<38} fresh" in again.err
     assert again.err.splitlines()[-1] == line, "nothing more was done"
 
 
 @PLAIN
-def test_of_several_methods_those_that_are_done(command: Command, picture_folder: Path) -> None:
+def test_finished_methods_are_not_recomputed(command: Command, picture_folder: Path) -> None:
     given = (*UNTRACKED, "--until", "embedding", "--methods", "mlda,multilabel_dle")
     command("run", picture_folder, *given)
     (picture_folder / "p07.png").write_bytes((picture_folder / "p08.png").read_bytes())
@@ -54,18 +56,18 @@ def test_of_several_methods_those_that_are_done(command: Command, picture_folder
     assert line.endswith("--from embedding " + " ".join(fails) + " --done 'embedding[mlda]'")
     again = command(*shlex.split(line)[3:])
     for label in ("ingest", "features", "embedding[mlda]"):
-        assert f"  {label:<38} fresh" in again.err, "what lies before is taken as it was left"
+        assert f"  {label:<38} fresh" in again.err, "earlier stages come from the last run"
 
 
 @PLAIN
-def test_what_is_no_stage_is_refused(command: Command, picture_folder: Path) -> None:
+def test_an_unknown_stage_is_refused(command: Command, picture_folder: Path) -> None:
     refused = command("run", picture_folder, *UNTRACKED, "--done", "featurs[mlda]")
     assert refused.code == 2
     assert "featurs: no such stage. Did you mean features?" in refused.err
 
 
 @pytest.mark.parametrize(
-    ("given", "goes_on"),
+    ("given", "resumable"),
     [
         (("annotate", "new pictures"), True),
         (("sync",), True),
@@ -75,8 +77,8 @@ def test_what_is_no_stage_is_refused(command: Command, picture_folder: Path) -> 
         (("status",), False),
     ],
 )
-def test_of_other_commands(
-    command: Command, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], goes_on: bool
+def test_which_interrupted_commands_can_be_resumed(
+    command: Command, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...], resumable: bool
 ) -> None:
     def interrupt(options: object) -> int:
         raise KeyboardInterrupt
@@ -84,12 +86,12 @@ def test_of_other_commands(
     monkeypatch.setattr(f"flows.commands.{given[0]}.{given[0]}", interrupt)
     done = command(*given)
     assert done.code == 130
-    resume = f"resume with: {shlex.join(['labelscape', *given])}\n" if goes_on else ""
+    resume = f"resume with: {shlex.join(['labelscape', *given])}\n" if resumable else ""
     assert done.err == f"interrupted.\n{resume}", "these have no stages"
 
 
 @pytest.mark.parametrize(
-    ("error", "goes_on"),
+    ("error", "resumable"),
     [
         (SourceError("there is no such folder"), False),
         (StoreError("a note is damaged; run `store verify` first"), False),
@@ -98,12 +100,12 @@ def test_of_other_commands(
     ],
 )
 @pytest.mark.parametrize("given", [("annotate", "new"), ("sync",), ("store", "gc"), ("run", "demo")])
-def test_what_asks_for_something_else_is_not_to_be_repeated(
+def test_after_which_errors_a_command_can_be_resumed(
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     given: tuple[str, ...],
     error: Exception,
-    goes_on: bool,
+    resumable: bool,
 ) -> None:
     def fail(options: object) -> int:
         raise error
@@ -112,9 +114,9 @@ def test_what_asks_for_something_else_is_not_to_be_repeated(
     done = command(*given)
     assert str(error) in done.err
     resume = f"resume with: {shlex.join(['labelscape', *given])}"
-    # A run goes on where it was, once the source or the store is mended.
-    assert (done.err.splitlines()[-1] == resume) == (goes_on or given[0] == "run")
-    assert ("resume" in done.err) == (goes_on or given[0] == "run")
+    # A run resumes where it was, once the source or the store is fixed.
+    assert (done.err.splitlines()[-1] == resume) == (resumable or given[0] == "run")
+    assert ("resume" in done.err) == (resumable or given[0] == "run")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_what_asks_for_something_else_is_not_to_be_repeated(
         (SourceChanged("a.csv changed", "run again"), "a.csv changed. Reading it again."),
     ],
 )
-def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Passing, says: str) -> None:
+def test_transient_errors_are_retried(tmp_path: Path, error: Passing, says: str) -> None:
     told: list[str] = []
     errors = [error]
 
@@ -137,12 +139,12 @@ def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Pass
             raise errors.pop()
         return "done"
 
-    assert repairing(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
+    assert repair(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
     assert told == [says]
 
 
 @pytest.mark.slow
-def test_in_a_process_of_its_own_under_prefect(tmp_path: Path) -> None:
+def test_in_a_separate_process_with_prefect(tmp_path: Path) -> None:
     given = ("run", "iris", *UNTRACKED, "--set", "embedding.n_components=7", "--refresh", "features")
     done = start_command(tmp_path, *given)
     err = done.communicate(timeout=120)[1]
@@ -152,13 +154,13 @@ def test_in_a_process_of_its_own_under_prefect(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verbose", [False, True])
-def test_a_server_of_its_own_says_nothing_after_the_last_line(verbose: bool, tmp_path: Path) -> None:
-    """What it logs while it is stopped would else stand below the command that resumes."""
+def test_a_temporary_server_prints_nothing_after_the_last_line(verbose: bool, tmp_path: Path) -> None:
+    """Its log messages during shutdown would appear below the command to resume with."""
     code = (
-        f"from flows.prefect_engine import prepare_libraries\nprepare_libraries({verbose})\n"
+        f"from flows.prefect_settings import prepare_libraries\nprepare_libraries({verbose})\n"
         "import logging\nfrom prefect.logging.configuration import setup_logging\nsetup_logging()\n"
-        "logging.getLogger('uvicorn.error').error('stopped amid a message')\n"
-        "logging.getLogger('asyncio').error('stopped amid a message')"
+        "logging.getLogger('uvicorn.error').error('stopped during a message')\n"
+        "logging.getLogger('asyncio').error('stopped during a message')"
     )
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PREFECT")}
     done = subprocess.run(
@@ -168,4 +170,4 @@ def test_a_server_of_its_own_says_nothing_after_the_last_line(verbose: bool, tmp
         text=True,
         check=True,
     )
-    assert done.stderr.count("stopped amid a message") == (2 if verbose else 0), done.stderr
+    assert done.stderr.count("stopped during a message") == (2 if verbose else 0), done.stderr

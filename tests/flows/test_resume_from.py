@@ -1,4 +1,4 @@
-"""`run --from`: what the last run left is taken where it is whole and fits, else computed or refused."""
+"""`run --from`: artifacts of the last run are reused if intact and consistent, else computed or refused."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def relabel(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("stage", "ending"), [("ingest", "parquet"), ("features", "json"), ("features_part", "parquet")]
 )
-def test_damage_to_what_was_left_is_mended_by_the_same_command(
+def test_a_damaged_artifact_of_the_last_run_is_repaired_by_the_same_command(
     command: Command, picture_folder: Path, tmp_path: Path, stage: str, ending: str
 ) -> None:
     first = json.loads(give(command, picture_folder, *UNTIL).out)
@@ -48,15 +48,15 @@ def test_damage_to_what_was_left_is_mended_by_the_same_command(
     assert states(again)["affinity"] == "computed"
     assert json.loads(again.out)["run"] == first["run"], "the same results"
     assert json.loads(again.out)["damaged"]
-    assert damaged.exists(), "computed anew"
+    assert damaged.exists(), "recomputed"
     assert states(give(command, picture_folder, "--from", "affinity", *UNTIL))["features"] == "fresh"
 
 
-def test_what_was_left_of_other_settings_is_refused(command: Command, picture_folder: Path) -> None:
+def test_artifacts_made_with_other_settings_are_refused(command: Command, picture_folder: Path) -> None:
     give(command, picture_folder, *UNTIL, "--set", "affinity.n_neighbors=3")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "affinity does not fit as it was left: parameter affinity.n_neighbors 3 → 10" in refused.err
+    assert "affinity of the last run does not fit: parameter affinity.n_neighbors 3 → 10" in refused.err
     assert refused.err.endswith("use --from affinity.\n"), "and no command to resume with"
     done = give(command, picture_folder, "--from", "affinity", *UNTIL)
     assert states(done)["affinity"] == "computed"
@@ -66,18 +66,18 @@ def test_what_was_left_of_other_settings_is_refused(command: Command, picture_fo
     assert made["n_neighbors"] == run.config["affinity"]["n_neighbors"] == 10
 
 
-def test_what_was_left_by_other_code_is_refused(
+def test_artifacts_made_by_other_code_are_refused(
     command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(command, picture_folder, *UNTIL)
     monkeypatch.setattr("tasks.stage.module_fingerprint", lambda module: "e" * 32)
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "ingest does not fit as it was left: code of tasks/stages/ingest.py changed" in refused.err
+    assert "ingest of the last run does not fit: code of tasks/stages/ingest.py changed" in refused.err
 
 
 def write_table(path: Path) -> Path:
-    """Two columns that may both be the classes."""
+    """A table with two columns that can both be the classes."""
     rows = [f"{n},{7 * n % 5},{'ab'[n % 2]},{'xyz'[n % 3]}" for n in range(24)]
     path.write_text("\n".join(["f0,f1,genre,mood", *rows]) + "\n", encoding="utf-8")
     return path
@@ -90,7 +90,7 @@ def test_labels_of_another_column_are_not_mixed(command: Command, tmp_path: Path
     refused = give(command, table, *other, "--from", "affinity", *UNTIL)
     assert refused.code == 2
     assert refused.err.endswith(
-        "ingest does not fit as it was left: parameter source.labels genre → mood; use --from ingest.\n"
+        "ingest of the last run does not fit: parameter source.labels genre → mood; use --from ingest.\n"
     )
     assert states(give(command, table, *other, "--from", "ingest", *UNTIL))["ingest"] == "computed"
     assert states(give(command, table, *other, "--from", "affinity", *UNTIL))["ingest"] == "fresh"
@@ -107,7 +107,7 @@ def test_labels_of_another_file_are_not_mixed(command: Command, picture_folder: 
         command, picture_folder, "--set", f"source.labels={other}", "--from", "correlation", *UNTIL
     )
     assert refused.code == 2
-    assert f"ingest does not fit as it was left: parameter source.labels None → {other};" in refused.err
+    assert f"ingest of the last run does not fit: parameter source.labels None → {other};" in refused.err
 
 
 def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_p
     second.write_text("i,j,w\n0,2,1\n", encoding="utf-8")
     give(command, picture_folder, *UNTIL, "--set", f"source.edges={first}")
     other = ("--set", f"source.edges={second}")
-    give(command, picture_folder, *other, "--until", "ingest")  # the graph is still that of the first
+    give(command, picture_folder, *other, "--until", "ingest")  # the graph is still that of the first run
     refused = give(command, picture_folder, *other, "--from", "correlation", *UNTIL)
     assert refused.code == 2
     assert f"parameter source.edges {first} → {second}; use --from affinity.\n" in refused.err
@@ -125,7 +125,7 @@ def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_p
     assert states(again)["affinity"] == "fresh", "the same bytes in another place"
 
 
-def test_the_same_files_may_change_and_be_named_otherwise(
+def test_the_same_files_may_change_and_have_another_spelling(
     command: Command, picture_folder: Path, tmp_path: Path
 ) -> None:
     edges = tmp_path / "edges.csv"
@@ -136,7 +136,7 @@ def test_the_same_files_may_change_and_be_named_otherwise(
     edges.write_text("i,j,w\n0,1,9\n", encoding="utf-8")
     in_full = ("--set", f"source.labels={picture_folder / 'labels.csv'}", "--set", f"source.edges={edges}")
     again = states(give(command, picture_folder, "--from", "correlation", *UNTIL, *in_full))
-    assert (again["ingest"], again["affinity"]) == ("fresh", "fresh"), "as the last run left them"
+    assert (again["ingest"], again["affinity"]) == ("fresh", "fresh"), "as in the last run"
 
 
 def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder: Path) -> None:
@@ -145,7 +145,7 @@ def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder:
     give(command, picture_folder, "--until", "ingest")
     refused = give(command, picture_folder, "--from", "embedding", "--until", "embedding")
     assert refused.code == 2
-    assert "correlation rests on an earlier ingest; use --from correlation." in refused.err
+    assert "correlation of the last run was made from another ingest; use --from correlation." in refused.err
     assert states(give(command, picture_folder, "--from", "correlation", *UNTIL))["correlation"] == "computed"
 
 
@@ -155,10 +155,10 @@ def test_results_of_other_items_are_not_mixed(command: Command, picture_folder: 
     give(command, picture_folder, "--until", "ingest")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "features rests on an earlier ingest; use --from features." in refused.err
+    assert "features of the last run was made from another ingest; use --from features." in refused.err
 
 
-def test_a_left_stage_that_is_gone_needs_its_source_as_it_was(
+def test_a_missing_artifact_of_the_last_run_needs_an_unchanged_source(
     command: Command, picture_folder: Path, tmp_path: Path
 ) -> None:
     give(command, picture_folder, *UNTIL)
@@ -166,7 +166,7 @@ def test_a_left_stage_that_is_gone_needs_its_source_as_it_was(
     flip(tmp_path / ".labelscape", "features_part")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
     assert refused.code == 2
-    assert "features is no longer as the last run left it" in refused.err
+    assert "features of the last run is gone or damaged" in refused.err
     assert "use --from ingest." in refused.err
     assert states(give(command, picture_folder, "--from", "ingest", *UNTIL))["features"] == "computed"
 
@@ -178,4 +178,4 @@ def test_a_report_does_not_mix_new_labels_with_old_scores(command: Command, pict
     give(command, picture_folder, "--until", "features")
     refused = give(command, picture_folder, "--from", "report")
     assert refused.code == 2
-    assert "correlation rests on an earlier ingest; use --from correlation." in refused.err
+    assert "correlation of the last run was made from another ingest; use --from correlation." in refused.err

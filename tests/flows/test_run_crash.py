@@ -1,4 +1,4 @@
-"""Whole runs when things go wrong: killed, damaged, at once, without room. Real processes, real disks."""
+"""Whole runs that are killed, damaged, concurrent or out of disk space. Real processes, real disks."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 
 from flows.config import load_config
-from flows.runner import RunResult, run_training
-from flows.stages import Span
-from tests.conftest import Command, write_pictures
+from tests.conftest import Command, TrainingRun, run_training, write_pictures
 from tests.run_driver import QUICK
 from tests.storage.test_store_crash import on_own_disk
 
@@ -30,9 +27,23 @@ def start(*arguments: object) -> subprocess.Popen[str]:
         [*DRIVER, *map(str, arguments)],
         cwd=REPOSITORY,
         text=True,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+def await_ready(process: subprocess.Popen[str]) -> None:
+    """Block until a run reports that it is ready; `release` lets it continue."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1]
+
+
+def release(process: subprocess.Popen[str]) -> None:
+    """Let a run continue."""
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -42,7 +53,7 @@ def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def artifacts(home: Path) -> dict[str, str]:
-    """Digest of each data file of a store, by its place."""
+    """Digest of each data file of a store, by path."""
     store = home / "store"
     return {
         path.relative_to(store).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -52,7 +63,7 @@ def artifacts(home: Path) -> dict[str, str]:
 
 
 def litter(home: Path) -> list[Path]:
-    """What no process that ended in order leaves."""
+    """Files that no process leaves after an orderly end."""
     return [
         path
         for path in home.rglob("*")
@@ -60,15 +71,13 @@ def litter(home: Path) -> list[Path]:
     ]
 
 
-def quick_run(source: Path | str, home: Path, *settings: str) -> RunResult:
-    return run_training(
-        load_config(None, [*QUICK, *settings], home=str(home), source={"path": str(source)}), Span()
-    )
+def quick_run(source: Path | str, home: Path, *settings: str) -> TrainingRun:
+    return run_training(load_config(None, [*QUICK, *settings], home=str(home), source={"path": str(source)}))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [100])
-def test_a_run_killed_at_any_instant_goes_on_to_the_same_bytes(
+def test_a_run_killed_at_any_instant_resumes_to_the_same_bytes(
     kills: int, tmp_path: Path, command: Command
 ) -> None:
     found = finish(start("kill_often", tmp_path, kills, 20261117))
@@ -80,11 +89,11 @@ def test_a_run_killed_at_any_instant_goes_on_to_the_same_bytes(
         assert command("store", "verify", "--home", home).code == 0
         assert command("store", "gc", "--home", home).code == 0
         assert litter(home) == []
-        assert artifacts(home) == whole, "gc took what the run needs"
+        assert artifacts(home) == whole, "gc removed what the run needs"
 
 
 @pytest.mark.slow
-def test_the_command_itself_is_killed_and_goes_on(tmp_path: Path) -> None:
+def test_the_command_itself_is_killed_and_resumes(tmp_path: Path) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
     undisturbed = quick_run(pictures, tmp_path / "other", "embedding.method=mlda")
     given = [sys.executable, "-m", "flows.cli", "run", str(pictures), "--home", str(home)]
@@ -126,8 +135,8 @@ def cut(path: Path, dice: random.Random) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".json"])
-@pytest.mark.parametrize("harm", [flip, cut])
-def test_every_artifact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, harm: Any, suffix: str) -> None:
+@pytest.mark.parametrize("damage", [flip, cut])
+def test_every_damaged_artifact_is_found_and_recomputed(tmp_path: Path, damage: Any, suffix: str) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
     first = quick_run(pictures, home, "embedding.method=mlda")
     assert first.report is not None
@@ -140,7 +149,7 @@ def test_every_artifact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, ha
         "report",
     }
     for name in sorted(whole):
-        harm((home / "store" / name).with_suffix(suffix), dice)
+        damage((home / "store" / name).with_suffix(suffix), dice)
         result = quick_run(pictures, home, "embedding.method=mlda")
         stage, _, key = name.removesuffix(".parquet").split("/")
         assert [one.name for one in result.damaged] == [f"{stage}/{key}"]
@@ -154,19 +163,18 @@ def test_every_artifact_that_is_harmed_is_found_and_made_anew(tmp_path: Path, ha
 @pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 4])
 @pytest.mark.parametrize("same", [True, False])
-def test_runs_at_once_compute_each_stage_once(tmp_path: Path, runs: int, same: bool) -> None:
+def test_concurrent_runs_compute_each_stage_once(tmp_path: Path, runs: int, same: bool) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
     settings = ["tracking.enabled=true", "embedding.method=mlda"]
     jobs = [
         [*settings, f"affinity.n_neighbors={3 if same else 3 + number}", f"name=run{0 if same else number}"]
         for number in range(runs)
     ]
-    running = [start("at_once", home, meeting, pictures, *job) for job in jobs]
-    while len(list(meeting.glob("here-*"))) < runs and all(one.poll() is None for one in running):
-        time.sleep(0.05)
-    (meeting / "go").touch()
+    running = [start("at_once", home, pictures, *job) for job in jobs]
+    for one in running:
+        await_ready(one)
+    for one in running:
+        release(one)
     results = [finish(one) for one in running]
     assert [one["problem"] for one in results] == [None] * runs
     times = Counter(name for one in results for name in one["computed"])
@@ -179,27 +187,21 @@ def test_runs_at_once_compute_each_stage_once(tmp_path: Path, runs: int, same: b
 
 
 @pytest.fixture
-def under_way(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str], Path]]:
-    """A real run that has found its data and waits before its embeddings: home, process, where to say go."""
-    pictures, home, meeting = (
-        write_pictures(tmp_path / "pictures", 20),
-        tmp_path / "home",
-        tmp_path / "meeting",
-    )
-    meeting.mkdir()
-    process = start("pausing", home, meeting, pictures, "embedding.method=mlda")
-    while not (meeting / "under-way").exists() and process.poll() is None:
-        time.sleep(0.02)
-    yield home, process, meeting
+def paused_run(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """The home and the process of a real run that has its data and is paused before its embeddings."""
+    pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
+    process = start("pausing", home, pictures, "embedding.method=mlda")
+    await_ready(process)
+    yield home, process
     process.kill()
     process.communicate()
 
 
 @pytest.mark.slow
-def test_nothing_that_a_run_under_way_uses_is_removed(
-    under_way: tuple[Path, subprocess.Popen[str], Path], command: Command
+def test_gc_removes_nothing_that_an_active_run_uses(
+    paused_run: tuple[Path, subprocess.Popen[str]], command: Command
 ) -> None:
-    home, process, meeting = under_way
+    home, process = paused_run
     before = artifacts(home)
     assert before, "the run has made its data"
     refused = command("store", "gc", "--keep", "0", "--home", home)
@@ -207,7 +209,7 @@ def test_nothing_that_a_run_under_way_uses_is_removed(
     assert "a run is using" in refused.err
     assert command("store", "verify", "--home", home).code == 0
     assert artifacts(home) == before
-    (meeting / "go").touch()
+    release(process)
     finish(process)
     assert command("store", "gc", "--keep", "0", "--home", home).code == 0
     assert before.items() <= artifacts(home).items(), "the last run of a source is kept"
@@ -228,7 +230,7 @@ def disk_script(size: str, script: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_on_a_full_disk_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_a_run_on_a_full_disk_is_refused_and_resumes_when_there_is_space(tmp_path: Path) -> None:
     pictures, place = write_pictures(tmp_path / "pictures", 20), tmp_path / "disk"
     place.mkdir()
     script = disk_script(
@@ -255,7 +257,7 @@ echo "{\\"code\\": $code, \\"again\\": $again}" > "$0.answer"
 
 
 @pytest.mark.slow
-def test_a_run_on_a_read_only_disk_says_so_at_once(tmp_path: Path) -> None:
+def test_a_run_on_a_read_only_disk_is_refused_at_once(tmp_path: Path) -> None:
     pictures, place = write_pictures(tmp_path / "pictures", 20), tmp_path / "disk"
     place.mkdir()
     script = disk_script(

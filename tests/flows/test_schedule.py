@@ -1,4 +1,4 @@
-"""Schedules: what is refused at once, and a real server that schedules and runs."""
+"""Schedules: what is refused at once, and a real server that schedules runs and executes them."""
 
 import os
 import re
@@ -29,14 +29,14 @@ def wait_for(
     seconds: float = 120,
     alive: Callable[[], bool] = lambda: True,
 ) -> Found:
-    """The first answer that is not None or empty; a server has no other way to tell."""
+    """Poll a server for the first answer that is not None or empty; it offers no other way to wait."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and alive():
         found = ask()
         if found:
             return found
         time.sleep(0.5)
-    pytest.fail(f"no {what} after {seconds} s, or who should make it has ended")
+    pytest.fail(f"no {what} after {seconds} s, or the process that makes it has ended")
 
 
 class TestRefusals:
@@ -59,7 +59,7 @@ class TestRefusals:
             schedule.serve({"home": str(tmp_path)}, "0 3 * * *", "nightly", entrypoint=STAND_IN)
 
     @pytest.mark.parametrize("cron", ["", "at dawn", "61 3 * * *", "* * *", "@never"])
-    def test_a_bad_cron_is_shown_a_good_one(self, cron: str) -> None:
+    def test_a_bad_cron_is_refused_with_an_example(self, cron: str) -> None:
         with pytest.raises(ConfigError, match=r"five fields"):
             schedule._schedule(cron, None)
 
@@ -67,7 +67,7 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="Nowhere"):
             schedule._schedule("0 3 * * *", "Nowhere/Land")
 
-    def test_a_configuration_that_does_not_fit_is_refused_here(self) -> None:
+    def test_an_invalid_configuration_is_refused_before_the_server(self) -> None:
         with pytest.raises(ConfigError, match=r"config\.wrokers"):
             schedule._load_flow(STAND_IN, {"config": {"wrokers": 1}})
 
@@ -86,7 +86,7 @@ def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert schedule._parameters({"source": {"path": "demo"}})["config"]["source"] == {"path": "demo"}
 
 
-def test_a_worker_is_told_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gets_the_address_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LABELSCAPE_STORE", "s3://bucket/ours")
     assert schedule._parameters(load_config(None))["config"]["store"]["uri"] == "s3://bucket/ours"
     assert schedule._parameters({})["config"]["store"] == {"uri": "s3://bucket/ours"}
@@ -96,7 +96,7 @@ def test_a_worker_is_told_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -
     assert "store" not in schedule._parameters({})["config"]
 
 
-def test_prefect_yaml_says_what_deploy_says() -> None:
+def test_prefect_yaml_matches_deploy() -> None:
     text = (REPOSITORY / "prefect.yaml").read_text()
     content = yaml.safe_load(text)
     (nightly,) = content["deployments"]
@@ -110,7 +110,7 @@ def test_prefect_yaml_says_what_deploy_says() -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Services]]:
-    """A real server on a free port, and the settings that lead this process to it."""
+    """A real server on a free port, and the settings with which this process uses it."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     home = tmp_path_factory.mktemp("schedule")
@@ -131,7 +131,7 @@ def client(server: tuple[Path, Services]) -> Iterator[Any]:
 
 
 def environment(api: str) -> dict[str, str]:
-    """For processes that start elsewhere: the server's address, and where to import from."""
+    """The environment of processes in other folders: the address of the server, and the import path."""
     return os.environ | {"PREFECT_API_URL": api, "PYTHONPATH": str(REPOSITORY)}
 
 
@@ -201,7 +201,7 @@ class TestRealServer:
         found = client.read_deployment(found.id)
         assert found.entrypoint == STAND_IN
         assert found.global_concurrency_limit.limit == 1
-        assert found.paused, "a schedule that nobody serves"
+        assert found.paused, "no process serves the schedule any longer"
 
     def test_a_worker_runs_a_registered_deployment(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path
@@ -221,7 +221,7 @@ class TestRealServer:
         assert [run.id for run in runs_of(client, found, "COMPLETED")] == [due[0].id]
         assert (tmp_path / "ran.txt").read_text() == "demo threads:3"
 
-    def test_the_server_refuses_parameters_that_do_not_fit(
+    def test_the_server_refuses_invalid_parameters(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path
     ) -> None:
         from prefect.exceptions import PrefectHTTPStatusError
@@ -239,10 +239,10 @@ class TestRealServer:
         from prefect.client.schemas.actions import WorkPoolCreate
 
         client.create_work_pool(WorkPoolCreate(name="boxes", type="docker"))
-        with pytest.raises(ServiceError, match="'boxes' is of type 'docker'; expected 'process'"):
+        with pytest.raises(ServiceError, match="'boxes' has type 'docker', expected 'process'"):
             schedule.deploy({"home": str(tmp_path)}, None, "boxes", "nightly", entrypoint=STAND_IN)
 
-    def test_the_train_flow_itself_is_registered_and_guarded(
+    def test_the_training_flow_is_registered_and_checks_its_parameters(
         self, server: tuple[Path, Services], client: Any
     ) -> None:
         from prefect.exceptions import PrefectHTTPStatusError
@@ -257,7 +257,7 @@ class TestRealServer:
         with pytest.raises(PrefectHTTPStatusError):
             client.create_flow_run_from_deployment(found.id, parameters={"config": {"embeding": {}}})
 
-    def test_prefects_own_command_registers_the_same(
+    def test_the_command_of_prefect_registers_the_same(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path
     ) -> None:
         schedule._ensure_pool("labelscape")

@@ -1,4 +1,4 @@
-"""`auto` without engine and tracker: what is scored, kept, given up and left out."""
+"""Model selection without Prefect and tracker: which candidates are scored, stopped, skipped and chosen."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,9 @@ from embedding_core.evaluation import predict_fold
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.thresholds import f1_thresholds
-from flows.pipeline import open_workspace
-from flows.runner import StageRunner
-from flows.selection import Contested, walk_contest
-from flows.stages import Span
+from flows.runner import open_workspace
+from flows.selection import SelectionResult, select_model
+from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import Store
@@ -39,7 +38,7 @@ QUICK = "embedding.params.random_forest.n_estimators=10"
 
 
 class Listener(Reporter):
-    """Keeps what is said."""
+    """Keeps every message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,11 +56,11 @@ class Run:
         self.listener = Listener()
         self.folds = RecordingExecutor()
         self.workspace = replace(open_workspace(self.config, self.listener), executor=self.folds)
-        self.runner = StageRunner(self.workspace, Span(), run_stage)
+        self.runner = StageRunner(self.workspace, run_stage)
         self.budget = budget or Budget(600)
 
-    def __call__(self) -> Contested:
-        self.found = walk_contest(self.config, self.workspace, self.runner, {}, self.budget)
+    def __call__(self) -> SelectionResult:
+        self.found = select_model(self.config, self.runner, {}, self.budget)
         return self.found
 
     @property
@@ -108,7 +107,7 @@ def test_every_candidate_is_scored_on_all_folds_as_the_evaluation_does(iris: Run
 
 
 class Notebook:
-    """In place of a tracker: keeps what it is told."""
+    """In place of a tracker: keeps the last record."""
 
     uri = "sqlite:///nowhere"
 
@@ -117,7 +116,7 @@ class Notebook:
         return TrackedRun("parent", {}, "0", self.uri)
 
 
-def test_the_lineage_of_a_choice_is_told_without_listing_the_store(
+def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     iris: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(store: Store) -> None:
@@ -132,7 +131,7 @@ def test_the_lineage_of_a_choice_is_told_without_listing_the_store(
     made = iris.found.choice
     tracking.stage(facts, None, data, made, refs["choice"], iris.found.models, iris.workspace).produce()
     told = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
-    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # nobody used it
+    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # no stage used it
     assert expected.items() <= told.items()
 
 
@@ -143,7 +142,7 @@ def test_a_second_run_computes_nothing(iris: Run) -> None:
     assert again.folds.done == []
 
 
-def test_another_budget_or_menu_leaves_scores_fresh_and_more_folds_do_not(iris: Run) -> None:
+def test_scores_depend_on_the_folds_and_not_on_budget_and_candidates(iris: Run) -> None:
     again = Run("iris", iris.workspace.home, names("svm", "1nn"), "auto.budget=1h")
     again()
     assert {label for label in again.computed if "[svm]" in label} <= {"model[svm]"}
@@ -194,7 +193,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
 
 @pytest.fixture
 def odd_table(tmp_path: Path) -> Path:
-    """Classes that a line does not part and neighbors do, and of which a plain mean knows nothing."""
+    """Classes that nearest neighbors separate and linear models do not."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(160, 2))
     classes = np.where((X[:, 0] > 0) == (X[:, 1] > 0), "same", "other")
@@ -214,11 +213,11 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
     assert {row.fold for row in stopped.rows} == {0, 1}
     kept = Run(odd_table, tmp_path / "home", names("mlls"))
     kept()
-    assert kept.folds.done == [("mlls", 2), ("mlls", 3)]  # what was measured is not measured again
+    assert kept.folds.done == [("mlls", 2), ("mlls", 3)]  # measured folds are not measured again
 
 
 @pytest.mark.slow
-def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(tmp_path: Path) -> None:
+def test_the_candidate_for_few_labels_is_skipped_if_labels_are_frequent_unless_named(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, "embedding.params.rbf_svc.penalties=[1.0]")
     run()
     few = run.found.choice.results[-1]
@@ -231,9 +230,9 @@ def test_the_form_for_few_labels_is_left_out_where_labels_are_many_unless_named(
     assert named.states == {"kernel_dle_few": "scored"}
 
 
-def test_a_budget_that_ends_leaves_out_the_rest_and_says_so(tmp_path: Path) -> None:
+def test_candidates_after_the_end_of_the_budget_are_skipped_with_the_reason(tmp_path: Path) -> None:
     folds: list[object] = []
-    budget = Budget(6, clock=lambda: float(len(folds)))  # a second a fold
+    budget = Budget(6, clock=lambda: float(len(folds)))  # one second per fold
     run = Run("iris", tmp_path, names("svm", "1nn", "random_forest"), budget=budget)
     run.folds.done = folds  # type: ignore[assignment]
     run()
@@ -246,14 +245,14 @@ def test_a_budget_that_ends_leaves_out_the_rest_and_says_so(tmp_path: Path) -> N
     assert set(again.states.values()) == {"scored"}
 
 
-def test_a_budget_too_short_for_anything_is_the_user_s_error(tmp_path: Path) -> None:
+def test_a_budget_too_short_for_any_candidate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match="the budget of 0 s ended before any candidate was scored; give more"
     ):
         Run("iris", tmp_path, names("svm"), budget=Budget(0))()
 
 
-def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path: Path) -> None:
+def test_a_failing_candidate_does_not_stop_the_others(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, names("svm", "random_forest"), "embedding.params.svm.C=-1")
     run()
     assert run.states == {"svm": "failed", "random_forest": "scored"}
@@ -275,7 +274,9 @@ def test_a_candidate_that_cannot_take_the_data_does_not_end_the_others(tmp_path:
         (["a", "a", "a", "a"], "has one label only, 'a'"),
     ],
 )
-def test_labels_that_cannot_be_dealt_to_folds(tmp_path: Path, labels: list[str], says: str) -> None:
+def test_labels_that_cannot_be_split_into_folds_are_refused(
+    tmp_path: Path, labels: list[str], says: str
+) -> None:
     lines = [f"{number},{number % 3},{label}" for number, label in enumerate(labels)]
     (tmp_path / "t.csv").write_text("\n".join(["f0,f1,class", *lines]) + "\n")
     with pytest.raises(SourceError, match=says):
@@ -294,7 +295,7 @@ def test_several_labels_and_unlabeled_items(tmp_path: Path, picture_folder: Path
 
 @pytest.fixture(scope="module")
 def songs_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three labels, two of them rare: their scores seldom pass one half."""
+    """Three labels, two of them rare: their scores rarely exceed one half."""
     rng = np.random.default_rng(2)
     X = rng.normal(size=(160, 4))
     noisy = X[:, :3] + 0.8 * rng.normal(size=(160, 3))
@@ -345,7 +346,7 @@ def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
 @pytest.mark.parametrize(
     ("metric", "n_thresholds"), [("micro_f1", 1), ("hamming_loss", None), ("lrap", None)]
 )
-def test_another_metric_decides_anew_without_a_fold_fitted(
+def test_another_metric_tunes_the_decisions_again_without_fitting_a_fold(
     songs: Run, metric: str, n_thresholds: int | None
 ) -> None:
     other = Run(
@@ -364,7 +365,7 @@ def test_another_metric_decides_anew_without_a_fold_fitted(
     assert at_half != tuned
 
 
-def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
+def test_a_trial_is_compared_with_the_leader_on_the_same_folds(
     songs: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, list[float]] = {}
@@ -388,7 +389,7 @@ def test_who_is_on_trial_is_compared_on_the_same_folds_alone(
     assert expected != leader.values("macro_f1")[:2]
 
 
-def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
+def test_an_unused_tuning_parameter_is_reported(songs: Run) -> None:
     again = Run(
         songs.config.source.path,
         songs.workspace.home,
@@ -404,12 +405,12 @@ def test_the_own_tuning_of_a_method_is_told_to_be_unused(songs: Run) -> None:
     ]
 
 
-def test_labels_that_nobody_carries_do_not_make_the_others_few(songs: Run) -> None:
+def test_labels_without_items_do_not_lower_the_mean_number_of_items(songs: Run) -> None:
     Y = np.pad(songs.dataset.Y, ((0, 0), (0, 5)))
     assert items_per_label(replace(songs.dataset, Y=Y)) == items_per_label(songs.dataset)
 
 
-def test_progress_tells_who_runs_and_how_much_time_is_left(iris: Run) -> None:
+def test_progress_names_the_candidate_and_the_time_left(iris: Run) -> None:
     told = [text for text in iris.listener.said if text.startswith("candidate ")]
     assert told == [
         "candidate 1 of 3: MLDA + tuned kNN (10 min 0 s of the budget left)",

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from flows import terminal
-from flows.terminal import REPORTER, TerminalReporter, current_reporter, show, tell
+from flows.terminal import TerminalReporter, show, tell
 
 
 class Screen(io.StringIO):
@@ -119,11 +119,3 @@ def test_what_several_stages_have_to_say_is_said_once(capsys: pytest.CaptureFixt
     for text in ("a", "b", "a", "a"):
         reporter.say_once(text)
     assert capsys.readouterr().err == "a\nb\n"
-
-
-def test_a_scheduled_run_has_a_reporter_too() -> None:
-    mine = TerminalReporter(quiet=True)
-    token = REPORTER.set(mine)
-    assert current_reporter() is mine
-    REPORTER.reset(token)
-    assert current_reporter() is not mine

@@ -385,7 +385,7 @@ def test_a_silent_host_is_asked_once_and_the_others_still(command, tmp_path, mon
     assert asked.count("OpenML") == 1
     assert asked.count("raw.githubusercontent.com") > 5
     assert "OpenML does not answer (no route)" in answer.out
-    assert "not asked for: OpenML does not answer." in answer.out
+    assert "skipped: OpenML does not answer." in answer.out
 
 
 def test_every_recipe_has_a_reader_and_a_digest():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.config import RunConfig, load_config, repeat_config
-from flows.pipeline import resolved_config
+from flows.run_settings import resolved_config
 from flows.stores import open_store
 from storage.artifacts.remote import Remote
 from storage.artifacts.run_log import LoggedRun

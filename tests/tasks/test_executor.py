@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from embedding_core.errors import InvalidInput
-from flows.pipeline import open_workspace, walk_data
+from flows.pipeline import walk_data
+from flows.runner import open_workspace
 from tasks.budget import Budget, BudgetEnded
 from tasks.executor import StoreHandle, make_executor, parse_executor
 from tasks.folds import FoldJob, evaluate_fold, score_fold

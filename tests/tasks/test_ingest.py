@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from embedding_core.features import extraction
-from flows.runner import RunResult, run_training
-from flows.stages import Span
 from storage.artifacts.schemas import unpack_edges, unpack_manifest
 from storage.errors import SourceError
 from storage.sources.image_folder import ImageFolder
 from storage.sources.table import TableSource
 from tasks.stages import affinity
-from tests.conftest import local_config
+from tests.conftest import TrainingRun, local_config, run_training
 
 ROWS = [(0.1 * n, (7 * n) % 5, ("red", "blue")[n % 2], ("disc", "ring", "disc")[n % 3]) for n in range(24)]
 
@@ -32,12 +30,12 @@ def write_arff(path: Path) -> Path:
     return path
 
 
-def run(source: Path, home: Path, *overrides: str) -> RunResult:
+def run(source: Path, home: Path, *overrides: str) -> TrainingRun:
     """A run up to what the labels and the graph say."""
-    return run_training(local_config(source, home, *overrides), Span(until="correlation"))
+    return run_training(local_config(source, home, *overrides), until="correlation")
 
 
-def labels_of(done: RunResult) -> list[set[str]]:
+def labels_of(done: TrainingRun) -> list[set[str]]:
     assert done.products.manifest is not None
     found = unpack_manifest(done.store.read(done.products.manifest))
     return [{found.label_names[k] for k in row.nonzero()[0]} for row in found.labels]
@@ -121,10 +119,11 @@ class TestChangeWhileReading:
         assert len(readings) == 4, "three times again"
 
 
-def weight_of(done: RunResult) -> float:
+def weight_of(done: TrainingRun) -> float:
     """Of the edge between the first two items."""
-    assert done.products.affinity is not None
-    return float(unpack_edges(done.store.read(done.products.affinity))[0, 1])
+    graph = done.products.ref("affinity")
+    assert graph is not None
+    return float(unpack_edges(done.store.read(graph))[0, 1])
 
 
 def meddle_before(

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from flows.config import RunConfig, load_config, repeat_config
-from flows.runner import RunResult, run_training
-from flows.stages import Span
+from flows.config import load_config, repeat_config
+from flows.runner import Run, RunResult
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import SCHEMA_VERSION, StoredFile, pack_files
@@ -261,11 +261,11 @@ def test_an_earlier_run_may_be_repeated_reading_every_file(
     made = run(command, "iris", *UNTRACKED, "--until", "ingest")
     given: list[bool] = []
 
-    def train(config: RunConfig, span: Span, verbose: bool) -> RunResult:
-        given.append(config.source.paranoid)
-        return run_training(config, span)
+    def execute(run: Run[Any], verbose: bool) -> RunResult[Any]:
+        given.append(run.plan.config.source.paranoid)
+        return run.run_stages()
 
-    monkeypatch.setattr("flows.commands.run._train", train)
+    monkeypatch.setattr(Run, "execute", execute)
     for more in ((), ("--paranoid",)):
         again = run(command, "--as", made["run"], "--until", "ingest", *more)
         assert again["run"] == made["run"]

@@ -9,14 +9,14 @@ import pytest
 
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
-from flows.experiments import find_told, reproduce_one
-from flows.pipeline import open_workspace
-from flows.rerun import flow_parameters
+from flows.experiments import ExperimentPlan
+from flows.rerun import flow_parameters, kind_of
+from flows.runner import Run, open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import RunLog
 from storage.artifacts.schemas import unpack_files
 from storage.artifacts.store import Store
-from storage.errors import ConfigError
+from storage.errors import ConfigError, ServiceDown
 from storage.reference.sets import find_data_folder, is_original, reference_sets
 from tasks.maintenance.gc import Waste, find_waste
 from tasks.reporter import Reporter
@@ -25,6 +25,7 @@ from tasks.reproduce.datasets import DatasetRef
 from tasks.reproduce.experiment import BASELINES, Experiment
 from tasks.reproduce.mlda import FIG5
 from tasks.settings import SourceSettings
+from tasks.stages.tracking import load_tracked
 from tests.tasks.test_lineage import walk_inputs
 
 TINY = Experiment(
@@ -44,11 +45,15 @@ def quiet_config(home: Path, **tracking):
     return load_config(None, home=str(home), executor="serial", tracking={"enabled": False, **tracking})
 
 
+def run_experiment(experiment, quick, folder, config):
+    """Run an experiment in this process, without Prefect."""
+    return Run(ExperimentPlan(config, experiment, quick, folder)).run_stages()
+
+
 def test_whole_experiment_on_built_in_sets(tmp_path):
     config = quiet_config(tmp_path / "home")
-    assert find_told(TINY, True, tmp_path, config) is None
-    told = reproduce_one(TINY, True, tmp_path, config)
-    measured = [row for row in told.rows if row.trials]
+    result = run_experiment(TINY, True, tmp_path, config)
+    measured = [row for row in result.products.rows if row.trials]
     assert {(row.dataset, row.method, row.preprocessing) for row in measured} == {
         (dataset, method, preprocessing)
         for dataset in ("iris", "wine")
@@ -60,22 +65,21 @@ def test_whole_experiment_on_built_in_sets(tmp_path):
         row for row in measured if (row.dataset, row.method, row.preprocessing) == ("iris", "DLE", "raw")
     ]
     assert 0.8 < iris.mean <= 1
-    text = told.page.read_text(encoding="utf-8")
+    text = result.report.read_text(encoding="utf-8")
     assert "| iris | DLE |" in text and "printed cells" in text
-    table = pq.read_table(told.page.parent / "cells.parquet")
-    assert table.num_rows == len(told.rows)
+    table = pq.read_table(result.report.parent / "cells.parquet")
+    assert table.num_rows == len(result.products.rows)
     assert {"paper", "mean", "spread", "verdict", "baseline:1NN"} <= set(table.column_names)
     assert "baseline_spread:1NN" in table.column_names
-    again = find_told(TINY, True, tmp_path, config)
-    assert again is not None and again.rows == told.rows
-    assert find_told(TINY, False, tmp_path, config) is None
+    again = run_experiment(TINY, True, tmp_path, config)
+    assert (again.computed, again.products.rows) == (0, result.products.rows)
 
 
 def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
     config = quiet_config(tmp_path / "home")
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
     for quick in (False, True):
-        reproduce_one(small, quick, tmp_path, config)
+        run_experiment(small, quick, tmp_path, config)
     store = Store(tmp_path / "home" / "store")
     assert find_waste(store, RunLog.of(store), keep=1) == Waste((), ())
 
@@ -83,17 +87,17 @@ def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
 def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):
     config = quiet_config(tmp_path / "home")
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
-    assert reproduce_one(small, True, tmp_path, config).computed == 7
-    assert reproduce_one(small, True, tmp_path, config).computed == 0
+    assert run_experiment(small, True, tmp_path, config).computed == 7
+    assert run_experiment(small, True, tmp_path, config).computed == 0
     wider = replace(small, arms=(*small.arms, Arm("PCA", "pca")))
-    assert reproduce_one(wider, True, tmp_path, config).computed == 2
+    assert run_experiment(wider, True, tmp_path, config).computed == 2
 
 
 @pytest.mark.slow  # it starts processes
 def test_processes_give_the_same_numbers(tmp_path):
     small = replace(TINY, datasets=("iris",), arms=TINY.arms[1:2])
     alone, together = (
-        reproduce_one(
+        run_experiment(
             small,
             True,
             tmp_path,
@@ -101,26 +105,27 @@ def test_processes_give_the_same_numbers(tmp_path):
         )
         for executor in ("serial", "processes:2")
     )
-    assert alone.rows == together.rows
+    assert alone.products.rows == together.products.rows
 
 
 @pytest.mark.slow
 def test_an_experiment_is_tracked_once(tmp_path):
     config = quiet_config(tmp_path / "home", enabled=True)
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
-    told = reproduce_one(small, True, tmp_path, config)
-    assert told.tracked and reproduce_one(small, True, tmp_path, config).tracked == told.tracked
+    first = run_experiment(small, True, tmp_path, config)
+    told = load_tracked(first.store, first.products.tracked)
+    assert run_experiment(small, True, tmp_path, config).products.tracked == first.products.tracked
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}")
-    run = client.get_run(told.tracked.parent_id)
+    run = client.get_run(told.parent_id)
     assert run.data.tags["labelscape.reproduce"] == "dle-table3"
-    names = {file.path for file in client.list_artifacts(told.tracked.parent_id)}
+    names = {file.path for file in client.list_artifacts(told.parent_id)}
     assert {"table.md", "cells.parquet"} <= names
-    client.delete_run(told.tracked.parent_id)
-    assert reproduce_one(small, True, tmp_path, config).tracked != told.tracked
+    client.delete_run(told.parent_id)
+    assert run_experiment(small, True, tmp_path, config).products.tracked != first.products.tracked
     (run,) = RunLog(tmp_path / "home" / "store").entries()  # where it was tracked names no other run
-    assert run.id == told.run_id
+    assert run.id == first.run_id
 
 
 def test_another_file_of_the_same_name_is_noticed(tmp_path):
@@ -177,19 +182,16 @@ def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, mon
 
 @pytest.fixture
 def tiny_catalog(monkeypatch):
-    """The small experiment in place of all, run without Prefect."""
+    """The small experiment in place of all."""
     from flows.commands import reproduce as command_module
-
-    def alone(experiment, quick, folder, config, verbose):
-        return reproduce_one(experiment, quick, folder, config.model_copy(update={"executor": "serial"}))
 
     for module in (catalog, command_module):
         monkeypatch.setattr(module, "experiments", lambda: {TINY.name: TINY})
-    monkeypatch.setattr(command_module, "_run", alone)
 
 
-def test_command_prints_the_table_and_all_sums_up(command, tmp_path, tiny_catalog):
-    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
+@pytest.mark.usefixtures("tiny_catalog", "without_engine")
+def test_command_prints_the_table_and_all_sums_up(command, tmp_path):
+    (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nenabled = false\n')
     answer = command("reproduce", "dle-table3", "--quick", "--home", tmp_path / "home")
     assert answer.code == 0
     assert "iris" in answer.out and "verdict" in answer.out
@@ -223,8 +225,8 @@ def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
 
 def test_cells_name_their_data_settings_and_code(tmp_path):
     config = quiet_config(tmp_path / "home")
-    told = reproduce_one(TINY, True, tmp_path, config)
-    cells = pq.read_table(told.page.parent / "cells.parquet").to_pylist()
+    result = run_experiment(TINY, True, tmp_path, config)
+    cells = pq.read_table(result.report.parent / "cells.parquet").to_pylist()
     store = Store(tmp_path / "home" / "store")
     recipes = {
         one["recipe"]["variant"]: one["recipe"] for one in store.entries() if one["stage"] == "reproduce"
@@ -238,7 +240,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
         assert one["version"]
     assert len({one["code"] for one in measured}) == 2  # of two methods
     assert len({one["features"] for one in measured}) == 2  # of two sets
-    page = told.page.read_text(encoding="utf-8")
+    page = result.report.read_text(encoding="utf-8")
     assert "Command: `labelscape reproduce dle-table3 --quick --sets iris,wine` (quick run)." in page
     assert all(one["features"][:12] in page for one in measured)
     assert '"seed": 0' in page
@@ -275,20 +277,20 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
 
 def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     config = quiet_config(tmp_path / "home")
-    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    run_experiment(replace(TINY, datasets=("iris",)), True, tmp_path, config)
     (run,) = RunLog(tmp_path / "home" / "store").entries()
     again = (
         f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path} --home {tmp_path / 'home'}"
     )
     answer = command("run", "--as", run.id, "--home", tmp_path / "home")
     assert answer.code == 2
-    assert f"repeat it by `{again}`" in answer.err
+    assert f"repeat it with `{again}`" in answer.err
     assert f"again     {again}\n" in command("lineage", "--home", tmp_path / "home").out
 
 
 def test_an_experiment_leads_back_to_the_bytes_of_its_sets(command, tmp_path):
     config = quiet_config(tmp_path / "home")
-    reproduce_one(replace(TINY, preprocessing=("raw",)), True, tmp_path, config)
+    run_experiment(replace(TINY, preprocessing=("raw",)), True, tmp_path, config)
     (root,) = json.loads(command("lineage", "--json", "--home", tmp_path / "home").out)["results"]
     below = list(walk_inputs(root))
     assert root["label"] == "reproduce_report[dle-table3]"
@@ -296,36 +298,38 @@ def test_an_experiment_leads_back_to_the_bytes_of_its_sets(command, tmp_path):
     assert {"reproduce[dle-table3/wine/DLE]", "features[iris]"} <= {one["label"] for one in below}
 
 
-def test_what_prefect_does_not_know_of_is_kept_for_sync(command, tmp_path, tiny_catalog, monkeypatch):
-    from flows.commands import reproduce as command_module
+@pytest.mark.usefixtures("tiny_catalog")
+def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
+    (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nenabled = false\n')
 
-    (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
-    plainly = command_module._run
-    monkeypatch.setattr(command_module, "_run", lambda *given: replace(plainly(*given), unrecorded="no one"))
+    def refuse(home, verbose):
+        raise ServiceDown("no one")
+
+    monkeypatch.setattr("flows.runner.prepare_engine", refuse)
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
     assert "NOT IN PREFECT: no one Record it there later: labelscape sync" in answer.out
     (run,) = RunLog(tmp_path / "home" / "store").entries()
     assert run.unrecorded == "no one"
-    assert flow_parameters(run) == {
+    assert flow_parameters(kind_of(run), run.config, run.source) == {
         "name": "dle-table3",
         "quick": True,
         "folder": str(tmp_path / "home" / "data"),
-        "config": {},
         "sets": ["iris"],
     }
 
 
-def test_a_tracker_that_does_not_answer_is_told_with_what_to_do(command, tmp_path, tiny_catalog):
-    (tmp_path / "labelscape.toml").write_text('[tracking]\nuri = "http://127.0.0.1:9"\n')
+@pytest.mark.usefixtures("tiny_catalog", "without_engine")
+def test_a_tracker_that_does_not_answer_is_reported_with_a_remedy(command, tmp_path):
+    (tmp_path / "labelscape.toml").write_text('workers = 1\n[tracking]\nuri = "http://127.0.0.1:9"\n')
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
     assert answer.code == 0
     assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in answer.out
-    assert "Results are in the store; give the same command again to track them." in answer.out
+    assert "Results are in the store; repeat the command to track them." in answer.out
 
 
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):
     config = quiet_config(tmp_path / "home")
-    reproduce_one(replace(TINY, datasets=("iris",)), True, tmp_path, config)
+    run_experiment(replace(TINY, datasets=("iris",)), True, tmp_path, config)
     store = Store(tmp_path / "home" / "store")
     (entry,) = [one for one in store.entries() if one["stage"] == "reproduce_report"]
     files = unpack_files(store.read(store.ref("reproduce_report", entry["key"])))

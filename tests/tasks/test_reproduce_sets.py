@@ -12,8 +12,8 @@ from PIL import Image
 from embedding_core.features.color_moments import BANDS, ColorMoments
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
-from flows.experiments import reproduce_one
-from flows.pipeline import open_workspace
+from flows.experiments import ExperimentPlan
+from flows.runner import Run, open_workspace
 from storage.errors import SourceError
 from storage.reference.sets import is_original, locate, reference_sets
 from tasks.dataset import Dataset
@@ -55,7 +55,8 @@ def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
     experiment = replace(
         TABLE5, arms=(Arm("MLLS", "mlls", {"alpha": 1.0, "beta": 1.0}),), preprocessing=("raw",)
     )
-    rows = reproduce_one(experiment.only(["trecvid"]), False, tmp_path, config).rows
+    plan = ExperimentPlan(config, experiment.only(["trecvid"]), False, tmp_path)
+    rows = Run(plan).run_stages().products.rows
     (ours,) = [row for row in rows if row.dataset == "trecvid"]
     assert (ours.method, ours.trials, ours.paper) == ("MLLS", 5, pytest.approx(0.237))
     assert ours.verdict in ("reproduced", "better", "worse") and not ours.reason

@@ -9,9 +9,8 @@ from PIL import Image
 import tasks.stage
 from embedding_core.features import extraction
 from embedding_core.registry.candidates import Candidate
-from flows.pipeline import open_workspace, walk
-from flows.runner import run_training
-from flows.stages import Span
+from flows.pipeline import walk
+from flows.runner import open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score
 from storage.artifacts.store import Store
@@ -21,7 +20,7 @@ from tasks.selection.choice import stage as choice_stage
 from tasks.selection.out_of_fold import Tuning
 from tasks.stage import Stage
 from tasks.stages.embedding import Data, model_stage
-from tests.conftest import local_config
+from tests.conftest import local_config, run_training
 
 EXTRACTION = "embedding_core.features.extraction"
 ROWS_AND_NEIGHBORS = {"tasks.dataset", "tasks.stages.neighbors"}
@@ -37,7 +36,7 @@ def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
         found[stage.name] = {name for name in stage.recipe().code if name.startswith("tasks.")}
         return None
 
-    walk(config, open_workspace(config, Reporter()), note, {})
+    walk(config, open_workspace(config, Reporter()), note)
     return found
 
 
@@ -118,7 +117,7 @@ def pretend_changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
 
 
 def extract(source: Path, home: Path) -> None:
-    run_training(local_config(source, home), Span(until="features"))
+    run_training(local_config(source, home), until="features")
 
 
 def test_rows_of_other_code_are_not_taken_over(

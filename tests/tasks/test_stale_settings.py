@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from embedding_core.registry.candidates import Candidate
 from flows.config import RunConfig, load_config
-from flows.pipeline import open_workspace, walk, walk_data
+from flows.pipeline import walk, walk_data
+from flows.runner import open_workspace
 from storage.artifacts.keys import ArtifactRef
 from tasks.budget import Budget
 from tasks.reporter import Reporter

@@ -1,16 +1,16 @@
-"""The flow on a real Prefect server: what a person sees there, and what becomes of failures."""
+"""The flow on a real Prefect server: what the server shows, and how failures end."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.prefect_flows import train
-from flows.runner import RunResult
+from flows.prefect_engine import train
 from storage.errors import ConfigError, StageError
 from tasks.dataset import load_features
 from tasks.stages.evaluation import load_scores
-from tests.conftest import local_config, write_pictures
+from tests.conftest import TrainingRun, local_config, write_pictures
+from tests.flows.test_schedule import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
@@ -22,12 +22,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home that the first run below fills and the second finds full."""
+    """A home that the first run below fills; the second finds everything fresh."""
     return tmp_path_factory.mktemp("home")
 
 
 def on_server(state: Any) -> tuple[Any, dict[str, Any]]:
-    """The flow run that the server knows, and its task runs by name."""
+    """The flow run on the server, and its task runs by name."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
@@ -40,24 +40,22 @@ def on_server(state: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def wait_for_tasks(state: Any, count: int) -> dict[str, Any]:
-    """Task runs as the server has them once their last events, which follow the run, have come in."""
-    import time
+    """Task runs on the server, once their last events have arrived; these follow the run."""
 
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    def finished() -> dict[str, Any] | None:
         tasks = on_server(state)[1]
-        if len(tasks) >= count and all(task.state and task.state.is_final() for task in tasks.values()):
-            return tasks
-        time.sleep(0.2)
-    pytest.fail(f"the server knows {sorted(tasks)} of {count} task runs")
+        final = all(task.state and task.state.is_final() for task in tasks.values())
+        return tasks if final and len(tasks) >= count else None
+
+    return wait_for(finished, f"{count} finished task runs", seconds=60)
 
 
 @pytest.mark.parametrize(("names", "cached"), [({"Completed"}, False), ({"Cached"}, True)])
-def test_task_runs_bear_the_names_of_stages_and_say_what_was_cached(
+def test_task_runs_have_the_names_of_stages_and_show_what_was_cached(
     pictures: Path, shared_home: Path, names: set[str], cached: bool
 ) -> None:
     state = train(local_config(pictures, shared_home), return_state=True)
-    result: RunResult = state.result()
+    result: TrainingRun = state.result()
     tasks = wait_for_tasks(state, len(result.stages))
     assert set(tasks) == {record.label for record in result.stages}
     assert {"ingest", "features", "embedding[mlda]", "evaluation[svm]", "report"} <= set(tasks)
@@ -90,7 +88,9 @@ def test_bad_parameters_of_the_flow_are_refused(pictures: Path, tmp_path: Path) 
         train({"sourcs": {}})
 
 
-def test_a_damaged_artifact_is_set_aside_and_computed_within_the_run(pictures: Path, tmp_path: Path) -> None:
+def test_a_damaged_artifact_is_quarantined_and_recomputed_within_the_run(
+    pictures: Path, tmp_path: Path
+) -> None:
     config = local_config(pictures, tmp_path)
     first = train(config, until="features")
     (part,) = (tmp_path / "store" / "features_part").rglob("*.parquet")
@@ -118,7 +118,7 @@ def test_a_tracker_that_refuses_loses_no_result(pictures: Path, tmp_path: Path) 
         "embedding.method=mlda",
     )
     state = train(config, return_state=True)
-    result: RunResult = state.result()
+    result: TrainingRun = state.result()
     assert result.untracked is not None
     assert "no tracking server answers at http://127.0.0.1:9" in result.untracked
     assert result.products.tracked is None
@@ -132,7 +132,7 @@ def test_a_tracker_that_refuses_loses_no_result(pictures: Path, tmp_path: Path) 
     assert on_server(state)[0].state.type.value == "COMPLETED"
 
 
-def test_a_full_disk_is_told_by_the_stage_that_met_it(
+def test_a_full_disk_is_reported_by_the_stage_that_met_it(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from storage.artifacts import disk

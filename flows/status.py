@@ -1,16 +1,22 @@
-"""What a run would do and why, told before anything runs."""
+"""What a run would compute and why (`labelscape status`).
+
+The plan is the same as that of a run, with a stage runner that only looks artifacts up. Nothing is stored and
+no stage is computed, with one exception: the source is read as ingest reads it (listing, digests, labels),
+because that is the only way to know whether the items changed.
+"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 from flows.config import RunConfig
-from flows.pipeline import open_workspace, walk
+from flows.pipeline import walk
+from flows.runner import open_workspace
 from flows.stale_reasons import explain
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.pointers import FOLDER as NOTES
 from storage.artifacts.schemas import unpack_manifest
+from storage.artifacts.store import Store
 from storage.errors import StoreError, TrackingError
 from storage.sources import Collection
 from tasks.changes import compare_readings
@@ -34,9 +40,9 @@ class StageStatus:
         `fresh`, `stale` (something it depends on changed) or `missing` (never computed).
     reasons : list of str
     seconds : float or None
-        What computing it took the last time.
+        How long it took the last time.
     would_run : str
-        "yes", "no", or "perhaps": only if what it waits for comes out differently than before.
+        "yes", "no", or "perhaps": only if a stage before it gives another result.
     """
 
     label: str
@@ -46,55 +52,67 @@ class StageStatus:
     would_run: str = "yes"
 
 
-@dataclass(frozen=True)
-class Inspection:
-    """Every stage in the order of a run, and the files of the store that say so."""
+class StorePreview:
+    """The store as it would be after ingest: it also knows the manifest that a run would add.
 
-    stages: list[StageStatus]
-    files: list[Path]
+    Stages ask the store for facts of the manifest. With a preview, `status` can look past an ingest that is
+    stale: stages that depend only on parts of the manifest that stay the same are still fresh.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._added: dict[ArtifactRef, dict[str, Any]] = {}
+
+    def add(self, ref: ArtifactRef, details: dict[str, Any]) -> None:
+        """Pretend that the store holds an artifact with these details."""
+        self._added[ref] = details
+
+    def details(self, ref: ArtifactRef) -> dict[str, Any]:
+        """The manifest record of an artifact."""
+        return self._added.get(ref) or self._store.details(ref)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 class Inspector:
-    """Looks stages up without computing any, and explains those that are not there."""
+    """Looks stages up without computing any, and explains those that are not in the store."""
 
     def __init__(self, config: RunConfig, workspace: Workspace) -> None:
         self.found: list[StageStatus] = []
-        self.files: list[Path] = []
-        self._workspace = workspace
+        self._store = workspace.store
+        self._preview = StorePreview(workspace.store)
+        self.workspace = replace(workspace, store=cast(Store, self._preview))
         self._last = load_last_run(workspace.store, config.source)
-        self._trouble: list[str] = []
+        self._tracker_problem: list[str] = []
 
     def __call__(self, stage: Stage) -> ArtifactRef | None:
-        """The stage's artifact where it is fresh; else None, and why."""
-        ref = self._workspace.store.find(stage.recipe()) if stage.ready else None
+        """The artifact of a fresh stage; else None, with the reason in `found`."""
+        ref = self._store.find(stage.recipe()) if stage.ready else None
         before = self._details(stage.label)
         seconds = before.get("seconds") if before else None
         if ref is not None and self._holds(stage, ref, before):
             self.found.append(StageStatus(stage.label, "fresh", seconds=seconds, would_run="no"))
             return ref
         self.found.append(self._explain(stage, before, seconds))
-        return _foresee(stage) if stage.name == "ingest" and before else None
+        return self._preview_manifest(stage) if stage.name == "ingest" and before else None
 
     def _holds(self, stage: Stage, ref: ArtifactRef, before: dict[str, Any] | None) -> bool:
-        """Whether a found artifact is whole; a tracker that does not answer makes its record stale."""
-        store = self._workspace.store
-        known = before if before and before["key"] == ref.key else store.details(ref)
-        self.files += store.files(known)
+        """Whether a found artifact is complete; a tracker that does not answer makes its record stale."""
+        known = before if before and before["key"] == ref.key else self._store.details(ref)
         try:
-            return store.links_hold(known) and stage.holds(ref)
+            return self._store.links_hold(known) and stage.holds(ref)
         except TrackingError as error:
-            self._trouble = [str(error)]
+            self._tracker_problem = [str(error)]
             return False
 
     def _details(self, label: str) -> dict[str, Any] | None:
-        """What the last run's artifact of a stage was made of."""
+        """The manifest record of a stage's artifact in the last run."""
         known = self._last.get(label)
         try:
-            found = self._workspace.store.details(ArtifactRef.from_json(known)) if known else None
+            return self._store.details(ArtifactRef.from_json(known)) if known else None
         except StoreError:
             return None
-        self.files += self._workspace.store.files(found) if found else []
-        return found
 
     def _explain(self, stage: Stage, before: dict[str, Any] | None, seconds: float | None) -> StageStatus:
         """Why a stage is not fresh, and whether that is certain."""
@@ -106,33 +124,31 @@ class Inspector:
         if waits:
             more = f" and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
             reasons.append(f"depends on {', '.join(waits[:_SHOWN])}{more}")
-        reasons = reasons or self._trouble or ["its artifact is gone or damaged"]
+        reasons = reasons or self._tracker_problem or ["its artifact is gone or damaged"]
         return StageStatus(stage.label, "stale", reasons, seconds, would_run)
 
+    def _preview_manifest(self, stage: Stage) -> ArtifactRef:
+        """Read the source as ingest would, and show the walk the manifest without storing it."""
+        from storage.artifacts.tables import write_table
 
-def _foresee(stage: Stage) -> ArtifactRef:
-    """The manifest that a run would make, without storing it: what depends on its parts alone can be told."""
-    from storage.artifacts.tables import write_table
-
-    artifact = stage.produce()
-    with TemporaryDirectory() as folder:
-        written = write_table(Path(folder) / "manifest", artifact)
-    ref = ArtifactRef(stage.name, stage.recipe().key, written.digest, artifact.kind, written.rows)
-    ingest.foresee(ref, artifact.metadata)
-    return ref
+        artifact = stage.produce()
+        with TemporaryDirectory() as folder:
+            written = write_table(Path(folder) / "manifest", artifact)
+        ref = ArtifactRef(stage.name, stage.recipe().key, written.digest, artifact.kind, written.rows)
+        self._preview.add(ref, {"metadata": dict(artifact.metadata)})
+        return ref
 
 
-def inspect_stages(config: RunConfig) -> Inspection:
-    """Look every stage up; nothing is computed."""
+def inspect_stages(config: RunConfig) -> list[StageStatus]:
+    """The status of every stage in the order of a run; reads the source, computes and stores nothing else."""
     workspace = open_workspace(config, Reporter())
     inspector = Inspector(config, workspace)
-    walk(config, workspace, inspector, tags={})
-    stages = [_detail(one, config, workspace) for one in inspector.found]
-    return Inspection(stages, list(dict.fromkeys([*inspector.files, workspace.store.root / NOTES])))
+    walk(config, inspector.workspace, inspector)
+    return [_detail(one, config, workspace) for one in inspector.found]
 
 
 def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageStatus:
-    """Name the items behind a stale ingest, and how many of them features would extract."""
+    """Name the changed items of a stale ingest, and the number of items that features would extract."""
     if one.state != "stale" or one.label not in ("ingest", "features"):
         return one
     collection = ingest.open_collection(config.source, workspace).read(workspace.cache_dir)
@@ -152,7 +168,7 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
 
 
 def _changes(config: RunConfig, collection: Collection, workspace: Workspace) -> str:
-    """What happened to the items since the last run, in words."""
+    """How the items changed since the last run, in words."""
     last = load_last_run(workspace.store, config.source)["ingest"]
     try:
         known = unpack_manifest(workspace.store.read(ArtifactRef.from_json(last)))

@@ -1,10 +1,10 @@
-"""The candidates of `auto` in turn: each tried, then scored, stopped or left out."""
+"""Scores the candidates of `auto` one after the other; each is scored, stopped early or skipped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from embedding_core.registry.candidates import Candidate
-from flows.runner import StageRunner
+from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.predictions import Predictions
 from storage.artifacts.schemas import Score
@@ -24,24 +24,38 @@ from tasks.selection.out_of_fold import measure, only_folds
 
 
 @dataclass
-class Race:
-    """Candidates one after the other, each on its first folds and then, unless hopeless, on the rest."""
+class CandidateScoring:
+    """Scores each candidate on its first folds and, unless it is hopeless, on the remaining ones.
+
+    Attributes
+    ----------
+    context : SelectionContext
+        Data, evaluation settings, workspace and budget.
+    stages : StageRunner
+    budget : Budget
+    metric : str
+        Decides which candidate leads.
+    champion : Champion or None
+        The present champion. It is never stopped early or skipped: the winner must be compared with it.
+    named : bool
+        Whether the user named the candidates; then none is skipped for the number of its labels.
+    """
 
     context: SelectionContext
-    runner: StageRunner
+    stages: StageRunner
     budget: Budget
     metric: str
     champion: Champion | None
     named: bool
 
-    def run(self, entrants: Sequence[Candidate]) -> list[CandidateResult]:
-        """What became of each."""
+    def score(self, candidates: Sequence[Candidate]) -> list[CandidateResult]:
+        """The result of each candidate."""
         self.budget.start()
         results: list[CandidateResult] = []
-        for number, candidate in enumerate(entrants, start=1):
-            self._announce(number, len(entrants), candidate)
+        for number, candidate in enumerate(candidates, start=1):
+            self._announce(number, len(candidates), candidate)
             try:
-                results.append(self._enter(candidate, results))
+                results.append(self._score_one(candidate, results))
             except BudgetEnded as error:
                 results.append(CandidateResult(candidate, "skipped", str(error)))
             except StageError as error:
@@ -55,22 +69,23 @@ class Race:
                 f"candidate {number} of {total}: {candidate.label} ({left} of the budget left)"
             )
 
-    def _enter(self, candidate: Candidate, before: Sequence[CandidateResult]) -> CandidateResult:
+    def _score_one(self, candidate: Candidate, before: Sequence[CandidateResult]) -> CandidateResult:
         reason = self._reason_to_skip(candidate)
         if reason:
             return CandidateResult(candidate, "skipped", reason)
         members = [one for one in before if one.name in candidate.members]
         if candidate.members and len(members) == len(candidate.members):
             return self._average(candidate, members)
-        trial = self._stand(candidate, "stopped", self.runner(trial_stage(candidate, self.context)))
+        trial = self._result(candidate, "stopped", self.stages(trial_stage(candidate, self.context)))
         leader = choice.leading(before, self.metric)
         reason = self._reason_to_stop(trial, leader) if leader else ""
         if reason:
             return replace(trial, reason=reason)
-        ref = self.runner(candidate_stage(candidate, self.context, trial.ref))
-        return replace(self._stand(candidate, "scored", ref), trial=trial.ref)
+        ref = self.stages(candidate_stage(candidate, self.context, trial.ref))
+        return replace(self._result(candidate, "scored", ref), trial=trial.ref)
 
     def _average(self, candidate: Candidate, members: Sequence[CandidateResult]) -> CandidateResult:
+        """Score a mean of candidates from the predictions of its members."""
         for one in members:
             if one.state == "skipped":
                 return CandidateResult(candidate, "skipped", one.reason)
@@ -78,10 +93,10 @@ class Race:
                 reason = f"it is a mean, and {one.candidate.label} was not scored on all folds"
                 return CandidateResult(candidate, "skipped", reason)
         refs = {one.name: one.ref for one in members}
-        return self._stand(candidate, "scored", self.runner(mean_stage(candidate, self.context, refs)))
+        return self._result(candidate, "scored", self.stages(mean_stage(candidate, self.context, refs)))
 
     def _reason_to_skip(self, candidate: Candidate) -> str:
-        """Why a candidate does not fit the data; one that was named, or is champion, enters all the same."""
+        """Why a candidate does not fit the data; empty if it does, was named, or is the champion."""
         found = items_per_label(self.context.dataset)
         if candidate.most_items is None or found < candidate.most_items:
             return ""
@@ -93,7 +108,7 @@ class Race:
         return self.champion is not None and candidate.recipe() == self.champion.candidate.recipe()
 
     def _reason_to_stop(self, trial: CandidateResult, leader: CandidateResult) -> str:
-        """The present champion is never given up: the winner must be compared with it."""
+        """Why a candidate cannot catch up with the leader on the same folds; empty if it can."""
         if self._is_champion(trial.candidate):
             return ""
         assert leader.ref
@@ -101,7 +116,7 @@ class Race:
         level = replace(leader, rows=self._measure(leader.candidate, found))
         return choice.reason_to_stop(trial, level, self.metric, self.context.settings.folds)
 
-    def _stand(self, candidate: Candidate, state: choice.State, ref: ArtifactRef | None) -> CandidateResult:
+    def _result(self, candidate: Candidate, state: choice.State, ref: ArtifactRef | None) -> CandidateResult:
         assert ref
         rows = self._measure(candidate, load_predictions(self.context, ref))
         return CandidateResult(candidate, state, "", rows, ref)

@@ -1,0 +1,97 @@
+"""What a configuration means for a run: methods, parameters, checks before the start, settings to record."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedding_core.registry import METHODS, get_method
+from flows.config import RunConfig, find_home
+from flows.stores import open_store
+from storage.errors import ConfigError, TrackingError
+from storage.tracking.engine import redact
+from storage.tracking.models import flatten_params
+from tasks.stages.tracking import make_tracker
+
+ALL = "all"
+
+
+def chosen_methods(config: RunConfig, single_label: bool | None) -> list[str]:
+    """The configured methods without duplicates; "all" stands for every method that accepts such labels.
+
+    With `single_label` None, when the labels are not known yet, "all" means methods that accept both kinds.
+    """
+    fitting = [name for name, method in METHODS.items() if method.takes(single_label)]
+    named = (fitting if name == ALL else [name] for name in config.embedding.methods)
+    return list(dict.fromkeys(name for names in named for name in names))
+
+
+def compared_methods(config: RunConfig, chosen: Sequence[str]) -> list[str]:
+    """The chosen methods followed by the baselines, without duplicates."""
+    return list(dict.fromkeys([*chosen, *config.evaluation.baselines]))
+
+
+def method_params(config: RunConfig, name: str) -> dict[str, object]:
+    """Parameters of one method: its own table over the shared number of components."""
+    method = get_method(name)
+    shared: dict[str, object] = {}
+    if config.embedding.n_components is not None and method.role == "projection":
+        shared["n_components"] = config.embedding.n_components
+    return {**shared, **config.embedding.params.get(name, {})}
+
+
+def check_config(config: RunConfig) -> None:
+    """Refuse everything that would stop a run later; imports the methods that have parameters."""
+    check_methods(config)
+    check_places(config)
+    for name, params in config.embedding.params.items():
+        get_method(name).build(**params)
+    open_store(config).check()
+
+
+def check_methods(config: RunConfig) -> None:
+    """Refuse unknown methods before any work is done."""
+    for name in (*config.embedding.methods, *config.evaluation.baselines, *config.embedding.params):
+        if name != ALL:
+            get_method(name)
+
+
+def check_places(config: RunConfig) -> None:
+    """Refuse a tracking address that cannot keep runs, and a home folder that is also the source."""
+    if config.tracking.enabled:
+        try:
+            make_tracker(config.tracking.uri, find_home(config))
+        except TrackingError as error:
+            raise ConfigError(f"tracking.uri: {error}") from None
+    path = Path(config.source.path)
+    if path.is_dir() and path.resolve() == find_home(config):
+        raise ConfigError(
+            f"{path} is both the source and the home folder, so reports would be read as items; "
+            "choose another home with --home."
+        )
+
+
+def run_name(config: RunConfig, source_name: str) -> str:
+    """Name of the run in tables and trackers."""
+    return config.name or source_name
+
+
+def resolved_config(config: RunConfig) -> dict[str, object]:
+    """The configuration without passwords and without settings that change no result.
+
+    Settings that only `auto` reads are left out as well.
+    """
+    known = config.model_dump(
+        mode="json",
+        exclude={"home": True, "executor": True, "store": True, "source": {"paranoid": True}, "auto": True},
+    )
+    if config.tracking.uri:
+        known["tracking"]["uri"] = redact(config.tracking.uri)
+    return known
+
+
+def changed_settings(config: RunConfig) -> str:
+    """The settings that differ from the defaults and may change results, for tables of runs."""
+    default = flatten_params(resolved_config(RunConfig()))
+    given = flatten_params(resolved_config(config))
+    ignored = ("name", "source.path", "tracking.", "report.", "embedding.methods")
+    changes = (f"{key}={value}" for key, value in given.items() if default.get(key) != value)
+    return " ".join(change for change in changes if not change.startswith(ignored))
