@@ -12,8 +12,8 @@ from flows.runner import StageRecord, StageRunner, Submit, log_run, walk_remembe
 from flows.selection import Contested, known_settings, walk_contest
 from flows.stages import Span
 from flows.terminal import current_reporter
-from storage.artifacts.artifact import SetAside
-from storage.artifacts.store import Store
+from storage.artifacts.artifact import QuarantinedBlob
+from storage.artifacts.store import ArtifactStore
 from tasks.fold_pool import FoldPool
 from tasks.selection.budget import Budget, parse_duration
 from tasks.stage import run_stage
@@ -26,10 +26,10 @@ class AutoResult:
     contested: Contested
     stages: list[StageRecord]
     home: Path
-    store: Store
+    store: ArtifactStore
     untracked: str | None
     run_id: str
-    damaged: tuple[SetAside, ...] = ()
+    damaged: tuple[QuarantinedBlob, ...] = ()
     unrecorded: str | None = None
     changes: Mapping[str, Any] | None = None
 
@@ -79,5 +79,5 @@ def run_auto(
         workspace.store,
         runner.untracked,
         run.id,
-        tuple(workspace.store.set_aside),
+        tuple(workspace.store.quarantined),
     )

@@ -12,7 +12,7 @@ from flows.runner import StageRunner, Submit
 from flows.stages import Span
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.run_log import RunLog
-from storage.artifacts.store import Outcome, Store
+from storage.artifacts.store import ArtifactStore, Outcome
 from storage.errors import StoreError
 from storage.reference.sets import reference_sets
 from tasks.reproduce.experiment import TRIALS
@@ -50,13 +50,13 @@ def _amount(settings: Mapping[str, Any], dataset: str) -> float:
     return float(settings[TRIALS] * repeats * max(taken, 1) ** _GROWTH)
 
 
-def remember(forecast: Forecast, store: Store, found: Mapping[str, ArtifactRef]) -> None:
+def remember(forecast: Forecast, store: ArtifactStore, found: Mapping[str, ArtifactRef]) -> None:
     """Learn from the stages that are there, and from earlier runs of those that are ahead."""
     if not forecast.ahead:
         return
     earlier = {
         label: ref
-        for run in reversed(RunLog.of(store).entries())
+        for run in reversed(RunLog(store).entries())
         if kind_of(run) == MEASURING
         for label, ref in run.stages.items()
         if label in forecast.ahead

@@ -15,7 +15,7 @@ from flows.rerun import REPRODUCED, reproducing_words
 from flows.runner import StageRunner, Submit, log_run, repairing
 from flows.terminal import current_reporter
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import LabelscapeError, TrackingError
 from storage.tracking.client import TrackedRun
 from tasks.reproduce import report, trials
@@ -52,7 +52,7 @@ class Told:
     quick: bool
     rows: list[Row]
     page: Path
-    store: Store
+    store: ArtifactStore
     tracked: TrackedRun | None
     run_id: str = ""
     computed: int = 0

@@ -8,12 +8,12 @@ from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
 from flows.method_choice import check_methods, chosen_methods, compared_methods, method_params
 from flows.stores import open_store
-from storage.artifacts.fingerprint import keep_notes
+from storage.artifacts.fingerprint import use_cache_file
 from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, TrackingError
 from storage.sources import Source
-from storage.tracking.engine import redact
 from storage.tracking.models import flatten_params
+from storage.urls import redact
 from tasks.reporter import Reporter
 from tasks.stage import Stage, Workspace
 from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
@@ -42,7 +42,7 @@ class Products:
 def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The home folder of a configuration, made if it is not there."""
     home = find_home(config)
-    keep_notes(home / "cache" / "code.json")
+    use_cache_file(home / "cache" / "code.json")
     return Workspace(home=home, store=open_store(config), workers=config.workers, reporter=reporter)
 
 
@@ -114,7 +114,7 @@ def check_config(config: RunConfig) -> None:
     check_places(config)
     for name, params in config.embedding.params.items():
         get_method(name).build(**params)
-    open_store(config).check()
+    open_store(config).check_access()
 
 
 def check_places(config: RunConfig) -> None:

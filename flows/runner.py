@@ -12,11 +12,11 @@ from flows.pipeline import Products, open_workspace, resolved_config, walk
 from flows.resume import LeftStages
 from flows.stages import RENEWED, Span
 from flows.terminal import current_reporter
-from storage.artifacts.artifact import SetAside
+from storage.artifacts.artifact import QuarantinedBlob
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import unpack_manifest
-from storage.artifacts.store import Outcome, Store
+from storage.artifacts.store import ArtifactStore, Outcome
 from storage.errors import (
     ArtifactDamaged,
     ConfigError,
@@ -26,7 +26,7 @@ from storage.errors import (
     StoreUnreachable,
     TrackingError,
 )
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.changes import changes_since
 from tasks.runs import load_last_run, remember_run
 from tasks.stage import Stage, Workspace, run_stage
@@ -61,7 +61,7 @@ class RunResult:
     ----------
     untracked, unrecorded : str or None
         Why the tracker, or Prefect, does not know of it.
-    damaged : tuple of SetAside
+    damaged : tuple of QuarantinedBlob
         What was found damaged and computed anew.
     changes : mapping or None
         What happened to the items since the last run of the source.
@@ -71,10 +71,10 @@ class RunResult:
     stages: list[StageRecord]
     report: Path | None
     home: Path
-    store: Store
+    store: ArtifactStore
     untracked: str | None
     run_id: str
-    damaged: tuple[SetAside, ...] = ()
+    damaged: tuple[QuarantinedBlob, ...] = ()
     changes: Mapping[str, Any] | None = None
     unrecorded: str | None = None
 
@@ -176,7 +176,7 @@ def run_training(
         workspace.store,
         runner.untracked,
         run.id,
-        tuple(workspace.store.set_aside),
+        tuple(workspace.store.quarantined),
         changes,
     )
 
@@ -224,7 +224,7 @@ def log_run(
     """Keep a record of a run, with the configuration as `known` and why it is to be tracked later, if so."""
     store = runner.workspace.store
     tracked = load_tracked(store, products.tracked) if products.tracked else None
-    return RunLog.of(store).add(
+    return RunLog(store).add(
         LoggedRun(
             name=products.name,
             experiment=products.experiment,
@@ -235,7 +235,7 @@ def log_run(
             tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
             problem=problem,
             changes=changes,
-            damaged=tuple(one.to_json() for one in store.set_aside),
+            damaged=tuple(one.to_json() for one in store.quarantined),
             until=runner.until,
         )
     )

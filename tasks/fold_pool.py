@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from embedding_core.errors import InvalidInput
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.reporter import Advance
 from tasks.selection.budget import Budget
@@ -189,8 +189,8 @@ def _end_with_parent() -> None:
 
 
 @lru_cache(maxsize=1)
-def _store(root: Path) -> Store:
-    return Store(root)
+def _store(root: Path) -> ArtifactStore:
+    return ArtifactStore.local(root)
 
 
 def _dataset(root: Path, manifest: ArtifactRef, features: ArtifactRef) -> Dataset:

@@ -13,7 +13,7 @@ from embedding_core.threads import count_cores
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import SCHEMA_VERSION
-from storage.artifacts.store import Artifact, Outcome, Store
+from storage.artifacts.store import Artifact, ArtifactStore, Outcome
 from storage.errors import ConfigError, StageError
 from tasks.reporter import Reporter
 
@@ -32,7 +32,7 @@ class Workspace:
     """Where a run keeps things, and what its stages may use."""
 
     home: Path
-    store: Store
+    store: ArtifactStore
     workers: int = 0
     reporter: Reporter = field(default_factory=Reporter)
 
@@ -88,6 +88,11 @@ class Stage:
         """Whether every input is known."""
         return all(digest is not None for digest in self.inputs.values())
 
+    @property
+    def parents(self) -> dict[str, ArtifactRef]:
+        """The artifacts that the stage is computed from, by role; the manifest records them."""
+        return {role: one.parent for role, one in self.inputs.items() if isinstance(one, InputDigest)}
+
     def recipe(self) -> Recipe:
         """Everything the artifact's key is made of."""
         try:
@@ -127,7 +132,9 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
         force = True
     try:
         with _warnings_as_news(workspace.reporter):
-            return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
+            return workspace.store.compute(
+                recipe, produce, force=force, on_wait=workspace.reporter.say, parents=stage.parents
+            )
     except InvalidInput as error:
         raise StageError(f"{stage.label}: {error}") from error
 
@@ -172,6 +179,20 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
     return found
 
 
-def digest_of(ref: ArtifactRef | None) -> str | None:
-    """Digest of an artifact, None where it is not there yet."""
-    return None if ref is None else ref.digest
+class InputDigest(str):
+    """Digest of an artifact or of a part of it, which also knows the artifact (`parent`).
+
+    The key of a stage is made of digests alone; the parent is recorded for `lineage`.
+    """
+
+    parent: ArtifactRef
+
+    def __new__(cls, digest: str, parent: ArtifactRef) -> "InputDigest":
+        made = super().__new__(cls, digest)
+        made.parent = parent
+        return made
+
+
+def digest_of(ref: ArtifactRef | None) -> InputDigest | None:
+    """Return the digest of an artifact, or None if it is not stored yet."""
+    return None if ref is None else InputDigest(ref.digest, ref)

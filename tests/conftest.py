@@ -23,7 +23,7 @@ from PIL import Image
 from flows.config import RunConfig, load_config
 from flows.pipeline import Products, open_workspace, walk
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Outcome, Store
+from storage.artifacts.store import ArtifactStore, Outcome
 from tasks.reporter import Reporter
 from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
@@ -49,18 +49,17 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(params=["local", "shared"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ArtifactStore]:
     """An empty store, in a folder of this machine or at an address."""
     if request.param == "local":
-        yield Store(tmp_path / "store")
+        yield ArtifactStore.local(tmp_path / "store")
         return
     import fsspec
 
     from storage.artifacts.remote import Remote
-    from storage.artifacts.shared_store import SharedStore
 
     place = f"memory://{uuid.uuid4().hex}"
-    yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
+    yield ArtifactStore.shared(tmp_path / "cache", Remote(place), grace=timedelta(0))
     with suppress(FileNotFoundError):
         fsspec.filesystem("memory").rm(place, recursive=True)
 

@@ -40,5 +40,5 @@ def run_with_engine(
 def note_unrecorded(result: "RunResult | AutoResult | Told") -> None:
     """Keep why Prefect does not know of a run, so that `sync` tells it later."""
     if result.unrecorded:
-        log = RunLog.of(result.store)
+        log = RunLog(result.store)
         log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))

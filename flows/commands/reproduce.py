@@ -20,7 +20,7 @@ from flows.summary import problem_lines
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.report.tables import Table, render_text
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
             "--as takes source and settings from the earlier run; leave the source, --set and --methods out."
         )
     here = read_default_config(options)
-    return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
+    return _repeat(RunLog(open_store(here)).find(options.as_run), here, options)
 
 
 def _span(options: argparse.Namespace) -> Span:

@@ -21,7 +21,7 @@ def sync(options: argparse.Namespace) -> int:
     prepare_libraries(options.verbose)
     config = read_default_config(options)
     store = open_store(config)
-    uri, log = options.uri or config.tracking.uri, RunLog.of(store)
+    uri, log = options.uri or config.tracking.uri, RunLog(store)
     reporter = TerminalReporter(quiet=options.json)
     tracked = [sync_run(run, config, uri, reporter) for run in untracked_runs(log)]
     recorded = [record_run(run, config, log, options.verbose) for run in unrecorded_runs(log)]

@@ -11,7 +11,7 @@ from flows.experiments import look_ahead, reproduce_one
 from flows.pipeline import open_workspace
 from flows.terminal import REPORTER
 from storage.artifacts.run_log import RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError
 from storage.reference.sets import reference_sets
 from tasks.reporter import Reporter
@@ -84,7 +84,7 @@ def test_each_measured_stage_tells_what_is_left(tmp_path, heard):
 def test_a_quick_run_foretells_the_full_one(tmp_path):
     config = quiet_config(tmp_path / "home")
     reproduce_one(SMALL, True, tmp_path, config)
-    store = Store(tmp_path / "home" / "store")
+    store = ArtifactStore.local(tmp_path / "home" / "store")
     took = sum(one["seconds"] for one in store.entries() if one["stage"] == MEASURING)
     ahead = look_ahead([SMALL], False, tmp_path, config)
     assert len(ahead.ahead) == 8
@@ -104,8 +104,8 @@ def test_an_interrupted_run_is_ahead_in_part_alone(tmp_path):
 def test_runs_whose_artifacts_are_gone_teach_nothing(tmp_path):
     config = quiet_config(tmp_path / "home")
     reproduce_one(replace(SMALL, datasets=("iris",)), True, tmp_path, config)
-    store = Store(tmp_path / "home" / "store")
-    (run,) = RunLog.of(store).entries()
+    store = ArtifactStore.local(tmp_path / "home" / "store")
+    (run,) = RunLog(store).entries()
     forecast, variant = Forecast(), "dle-table3/iris/DLE"
     forecast.expect(work_of(f"{MEASURING}[{variant}]", variant, _recipe(store, variant)["params"]))
     for file in (store.root / MEASURING).rglob("*.json"):

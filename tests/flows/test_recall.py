@@ -18,7 +18,7 @@ from flows.cli import main
 from flows.recall import find_memo, recall
 from storage.artifacts.disk import TEMPORARY
 from storage.errors import SourceError
-from tasks.maintenance.gc import sweep_home
+from tasks.maintenance.gc import remove_home_orphans
 from tests.conftest import REPOSITORY, UNTRACKED, Command, run_locally, write_pictures
 
 SETTINGS = ("evaluation.folds=3", "embedding.methods=['mlda']", "evaluation.baselines=['1nn']")
@@ -323,7 +323,7 @@ def test_tidying_up_removes_half_written_answers(place: Path) -> None:
     half = place / "home" / "cache" / "status" / f"1.memo{TEMPORARY}"
     half.parent.mkdir(exist_ok=True)
     half.touch()
-    assert sweep_home(place / "home") == [half]
+    assert remove_home_orphans(place / "home") == [half]
 
 
 def test_a_reader_that_goes_away_is_no_error(words: list[str], known: str, tmp_path: Path) -> None:

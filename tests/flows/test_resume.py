@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from flows.runner import repairing
-from storage.artifacts.store import Store
-from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError, StoreError, StoreUnreachable
+from storage.artifacts.store import ArtifactStore
+from storage.errors import (
+    ArtifactDamaged,
+    SourceChanged,
+    SourceError,
+    StoreError,
+    StoreUnreachable,
+    TransientError,
+)
 from tasks.reporter import Reporter
 from tasks.stage import Workspace
 from tests.conftest import REPOSITORY, UNTRACKED, Command, start_command
@@ -124,7 +131,9 @@ def test_what_asks_for_something_else_is_not_to_be_repeated(
         (SourceChanged("a.csv changed", "run again"), "a.csv changed. Reading it again."),
     ],
 )
-def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Passing, says: str) -> None:
+def test_what_is_done_again_at_once_is_not_asked_for(
+    tmp_path: Path, error: TransientError, says: str
+) -> None:
     told: list[str] = []
     errors = [error]
 
@@ -137,7 +146,7 @@ def test_what_is_done_again_at_once_is_not_asked_for(tmp_path: Path, error: Pass
             raise errors.pop()
         return "done"
 
-    assert repairing(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
+    assert repairing(Workspace(tmp_path, ArtifactStore.local(tmp_path), reporter=Listener()), walk) == "done"
     assert told == [says]
 
 

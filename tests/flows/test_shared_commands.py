@@ -53,8 +53,8 @@ def test_damage_is_reported_and_the_next_run_mends_it(
     data.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
     done = command("store", "verify", "--home", "two")
     assert done.code == 1
-    assert f"runs that rest on it: {run['run']}" in done.out
-    assert f"1 set aside under file://{shared}/damaged" in done.out
+    assert f"runs that use it: {run['run']}" in done.out
+    assert f"1 moved to quarantine under file://{shared}/quarantine" in done.out
     assert states(read(command, "run", picture_folder, *SHORT, "--home", "two")) == {"computed", "fresh"}
     assert data.read_bytes() == whole
 

@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator
 
 from storage.errors import LabelscapeError, TrackingError
 from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_uri
-from storage.tracking.engine import redact
 from storage.tracking.models import flatten_params, join_metrics, split_metrics
+from storage.urls import redact
 
 TRUSTED = ["tests.storage.test_tracking.Doubler"]
 
