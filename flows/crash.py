@@ -8,6 +8,8 @@ import time
 import traceback
 from pathlib import Path
 
+from storage.urls import redact_text
+
 
 def find_crash_home(options: argparse.Namespace) -> Path:
     """The home folder that a command was to use."""
@@ -22,7 +24,9 @@ def find_crash_home(options: argparse.Namespace) -> Path:
 
 def write_crash(error: BaseException, home: Path) -> Path:
     """Write the traceback under the home folder, or in the system's temporary one; return the file."""
-    text = f"{shlex_command()}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
+    text = redact_text(
+        f"{shlex_command()}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
+    )
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for folder in (home / "logs", Path(tempfile.gettempdir())):
         try:

@@ -193,6 +193,6 @@ class InputDigest(str):
         return made
 
 
-def digest_of(ref: ArtifactRef | None) -> InputDigest | None:
-    """Return the digest of an artifact, or None if it is not stored yet."""
+def digest_of(ref: ArtifactRef | None) -> str | None:
+    """Return the digest of an artifact (an `InputDigest`), or None if it is not stored yet."""
     return None if ref is None else InputDigest(ref.digest, ref)

@@ -74,7 +74,7 @@ def digest_labels(manifest: Manifest) -> str:
     return combine_digests(facts)
 
 
-def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -> InputDigest | None:
+def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -> str | None:
     """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
     return InputDigest(_facts(manifest, store)[part], manifest) if manifest else None
 

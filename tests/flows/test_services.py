@@ -203,7 +203,8 @@ class TestProcesses:
     def test_a_child_of_the_server_is_stopped_with_it(self, tmp_path: Path) -> None:
         code = (
             "import signal, subprocess, sys\n"
-            "print(subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()']).pid, flush=True)\n"
+            "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+            "print(child.pid, flush=True)\n"
             "signal.pause()"
         )
         log = tmp_path / "log"

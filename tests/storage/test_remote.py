@@ -46,6 +46,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert f'pip install "labelscape[{extra}]"' in str(refused.value)
 
 
+def test_an_s3_server_that_does_not_answer_is_given_up_after_seconds() -> None:
+    pytest.importorskip("s3fs", reason="needs the test extra: pip install labelscape[test]")
+    files = Remote("s3://bucket/folder")._files
+    assert files.config_kwargs["connect_timeout"] <= 5
+    assert files.retries * files.config_kwargs["retries"]["max_attempts"] <= 3
+
+
 def test_addresses_in_messages_of_others_lose_their_passwords(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

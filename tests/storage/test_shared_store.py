@@ -15,6 +15,7 @@ import pytest
 
 from storage.artifacts import leases
 from storage.artifacts.artifact import Artifact
+from storage.artifacts.blobs import BlobStat
 from storage.artifacts.remote import Remote
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
@@ -364,10 +365,18 @@ class TestLeases:
         self, machine: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leases.Lease(remote, "run").renew()  # and its holder is killed
+        (killed,) = remote.list_objects(leases.FOLDER)
         with pytest.raises(StoreError, match="expires after 10 minutes"), machine("a").exclusive():
             raise AssertionError("let in")
-        time.sleep(1.6)  # the sweep itself must end within half a lifetime, also on a loaded machine
-        monkeypatch.setattr(leases, "LIFETIME", timedelta(seconds=1.5))
+        list_objects = Remote.list_objects
+
+        def list_later(self: Remote, folder: str = "") -> dict[str, BlobStat]:
+            found = list_objects(self, folder)
+            if killed in found:
+                found[killed] = replace(found[killed], modified=found[killed].modified - leases.LIFETIME)
+            return found
+
+        monkeypatch.setattr(Remote, "list_objects", list_later)
         store = machine("a")
         with store.exclusive():
             assert [path.parts[0] for path in store.remove_orphans()] == ["leases"]
@@ -432,13 +441,17 @@ class TestLeases:
         self, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
+        renewals, write = threading.Semaphore(0), Remote.write
+
+        def count(self: Remote, name: str, data: bytes) -> None:
+            write(self, name, data)
+            renewals.release()
+
+        monkeypatch.setattr(Remote, "write", count)
         with leases.in_use(remote):
-            (name,) = remote.list_objects(leases.FOLDER)
-            first = remote.list_objects(leases.FOLDER)[name].modified
-            deadline = time.monotonic() + 10
-            while remote.list_objects(leases.FOLDER)[name].modified == first:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+            assert renewals.acquire(timeout=30), "written"
+            assert renewals.acquire(timeout=30), "renewed"
+            assert renewals.acquire(timeout=30), "renewed again"
         assert remote.list_objects(leases.FOLDER) == {}
 
     def test_after_a_sleep_nothing_more_is_removed(

@@ -138,6 +138,14 @@ class TestEqualContent:
         assert again.ref == stages["model[a]"]
         assert store.details(again.ref)["parents"]["scores"]["key"] == stages["candidate[a]"].key
 
+    def test_a_parent_that_was_replaced_is_gone(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+        store = ArtifactStore.local(tmp_path)
+        recipe = Recipe(**store.details(stages["candidate[a]"])["recipe"])
+        file = StoredFile("a.txt", "text/plain", b"other scores")
+        assert store.compute(recipe, lambda: pack_files([file]), force=True).ref != stages["candidate[a]"]
+        (scores,) = LineageGraph(store).of_artifact(stages["model[a]"].key).inputs
+        assert (scores.gone, scores.digest) == (True, stages["candidate[a]"].digest)
+
     def test_a_missing_parent_is_shown_as_the_equal_artifact_of_the_run(
         self, tmp_path: Path, stages: dict[str, ArtifactRef]
     ) -> None:
