@@ -19,7 +19,7 @@ _LINE = re.compile(r'"([A-Z]+) /(\S*?)(?:\?\S*)? HTTP/1\.1" (\d+)')
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -49,7 +49,7 @@ class S3Server:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Kill it; whatever it held is gone."""
+        """Kill it; its objects are lost."""
         self.process.kill()
         self.process.wait()
         self._log.close()
@@ -65,7 +65,7 @@ class S3Server:
         return [(verb, path) for verb, path, _ in _LINE.findall(text)]
 
     def files(self) -> Any:
-        """A way to look at the objects and to change them, past the store."""
+        """A file system to inspect and change the objects directly."""
         import s3fs
 
         return s3fs.S3FileSystem(
@@ -104,7 +104,7 @@ def surroundings(port: int) -> dict[str, str]:
 
 
 class StallingProxy:
-    """Passes bytes on, until a request that begins with a pattern: of that one it passes a part, and waits.
+    """Forwards requests until one matches a pattern; of that one it forwards a part and then stalls.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def together(root: Path, meeting: Path, others: int, seeds: str) -> dict[str, An
 
 
 def hold(root: Path) -> dict[str, Any]:
-    """Hold the lock of a computation, with a worker that lives on, until killed."""
+    """Hold the lock of a computation until killed, with a forked worker that outlives it."""
 
     def produce() -> Artifact:
         if os.fork() == 0:  # the worker tells itself, so that it is known to have begun
@@ -94,7 +94,7 @@ def _forked(work: Callable[[], object], kill_after: float | None = None) -> bool
 
 
 def _check_after_kill(store: ArtifactStore, allowed: set[str]) -> bool:
-    """Whole or absent, never damaged; gives whether it is there."""
+    """Check that it is complete or absent, never damaged; return whether it exists."""
     found = store.find(recipe(), verify=True)
     assert not store.quarantined, store.quarantined
     assert found is None or found.digest in allowed, found
@@ -104,7 +104,7 @@ def _check_after_kill(store: ArtifactStore, allowed: set[str]) -> bool:
 
 
 def kill_steps(root: Path, before: str, force_seed: int) -> dict[str, Any]:
-    """Kill a computation at every single step in turn; after each, the store is whole and goes on."""
+    """Kill a computation at every step in turn; after each, the store is intact and usable."""
     reference = ArtifactStore.local(root / "reference")
     digests = {
         seed: reference.compute(recipe(seed + 1), lambda s=seed: artifact(s)).ref.digest for seed in (0, 1)
@@ -153,7 +153,7 @@ def kill_times(root: Path, rounds: int) -> dict[str, Any]:
 
 
 def small_files(root: Path) -> dict[str, Any]:
-    """Let no file grow past a limit, as on a full disk, for many limits."""
+    """Limit the size of files, as on a full disk, for many limits."""
     store = ArtifactStore.local(root)
     store.compute(recipe(0), artifact)
     whole = files(store)
@@ -176,7 +176,7 @@ def small_files(root: Path) -> dict[str, Any]:
 
 
 def _check_own_error_comes_first(store: ArtifactStore, hard: int) -> None:
-    """A computation that fails while the disk is full as well passes its own error on."""
+    """A computation that fails while the disk is full raises its own error."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from artifact().batches()
@@ -210,7 +210,7 @@ def full_disk(root: Path) -> dict[str, Any]:
 
 
 def read_only(root: Path) -> dict[str, Any]:
-    """On a disk that cannot be written: what is there is used, anything else is an error."""
+    """On a read-only disk: stored artifacts are used, anything else is an error."""
     store = ArtifactStore.local(root)
     assert store.compute(recipe(0), artifact).cached
     store.read(store.ref("features", recipe(0).key))

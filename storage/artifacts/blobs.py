@@ -196,7 +196,7 @@ class LocalBlobs:
         return path
 
     def fetch(self, name: str, digest: str) -> Path:
-        """Return the file itself; whoever opens it verifies its content."""
+        """Return the file itself; the reader verifies its content."""
         return self.locate(name)
 
     def drop_copy(self, name: str) -> bool:

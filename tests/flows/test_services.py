@@ -1,4 +1,4 @@
-"""Local servers: started once, recognized again, stopped by what they are and not by a number."""
+"""Local servers: started once, recognized by process id and creation time, stopped as a group."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 
 def stand_in(folder: Path, port: int) -> list[str]:
-    """A file server in place of a real one; it answers where its folder holds a file."""
+    """A file server that replaces a real one; it answers if its folder contains the file."""
     return ["http.server", str(port), "--bind", services.HOST, "--directory", str(folder)]
 
 

@@ -87,7 +87,7 @@ def test_a_rewritten_file_with_a_fitting_manifest_fails_by_its_footer(store: Art
 
 
 def test_it_is_read_through_no_file_of_python(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrow's threads let go of such a file when they like: as the interpreter ends, that is an abort."""
+    """Arrow's threads may release a Python file while the interpreter shuts down; that aborts the process."""
     ref = store.compute(recipe(), artifact).ref
     opened, open_parquet = [], tables._open_parquet
     monkeypatch.setattr(tables, "_open_parquet", lambda file: opened.append(file) or open_parquet(file))

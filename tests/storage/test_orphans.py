@@ -1,4 +1,4 @@
-"""What piles up in a store: damaged files and notes are found, counted and removed, and locks stay good."""
+"""Damaged files, orphans and locks: found, counted and removed; locks in use stay."""
 
 import fcntl
 import json
@@ -35,7 +35,7 @@ def another(store: ArtifactStore) -> ArtifactStore:
 
 
 def spoil_data(store: ArtifactStore) -> None:
-    """Flip a bit of the data of `recipe()`, wherever they lie."""
+    """Flip a bit of the data of `recipe()`, in the folder or at the address."""
     if not store.is_shared:
         flip(data_path(store, recipe()))
         return
@@ -58,7 +58,7 @@ def flipped(data: bytes) -> bytes:
 
 
 class TestDamaged:
-    def test_what_was_set_aside_is_counted_and_then_removed(self, any_store: ArtifactStore) -> None:
+    def test_the_quarantine_is_counted_and_then_emptied(self, any_store: ArtifactStore) -> None:
         size = any_store.details(any_store.compute(recipe(), artifact).ref)["bytes"]
         assert any_store.quarantine_sizes() == {}
         spoil_data(any_store)
@@ -89,7 +89,7 @@ class TestDamaged:
 def repair_before_it_is_held(
     records: Records, name: str, good: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Have another process put a good file where a damaged one was read."""
+    """Simulate a process that replaces a damaged record after it was read."""
     hold = type(records).hold
 
     def repaired_first(held: Records, asked: str) -> AbstractContextManager[None]:
@@ -100,7 +100,7 @@ def repair_before_it_is_held(
 
 
 class TestVerify:
-    def test_a_damaged_note_is_found_and_set_aside(self, any_store: ArtifactStore) -> None:
+    def test_a_damaged_pointer_is_found_and_quarantined(self, any_store: ArtifactStore) -> None:
         any_store.write_pointer("run-a", {"id": 1})
         any_store.write_pointer("run-b", {"id": 2})
         records = any_store.records("pointers")
@@ -112,7 +112,7 @@ class TestVerify:
         assert list(any_store.read_pointers()) == ["run-b"]
         assert verify_store(any_store, RunLog(any_store)) == []
 
-    def test_a_damaged_note_that_cannot_be_moved_is_none_too(
+    def test_a_damaged_pointer_that_cannot_be_moved_counts_as_missing(
         self, any_store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         records = any_store.records("pointers")
@@ -127,7 +127,7 @@ class TestVerify:
         with pytest.raises(StoreError, match="No permission"):
             verify_store(any_store, RunLog(any_store))
 
-    def test_a_good_note_that_has_taken_the_place_of_a_damaged_one_counts(
+    def test_a_good_pointer_that_replaced_a_damaged_one_counts(
         self, any_store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         records = any_store.records("pointers")
@@ -142,7 +142,7 @@ class TestVerify:
         records.write("run", b"{")
         assert verify_store(any_store, RunLog(any_store)) == []
 
-    def test_a_good_record_of_a_run_that_has_taken_the_place_of_a_damaged_one_stays(
+    def test_a_good_run_record_that_replaced_a_damaged_one_stays(
         self, any_store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         records, log = any_store.records("runs"), RunLog(any_store)
@@ -167,7 +167,7 @@ class TestVerify:
 
 
 class TestLocks:
-    def test_a_run_says_why_it_waits_for_the_tidying_up(
+    def test_a_run_reports_that_it_waits_for_gc(
         self, any_store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
@@ -198,7 +198,7 @@ class TestLocks:
     def test_the_lock_of_another_process_is_not_removed(
         self, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A name that sweep has taken away may be taken by another process before sweep is done with it."""
+        """Another process may take the lock name while orphans are being removed."""
         lock = store.root / "locks" / "dead.lock"
         lock.parent.mkdir(parents=True)
         lock.touch()
@@ -223,9 +223,7 @@ class TestLocks:
         assert not lock.exists()
 
     @pytest.mark.parametrize("name", ["a.b", "plain", "v1.2/é"])
-    def test_a_note_that_is_being_written_stays_whatever_its_name(
-        self, store: ArtifactStore, name: str
-    ) -> None:
+    def test_a_pointer_that_is_being_written_stays(self, store: ArtifactStore, name: str) -> None:
         store.write_pointer(name, {"id": 1})
         (note,) = (store.root / "pointers").glob("*.json")
         half = note.with_name(f"{note.name}.{'0' * 16}.tmp")

@@ -1,4 +1,4 @@
-"""Addresses of shared stores: which are taken, and what is said of those that cannot be used."""
+"""Addresses of shared stores: which are accepted, and the messages for the others."""
 
 import importlib
 import sys

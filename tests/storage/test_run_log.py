@@ -1,4 +1,4 @@
-"""The log of runs: named by what they gave, found by the beginning of a name, never half-written."""
+"""The run log: ids depend on results, runs are found by abbreviated ids, records are never partial."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A store at an address: what arrives is whole, what is read is verified, what is in use stays."""
+"""A shared store: uploads are complete or absent, reads are verified, artifacts in use stay."""
 
 import hashlib
 import os
@@ -47,7 +47,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def machine(uri: str, tmp_path: Path) -> Open:
-    """Open the store as another machine would: by name, each with a local store of its own."""
+    """Open the store as another machine would, with its own folder for local copies."""
 
     def open_as(name: str, grace: timedelta = NO_GRACE) -> ArtifactStore:
         return ArtifactStore.shared(tmp_path / name, Remote(uri), grace)
@@ -108,7 +108,7 @@ def test_nothing_is_asked_of_the_address_to_read_what_is_at_hand(machine: Open, 
 
 
 class Broken(Exception):
-    """The line was cut."""
+    """The connection was cut."""
 
 
 @pytest.mark.parametrize("step", ["upload", "write"])
@@ -159,7 +159,7 @@ def test_an_exception_while_a_file_is_put_leaves_nothing_to_see(
 
 @pytest.mark.parametrize("ending", [".parquet", ".json"])
 @pytest.mark.parametrize("how", ["flip", "truncate", "empty", "remove"])
-def test_damage_is_found_set_aside_and_computed_anew(
+def test_damage_is_found_quarantined_and_recomputed(
     machine: Open, remote: Remote, ending: str, how: str
 ) -> None:
     whole = machine("a").compute(recipe(), artifact).ref
@@ -188,7 +188,7 @@ def test_damage_is_found_set_aside_and_computed_anew(
     assert machine("c").read(whole).num_rows == 50
 
 
-def test_whoever_has_a_whole_copy_mends_the_address(machine: Open, remote: Remote) -> None:
+def test_an_intact_local_copy_repairs_the_address(machine: Open, remote: Remote) -> None:
     store = machine("a")
     ref = store.compute(recipe(), artifact).ref
     (name,) = objects(remote, ".parquet")
@@ -267,8 +267,8 @@ def test_foreign_objects_are_left_alone(machine: Open, remote: Remote) -> None:
     assert set(foreign) <= set(objects(remote))
 
 
-class TestNotes:
-    def test_a_note_is_this_machines_own_else_anybodys(self, machine: Open) -> None:
+class TestPointers:
+    def test_a_pointer_of_this_machine_comes_before_the_shared_one(self, machine: Open) -> None:
         machine("a").write_pointer("run-1", {"from": "a"})
         assert machine("b").read_pointer("run-1") == {"from": "a"}
         machine("b").write_pointer("run-1", {"from": "b"})
@@ -277,7 +277,7 @@ class TestNotes:
         assert machine("a").read_pointers() == {"run-1": {"from": "b"}}
         assert machine("a").read_pointer("run-2") is None
 
-    def test_a_damaged_note_is_none(self, machine: Open, remote: Remote) -> None:
+    def test_a_damaged_pointer_counts_as_missing(self, machine: Open, remote: Remote) -> None:
         machine("a").write_pointer("run/1", {"from": "a"})
         (name,) = objects(remote)
         flip(remote, name)
@@ -285,7 +285,7 @@ class TestNotes:
         assert machine("b").read_pointers() == {}
 
 
-class TestUpkeep:
+class TestMaintenance:
     def test_list_measure_verify_and_remove(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
         log = RunLog(store)
@@ -320,7 +320,7 @@ class TestUpkeep:
         with late.exclusive():
             assert len(find_garbage(late, RunLog(late), keep=0).artifacts) == 1
 
-    def test_leftovers_go_and_copies_of_what_is_gone_too(self, machine: Open, remote: Remote) -> None:
+    def test_orphans_and_stale_local_copies_are_removed(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
         ref = store.compute(recipe(), artifact).ref
         name = f"features/{ref.key[:2]}/{ref.key}-{'0' * 64}.parquet"
@@ -343,7 +343,7 @@ class TestUpkeep:
         assert objects(remote) == []
         assert files(store, "*.parquet") == []
 
-    def test_verify_names_the_runs_that_rest_on_damage(self, machine: Open, remote: Remote) -> None:
+    def test_verify_names_the_runs_that_use_a_damaged_artifact(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
         ref = store.compute(recipe(), artifact).ref
         run = RunLog(store).add(LoggedRun("p", "p", "/p", {}, {"features": ref}))
@@ -361,7 +361,7 @@ class TestLeases:
         with machine("c").exclusive():
             pass
 
-    def test_a_killed_run_holds_it_until_its_lease_lapses(
+    def test_a_killed_run_keeps_gc_out_until_its_lease_expires(
         self, machine: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leases.Lease(remote, "run").renew()  # and its holder is killed
@@ -382,7 +382,7 @@ class TestLeases:
             assert [path.parts[0] for path in store.remove_orphans()] == ["leases"]
         assert remote.list_objects(leases.FOLDER) == {}
 
-    def test_a_run_waits_while_it_is_tidied_up_and_then_says_so(
+    def test_a_run_waits_for_gc_and_then_gives_up(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
@@ -409,7 +409,7 @@ class TestLeases:
     def test_of_two_that_begin_at_the_same_moment_one_gives_way(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Both have put their leases before either looks: the run goes on, who removes does not."""
+        """Both have written their leases before either looks: the run continues, gc gives up."""
         meet = threading.Barrier(2)
         ages = leases.Lease._ages
 
@@ -467,7 +467,7 @@ class TestLeases:
         assert machine("b").has(ref)
 
 
-def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     place = tmp_path / "closed"

@@ -1,4 +1,4 @@
-"""The shared store on a real server that speaks S3: whole runs, kills, damage, outages."""
+"""The shared store on a real S3 server: complete runs, kills, damage, outages."""
 
 import json
 import os
@@ -26,7 +26,7 @@ URI = f"s3://{BUCKET}/shared"
 
 
 def start(home: Path, port: int, *arguments: str, **more: str) -> subprocess.Popen[str]:
-    """Begin a command that uses the store behind a port, without Prefect."""
+    """Start a command that uses the S3 server at a port, without Prefect."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PREFECT", "AWS"))}
     places = {"LABELSCAPE_HOME": str(home), "LABELSCAPE_STORE": URI, "PYTHONPATH": str(REPOSITORY)}
     nobody = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
@@ -51,7 +51,7 @@ def labelscape(home: Path, port: int, *arguments: str, **more: str) -> subproces
 
 
 def succeed(home: Path, port: int, *arguments: str, **more: str) -> Any:
-    """What a command with --json gave."""
+    """The parsed output of a command with --json."""
     done = labelscape(home, port, *arguments, "--json", **more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -228,7 +228,7 @@ class TestKills:
         assert_whole(server)
 
     def test_killed_while_a_large_file_is_put_in_parts(self, server: S3Server, tmp_path: Path) -> None:
-        """Above 100 MB a file goes up in parts; they are no object before the last one has arrived."""
+        """A file above 100 MB is uploaded in parts; they become an object when the last one has arrived."""
         large = tmp_path / "large"
         with large.open("wb") as file:
             file.truncate(101 * 2**20)

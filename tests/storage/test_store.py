@@ -1,4 +1,4 @@
-"""The store within one process: what it keeps, finds, verifies and refuses."""
+"""The artifact store within one process: store, find, verify, reject."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ def never() -> Artifact:
 
 
 def age(path: Path, seconds: float = 60) -> None:
-    """Make a file look old, so that the store may trust its time."""
+    """Make a file look old, so that the store trusts its times."""
     then = time.time() - seconds
     os.utime(path, (then, then))
 
@@ -159,7 +159,7 @@ def test_a_batch_with_other_columns_is_refused(store: ArtifactStore) -> None:
     assert files(store) == []
 
 
-def test_two_threads_compute_once_and_the_second_is_told(store: ArtifactStore) -> None:
+def test_two_threads_compute_once_and_the_second_reports_its_wait(store: ArtifactStore) -> None:
     inside, told = threading.Event(), threading.Event()
     messages: list[str] = []
     outcomes = []
@@ -183,8 +183,8 @@ def test_two_threads_compute_once_and_the_second_is_told(store: ArtifactStore) -
     assert files(store, "*.lock") == []
 
 
-def test_who_waited_holds_the_lock_that_newcomers_see(tmp_path: Path) -> None:
-    """The first holder removes the file on leaving: the one who waited for it must not lock thin air."""
+def test_after_waiting_the_lock_is_held_on_the_current_file(tmp_path: Path) -> None:
+    """The first holder removes the lock file on release, so the waiting one must not lock a removed file."""
     lock = tmp_path / "locks" / "a.lock"
     waits, holds, leave = threading.Event(), threading.Event(), threading.Event()
 
@@ -227,7 +227,7 @@ def test_a_manifest_under_another_name_is_not_taken(store: ArtifactStore) -> Non
     assert "manifest is that of" in store.quarantined[0].reason
 
 
-def test_find_changes_nothing_and_a_verified_find_sets_aside(store: ArtifactStore) -> None:
+def test_find_changes_nothing_and_a_verified_find_quarantines(store: ArtifactStore) -> None:
     store.compute(recipe(), artifact)
     path = data_path(store, recipe())
     path.write_bytes(path.read_bytes()[:-1])
@@ -283,7 +283,7 @@ def test_damage_found_while_reading_on_a_store_that_was_repaired_meanwhile(
     assert store.read(ref).equals(table())
 
 
-def test_another_process_sets_it_aside_while_it_is_verified(
+def test_another_process_quarantines_it_while_it_is_verified(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.compute(recipe(), artifact)
@@ -300,7 +300,7 @@ def test_another_process_sets_it_aside_while_it_is_verified(
     assert not store.compute(recipe(), artifact).cached
 
 
-def test_what_another_process_took_away_calls_for_another_walk_over_the_stages(store: ArtifactStore) -> None:
+def test_an_artifact_removed_by_another_process_is_a_transient_error(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     ArtifactStore.local(store.root).discard(ref.stage, ref.key)
     for lost in (store.read, store.details, lambda ref: store.ref(ref.stage, ref.key)):
@@ -330,7 +330,7 @@ def test_a_damaged_pointer_counts_as_none_and_is_quarantine(store: ArtifactStore
     assert store.quarantined[0].name == "pointers/run"
 
 
-def test_sweep_removes_leftovers_and_nothing_that_is_in_use(store: ArtifactStore) -> None:
+def test_orphans_are_removed_unless_they_are_in_use(store: ArtifactStore) -> None:
     store.compute(recipe(0), artifact)
     store.compute(recipe(1), artifact)
     store.write_pointer("run", {"id": 1})

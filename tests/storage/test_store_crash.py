@@ -1,4 +1,4 @@
-"""The store when things go wrong: processes killed, bits flipped, files cut, disks full, runs at once."""
+"""The store under failures: killed processes, flipped bits, truncated files, full disks, concurrent runs."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_runs_at_once_with_partly_the_same_stages_all_succeed(tmp_path: Path) ->
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that computes for ever, holding the lock, with a forked worker that outlives it."""
+    """A process that holds the lock until it is killed, with a forked worker that outlives it."""
     process = start("hold", tmp_path)
     assert process.stdout is not None
     worker = int(process.stdout.readline())
@@ -163,7 +163,7 @@ def assert_found_and_repaired(root: Path, path: Path, whole: bytes) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".json"])
-def test_a_flipped_bit_is_found_set_aside_and_computed_again(tmp_path: Path, suffix: str) -> None:
+def test_a_flipped_bit_is_found_quarantined_and_recomputed(tmp_path: Path, suffix: str) -> None:
     store = ArtifactStore.local(tmp_path)
     store.compute(recipe(), artifact)
     path = data_path(store, recipe())
@@ -179,7 +179,7 @@ def test_a_flipped_bit_is_found_set_aside_and_computed_again(tmp_path: Path, suf
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".json"])
-def test_a_cut_file_is_found_set_aside_and_computed_again(tmp_path: Path, suffix: str) -> None:
+def test_a_truncated_file_is_found_quarantined_and_recomputed(tmp_path: Path, suffix: str) -> None:
     store = ArtifactStore.local(tmp_path)
     store.compute(recipe(), artifact)
     path = data_path(store, recipe())
@@ -191,7 +191,7 @@ def test_a_cut_file_is_found_set_aside_and_computed_again(tmp_path: Path, suffix
         assert_found_and_repaired(tmp_path, target, whole)
 
 
-def test_a_manifest_that_lost_its_data_is_set_aside(tmp_path: Path) -> None:
+def test_a_manifest_without_data_is_quarantined(tmp_path: Path) -> None:
     store = ArtifactStore.local(tmp_path)
     ref = store.compute(recipe(), artifact).ref
     data_path(store, recipe()).unlink()
@@ -201,7 +201,7 @@ def test_a_manifest_that_lost_its_data_is_set_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["data", "footer", "tail", "manifest", "cut"])
-def test_reading_what_is_damaged_sets_it_aside(tmp_path: Path, where: str) -> None:
+def test_reading_a_damaged_artifact_quarantines_it(tmp_path: Path, where: str) -> None:
     store = ArtifactStore.local(tmp_path)
     ref = store.compute(recipe(), artifact).ref
     path = data_path(store, recipe())
@@ -219,7 +219,7 @@ def test_reading_what_is_damaged_sets_it_aside(tmp_path: Path, where: str) -> No
         next(store.iter_batches(ref))
 
 
-def test_every_single_bit_of_a_sealed_note_counts() -> None:
+def test_every_single_bit_of_sealed_json_counts() -> None:
     sealed = disk.seal({"name": "naïve \n", "numbers": [1, 1e300, -0.5], "nothing": None})
     assert disk.unseal(sealed)["name"] == "naïve \n"
     for bit in range(8 * len(sealed)):
@@ -237,7 +237,7 @@ def test_no_room_for_a_file_of_any_length(tmp_path: Path) -> None:
 
 
 def on_own_disk(script: str, *arguments: object) -> dict[str, Any]:
-    """Run a shell script that may mount a small disk for itself alone; skip where that is not allowed."""
+    """Run a shell script that mounts a small disk in its own namespace; skip if that is not allowed."""
     space = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
     if not shutil.which("unshare"):
         pytest.skip("needs unshare(1) to mount a small disk")

@@ -1,4 +1,4 @@
-"""Looking after the store: what it holds is counted, damage is found and named."""
+"""Check of a store: its content is counted, damage is found and named."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_links_are_followed(store):
     assert len(names(store)) == 3
 
 
-def test_verify_finds_a_flipped_bit_and_names_the_runs_that_rest_on_it(store):
+def test_verify_finds_a_flipped_bit_and_names_the_runs_that_use_it(store):
     log = RunLog(store)
     first, second = run_of(store, log, 1), run_of(store, log, 2)
     assert verify_store(store, log) == []
@@ -109,13 +109,13 @@ def test_nothing_is_removed_while_a_run_of_another_process_is_under_way(store):
 
 
 def contents(store: Path) -> dict[Path, bytes]:
-    """Every file of a store but its locks, which come and go."""
+    """Every file of a store except its locks."""
     return {path: path.read_bytes() for ending in ("json", "parquet") for path in store.rglob(f"*.{ending}")}
 
 
 @pytest.mark.usefixtures("without_engine")
 class TestCommand:
-    def test_list_measure_verify_and_tidy_up(self, command: Command, picture_folder: Path) -> None:
+    def test_list_measure_verify_and_collect_garbage(self, command: Command, picture_folder: Path) -> None:
         given = (*UNTRACKED, "--until", "affinity")
         for neighbors in (3, 4):
             command("run", picture_folder, *given, "--set", f"affinity.n_neighbors={neighbors}")
@@ -146,7 +146,7 @@ class TestCommand:
         assert "1 artifacts" in command("store", "gc", "--keep", "1").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed) - 1
 
-    def test_damage_is_reported_and_the_next_run_mends_it(
+    def test_damage_is_reported_and_the_next_run_repairs_it(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         run = json.loads(command("run", picture_folder, *UNTRACKED, "--until", "affinity", "--json").out)
@@ -160,7 +160,7 @@ class TestCommand:
         command("run", picture_folder, *UNTRACKED, "--until", "affinity")
         assert data.read_bytes() == whole
 
-    def test_a_lost_record_stops_gc_until_it_is_made_again_or_given_up(
+    def test_a_damaged_record_stops_gc_until_it_is_restored_or_given_up(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         given = ("run", picture_folder, *UNTRACKED, "--until", "ingest")
@@ -207,9 +207,7 @@ class TestCommand:
         assert json.loads(command("store", "ls", "--json").out) == []
         assert list((store / "quarantine").rglob("*.json")) == []
 
-    def test_gc_says_what_it_keeps_though_it_may_not_be_needed(
-        self, command: Command, tmp_path: Path
-    ) -> None:
+    def test_gc_reports_what_it_keeps_in_doubt(self, command: Command, tmp_path: Path) -> None:
         store = ArtifactStore.local(tmp_path / ".labelscape" / "store")
         log, gone = RunLog(store), f"sqlite:///{tmp_path}/gone/mlflow.db"
         run = run_of(store, log, 1)
@@ -236,8 +234,8 @@ class TestCommand:
         assert command("store", "gc", "--keep", "-1").code == 2
 
 
-def test_a_run_says_that_it_waits_for_the_store_to_be_tidied_up(tmp_path: Path) -> None:
-    """In a process of its own, at the first look at the store: nothing of the run has begun by then."""
+def test_a_run_reports_that_it_waits_for_gc(tmp_path: Path) -> None:
+    """In its own process, before any stage of the run begins."""
     store = ArtifactStore.local(tmp_path / "home" / "store")
     with store.exclusive():
         run = start_command(tmp_path, "run", "iris", *UNTRACKED, "--until", "ingest")

@@ -1,4 +1,4 @@
-"""What no kept run needs goes, nothing else; what a lost record may have needed stays."""
+"""Garbage collection removes only what no kept run uses; what a damaged record may have used stays."""
 
 import threading
 from dataclasses import replace
@@ -73,7 +73,7 @@ def test_nothing_goes_while_a_manifest_cannot_be_read(store):
 
 
 def test_loose_parts_alone_stay_for_features_that_are_missing(store):
-    """A graph that nobody needs goes, whatever is missing; and so do parts while no features are missing."""
+    """An unused graph is removed in any case, unused parts only while no features are missing."""
     log = RunLog(store)
     run = run_of(store, log, 1)
     for stage in ("features_part", "affinity"):
@@ -105,15 +105,15 @@ def test_a_run_that_is_recorded_while_the_trackers_are_asked_stays(store):
 PARTED = ("features", "features_part")
 
 
-class TestLost:
-    """A record of a run or a note of a source cannot be read."""
+class TestDamagedRecords:
+    """A run record or a pointer cannot be read."""
 
     def spoil_record(self, store: ArtifactStore, run: LoggedRun) -> str:
         records = store.records("runs")
         records.write(run.id, (records.read(run.id) or b"").replace(b"photos", b"photon", 1))
         return f"runs/{run.id}"
 
-    def spoil_note(self, store: ArtifactStore, run: LoggedRun) -> str:
+    def spoil_pointer(self, store: ArtifactStore, run: LoggedRun) -> str:
         RunLog(store).remove(run)
         store.write_pointer(
             "run-abc", {"stages": {label: ref.to_json() for label, ref in run.stages.items()}}
@@ -128,7 +128,7 @@ class TestLost:
         run, other = run_of(any_store, log, 1), run_of(any_store, log, 2)
         if kind == "record":
             log.pin(run)
-        name = self.spoil_record(any_store, run) if kind == "record" else self.spoil_note(any_store, run)
+        name = self.spoil_record(any_store, run) if kind == "record" else self.spoil_pointer(any_store, run)
         for _ in range(2):
             with pytest.raises(StoreError, match=rf"{name}.*`labelscape store verify` first"):
                 find_garbage(any_store, log, keep=0)
@@ -151,7 +151,7 @@ class TestLost:
         log = RunLog(any_store)
         run, other = run_of(any_store, log, 1), run_of(any_store, log, 2)
         self.spoil_record(any_store, run)
-        self.spoil_note(any_store, other)
+        self.spoil_pointer(any_store, other)
         verify_store(any_store, log)
         log.add(run)
         any_store.write_pointer(
@@ -184,7 +184,7 @@ class TestLost:
         assert log.add(run).pinned
 
     @pytest.mark.parametrize("any_store", ["shared"], indirect=True)
-    def test_a_damaged_copy_of_a_note_is_no_loss(self, any_store: ArtifactStore) -> None:
+    def test_a_damaged_local_copy_of_a_pointer_is_not_a_loss(self, any_store: ArtifactStore) -> None:
         log, copies = RunLog(any_store), any_store.root / "quarantine" / "pointers"
         any_store.write_pointer("run-abc", {"source": "/photos", "stages": {}})
         flip(any_store.root / "pointers" / "run-abc.json")
@@ -195,8 +195,8 @@ class TestLost:
         remove_garbage(any_store, log, found)
         assert list(copies.iterdir()) == []
 
-    def test_another_one_that_is_set_aside_meanwhile_stays(self, store: ArtifactStore) -> None:
-        self.spoil_note(store, run_of(store, RunLog(store), 1))
+    def test_a_record_that_is_quarantined_meanwhile_stays(self, store: ArtifactStore) -> None:
+        self.spoil_pointer(store, run_of(store, RunLog(store), 1))
         verify_store(store, RunLog(store))
         waits = threading.Thread(target=delete_quarantined, args=(store, find_quarantined(store)))
         with store.records("pointers").hold("run-abc"):
@@ -210,7 +210,7 @@ class TestLost:
         assert store.quarantine_sizes() == {}
 
 
-def test_what_killed_processes_left_beside_the_store_goes_too(store):
+def test_orphans_beside_the_store_are_removed_too(store):
     home, log = store.root.parent, RunLog(store)
     run = run_of(store, log, 1)
     left = [

@@ -1,4 +1,4 @@
-"""Lineage and repetition: from a result back to the bytes, and the same run once more."""
+"""Lineage and repetition: from a result back to the bytes, and repeating a run."""
 
 import json
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def test_an_artifact_is_traced_by_its_key(command: Command, picture_folder: Path
 
 
 class TestEqualContent:
-    """Two methods that score alike, each on so few folds that its trial is all of it."""
+    """Two methods with equal scores, whose trials are as long as the full evaluation."""
 
     @pytest.fixture
     def stages(self, tmp_path: Path) -> dict[str, ArtifactRef]:
