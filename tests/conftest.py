@@ -225,7 +225,7 @@ def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of one real Prefect server for all slow tests; its start takes many seconds."""
-    from flows import processes, services
+    from flows import services
 
     home = tmp_path_factory.mktemp("prefect-server")
     server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
@@ -233,7 +233,8 @@ def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         services._wait([server])
         yield f"http://{services.HOST}:{server.port}/api"
     finally:
-        processes.stop(server.pid, server.identity)
+        if process := server.process:
+            services.stop_group(process)
 
 
 @pytest.fixture
