@@ -7,8 +7,8 @@ from typing import Any
 from storage.artifacts.models import load_model
 from storage.errors import SourceError, TrackingError
 from storage.tracking.client import ModelInfo, Tracker
-from storage.tracking.engine import redact
 from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
+from storage.urls import redact
 from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
 from tasks.executor import Executor
 from tasks.reporter import Reporter

@@ -164,13 +164,15 @@ def _write_crash(error: BaseException, home: Path) -> Path:
     import time
     import traceback
 
+    from storage.urls import redact_text
+
     text = f"{shlex.join(sys.argv)}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     for folder in (home / "logs", Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / name
-            file.write_text(text, encoding="utf-8")
+            file.write_text(redact_text(text), encoding="utf-8")
         except OSError:
             continue
         return file

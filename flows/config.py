@@ -82,7 +82,7 @@ def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
 
     Passwords were not kept: that of its tracker is taken from here too, where the address is the same.
     """
-    from storage.tracking.engine import redact
+    from storage.urls import redact
 
     known = {**run.config, "home": str(find_home(here)), "store": here.store}
     tracking, uri = run.config.get("tracking", {}), here.tracking.uri

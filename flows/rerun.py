@@ -9,7 +9,7 @@ from flows.config import DEFAULT_FILE, RunConfig, find_home, load_default_config
 from flows.stores import find_store_uri
 from storage.artifacts.run_log import LoggedRun
 from storage.errors import ConfigError
-from storage.tracking.engine import redact
+from storage.urls import redact
 
 Kind = Literal["run", "auto", "reproduce"]
 # Keys in the settings of a logged run: the name of its experiment, and the settings of `auto`.

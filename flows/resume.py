@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.stale_reasons import explain
 from storage.artifacts.keys import ArtifactRef, Recipe
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
 from tasks.maintenance.lineage import OUTSIDE
 from tasks.runs import chosen_places, load_last_places, load_last_run
@@ -23,12 +23,12 @@ class LastRunStages:
 
     Parameters
     ----------
-    store : Store
+    store : ArtifactStore
     source : SourceSettings
         The source of this run; the last run is the one with the same path.
     """
 
-    def __init__(self, store: Store, source: SourceSettings) -> None:
+    def __init__(self, store: ArtifactStore, source: SourceSettings) -> None:
         known = load_last_run(store, source)
         self._store = store
         self._refs = {label: ArtifactRef.from_json(ref) for label, ref in known.items()}

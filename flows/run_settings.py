@@ -7,8 +7,8 @@ from embedding_core.registry import METHODS, get_method
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from storage.errors import ConfigError, TrackingError
-from storage.tracking.engine import redact
 from storage.tracking.models import flatten_params
+from storage.urls import redact
 from tasks.stages.tracking import make_tracker
 
 ALL = "all"
@@ -44,7 +44,7 @@ def check_config(config: RunConfig) -> None:
     check_places(config)
     for name, params in config.embedding.params.items():
         get_method(name).build(**params)
-    open_store(config).check()
+    open_store(config).check_access()
 
 
 def check_methods(config: RunConfig) -> None:

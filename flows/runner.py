@@ -18,14 +18,14 @@ from flows.resume import LastRunStages
 from flows.session import Session
 from flows.stages import Compute, StageRecord, StageRunner, StageSelection
 from flows.stores import open_store
-from storage.artifacts.artifact import SetAside
-from storage.artifacts.fingerprint import keep_notes
+from storage.artifacts.artifact import QuarantinedBlob
+from storage.artifacts.fingerprint import use_cache_file
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import unpack_manifest
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactDamaged, ServiceDown, SourceChanged, StoreError, StoreUnreachable
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.changes import changes_since
 from tasks.executor import make_executor
 from tasks.reporter import Reporter
@@ -121,7 +121,7 @@ class RunResult(Generic[ProductsT]):
         The page in the home folder.
     untracked, unrecorded : str or None
         Why the tracker, or Prefect, does not know the run.
-    damaged : tuple of SetAside
+    damaged : tuple of QuarantinedBlob
         Artifacts that were damaged and recomputed.
     changes : mapping or None
         How the items changed since the last run of the source.
@@ -131,10 +131,10 @@ class RunResult(Generic[ProductsT]):
     stages: list[StageRecord]
     report: Path | None
     home: Path
-    store: Store
+    store: ArtifactStore
     untracked: str | None
     run_id: str
-    damaged: tuple[SetAside, ...] = ()
+    damaged: tuple[QuarantinedBlob, ...] = ()
     changes: Mapping[str, Any] | None = None
     unrecorded: str | None = None
 
@@ -147,7 +147,7 @@ class RunResult(Generic[ProductsT]):
 def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The workspace of a configuration; the home folder is created if it does not exist."""
     home = find_home(config)
-    keep_notes(home / "cache" / "code.json")
+    use_cache_file(home / "cache" / "code.json")
     return Workspace(
         home=home, store=open_store(config), executor=make_executor(config.executor), reporter=reporter
     )
@@ -193,7 +193,7 @@ class Run(Generic[ProductsT]):
 
             result = run_in_flow(self)
         if result.unrecorded:
-            log = RunLog.of(result.store)
+            log = RunLog(result.store)
             log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
         return result
 
@@ -239,7 +239,7 @@ class Run(Generic[ProductsT]):
             store,
             stages.untracked,
             run.id,
-            tuple(store.set_aside),
+            tuple(store.quarantined),
             changes,
         )
 
@@ -267,7 +267,7 @@ class Run(Generic[ProductsT]):
     ) -> LoggedRun:
         store = stages.workspace.store
         tracked = load_tracked(store, products.tracked) if products.tracked else None
-        return RunLog.of(store).add(
+        return RunLog(store).add(
             LoggedRun(
                 name=products.name,
                 experiment=products.experiment_name,
@@ -278,13 +278,15 @@ class Run(Generic[ProductsT]):
                 tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
                 problem=stages.untracked if self.plan.sync_tracks else None,
                 changes=changes,
-                damaged=tuple(one.to_json() for one in store.set_aside),
+                damaged=tuple(one.to_json() for one in store.quarantined),
                 until=self.selection.until,
             )
         )
 
 
-def _changes(store: Store, last: Mapping[str, Any] | None, now: StageRecord | None) -> dict[str, Any] | None:
+def _changes(
+    store: ArtifactStore, last: Mapping[str, Any] | None, now: StageRecord | None
+) -> dict[str, Any] | None:
     """How the items changed since the last run of the source; None if they did not."""
     if last is None or now is None or last["digest"] == now.ref.digest:
         return None

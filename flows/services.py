@@ -1,28 +1,38 @@
-"""A local Prefect server and the MLflow server, on the loopback address only."""
+"""Start and stop a local Prefect server and a local MLflow server, on the loopback address only."""
 
 import contextlib
-import fcntl
 import http.client
 import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flows import processes
-from storage.errors import ServiceDown, ServiceError
+import psutil
+
+from storage.artifacts.disk import write_atomically
+from storage.artifacts.locks import hold_lock
+from storage.errors import ServiceDown, ServiceError, StoreError
 from storage.tracking.engine import default_artifact_root, default_uri
+from storage.urls import redact
 
 HOST = "127.0.0.1"
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 START_SECONDS = 180.0
-# Settings of the caller's that point a server at another one.
+STOP_SECONDS = 15.0
+# Creation times are derived from the boot time, which shifts a little when the clock is adjusted.
+_CREATED_TOLERANCE = 2.0
+# Handles of started servers: subprocess warns if the handle of a running process is garbage collected.
+_started: list[psutil.Popen] = []
+# Variables of the caller that would point a server at another one.
 _FOREIGN = (
     "PREFECT_API_URL",
     "PREFECT_PROFILE",
@@ -31,23 +41,28 @@ _FOREIGN = (
     "MLFLOW_TRACKING_URI",
     "MLFLOW_BACKEND_STORE_URI",
 )
-NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a server that runs."
+NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a running server."
 
 
 @dataclass(frozen=True)
 class Service:
-    """One running server; `identity` tells its process from a later one with the same id."""
+    """One running server; `created` distinguishes its process from a later one with the same id."""
 
     name: str
     pid: int
-    identity: str
+    created: float
     port: int
     log: str
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """Its process, or None if it has ended."""
+        return find_process(self.pid, self.created)
 
 
 @dataclass(frozen=True)
 class Services:
-    """Both servers; `fresh` says whether the call at hand started them."""
+    """Both servers; `fresh` is True if this call started them."""
 
     prefect: Service
     mlflow: Service
@@ -71,19 +86,19 @@ class Services:
 
 
 def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = None) -> Services:
-    """Start both servers, or find them running.
+    """Start both servers, unless they are running already.
 
     Parameters
     ----------
     home : Path
-        Folder of the databases, artifacts and logs.
+        Folder for the databases, artifacts and logs.
     prefect_port, mlflow_port : int, optional
-        Ports to bind; default: 4200 and 5000, or any free one where those are taken. 0: any.
+        Ports to bind. Default: 4200 and 5000, or any free port if those are taken. 0: any free port.
 
     Raises
     ------
     ServiceError
-        A port is taken, or a server does not answer in time; the message ends with its log.
+        If a port is taken or a server does not answer in time; the message ends with its log.
     """
     home = home.resolve()
     with _lock(home):
@@ -107,7 +122,7 @@ def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = No
 
 
 def down(home: Path) -> bool:
-    """Stop what `up` started; say whether anything was running."""
+    """Stop the servers that `up` started; return whether any was running."""
     home = home.resolve()
     if not _record(home).exists():
         return False
@@ -118,24 +133,24 @@ def down(home: Path) -> bool:
 
 
 def running(home: Path) -> Services | None:
-    """The servers of a home folder if both processes live; cheap, asks no server."""
+    """Return the servers of a home folder if both processes are alive; sends no request."""
     found = _read(home.resolve())
-    if len(found) != 2 or any(processes.identity(entry.pid) != entry.identity for entry in found):
+    if len(found) != 2 or any(entry.process is None for entry in found):
         return None
     started = str(json.loads(_record(home.resolve()).read_text(encoding="utf-8"))["started"])
     return Services(found[0], found[1], started)
 
 
 def check_answers(api: str) -> None:
-    """Refuse the address of a Prefect server that is not there, at once and in one line."""
+    """Raise if no Prefect server answers at an address."""
     if not api.startswith(("http://", "https://")):
-        raise ServiceError(f"PREFECT_API_URL={api!r} is no http address. {NO_SERVER}")
+        raise ServiceError(f"PREFECT_API_URL={redact(api)!r} is not an http address. {NO_SERVER}")
     try:
         urllib.request.urlopen(f"{api.rstrip('/')}/health", timeout=5).close()  # noqa: S310 (checked above)
     except urllib.error.HTTPError as error:
-        error.close()  # it answers, if only to say that it wants a login
+        error.close()  # it answers, even if it requires a login
     except OSError as error:
-        raise ServiceDown(f"no Prefect server answers at {api} ({error}). {NO_SERVER}") from None
+        raise ServiceDown(f"no Prefect server answers at {redact(api)} ({error}). {NO_SERVER}") from None
 
 
 def _start(name: str, home: Path, port: int) -> Service:
@@ -147,11 +162,8 @@ def _start(name: str, home: Path, port: int) -> Service:
         "-m",
         *(_prefect_command(port) if name == "prefect" else _mlflow_command(home, port)),
     ]
-    pid = processes.start(command, folder, log, _environment(home, port))
-    found = processes.identity(pid)
-    if found is None:
-        raise ServiceError(f"{name} ended at once; its log {log} says:\n{processes.tail(log)}")
-    return Service(name, pid, found, port, str(log))
+    process = start_process(command, folder, log, _environment(home, port))
+    return Service(name, process.pid, process.create_time(), port, str(log))
 
 
 def _prefect_command(port: int) -> list[str]:
@@ -159,7 +171,7 @@ def _prefect_command(port: int) -> list[str]:
 
 
 def _mlflow_command(home: Path, port: int) -> list[str]:
-    # Artifacts are not proxied: runs logged through the server and past it lie in the same folder.
+    # Artifacts are not proxied, so runs logged with and without the server use the same folder.
     return [
         *("mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"),
         *("--backend-store-uri", default_uri(home), "--no-serve-artifacts"),
@@ -190,11 +202,11 @@ def _choose_ports(prefect_port: int | None, mlflow_port: int | None) -> tuple[in
 def _choose_port(title: str, wanted: int | None, usual: int, taken: tuple[int, ...]) -> int:
     port = usual if wanted is None else wanted
     if not 0 <= port <= 65535:
-        raise ServiceError(f"port {port} for {title} is no port; give 1 to 65535, or 0 for any free one.")
+        raise ServiceError(f"port {port} for {title} is not a port; give 1 to 65535, or 0 for any free port.")
     if port not in taken and (free := _bind(port)) is not None:
         return free
     if wanted is not None:
-        raise ServiceError(f"port {wanted} for {title} is taken; give another, or 0 for any free one.")
+        raise ServiceError(f"port {wanted} for {title} is taken; give another one, or 0 for any free port.")
     free = _bind(0)
     if free is None:
         raise ServiceError(f"no port is free for {title} on {HOST}.")
@@ -202,7 +214,7 @@ def _choose_port(title: str, wanted: int | None, usual: int, taken: tuple[int, .
 
 
 def _bind(port: int) -> int | None:
-    """The port if it can be bound (0: one that can), else None."""
+    """Return the port if it can be bound (0: any free port), else None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -213,7 +225,7 @@ def _bind(port: int) -> int | None:
 
 
 def _wait(started: list[Service]) -> None:
-    """Return when every server answers; raise when one dies or time is up."""
+    """Wait until every server answers; raise if one ends or the time is up."""
     paths = {"prefect": "/api/health", "mlflow": "/health"}
     deadline = time.monotonic() + START_SECONDS
     waiting = list(started)
@@ -225,7 +237,7 @@ def _wait(started: list[Service]) -> None:
 
 
 def _check_starting(entry: Service, late: bool) -> None:
-    alive = processes.identity(entry.pid) == entry.identity
+    alive = entry.process is not None
     if alive and not late:
         return
     what = (
@@ -233,7 +245,7 @@ def _check_starting(entry: Service, late: bool) -> None:
         if alive
         else "ended while starting"
     )
-    raise ServiceError(f"{entry.name} {what}; its log {entry.log} says:\n{processes.tail(Path(entry.log))}")
+    raise ServiceError(f"{entry.name} {what}; its log {entry.log} says:\n{read_tail(Path(entry.log))}")
 
 
 def _answers(port: int, path: str) -> bool:
@@ -248,8 +260,10 @@ def _answers(port: int, path: str) -> bool:
 
 
 def _stop_all(services: list[Service]) -> bool:
-    stopped = [processes.stop(entry.pid, entry.identity) for entry in reversed(services)]
-    return any(stopped)
+    running = [process for entry in reversed(services) if (process := entry.process)]
+    for process in running:
+        stop_group(process)
+    return bool(running)
 
 
 def _record(home: Path) -> Path:
@@ -257,7 +271,7 @@ def _record(home: Path) -> Path:
 
 
 def _read(home: Path) -> list[Service]:
-    """What was started last; nothing where the record is missing or was not written by `up`."""
+    """Return the servers started last; empty if the record is missing or was not written by `up`."""
     try:
         content = json.loads(_record(home).read_text(encoding="utf-8"))
         return [Service(**content["prefect"]), Service(**content["mlflow"])]
@@ -272,21 +286,77 @@ def _write(home: Path, services: Services) -> None:
         "mlflow": asdict(services.mlflow),
         "urls": {"prefect": services.prefect_url, "mlflow": services.mlflow_url},
     }
-    draft = _record(home).with_suffix(".part")
-    draft.write_text(json.dumps(content, indent=2), encoding="utf-8")
-    draft.replace(_record(home))
+    write_atomically(_record(home), json.dumps(content, indent=2).encode())
 
 
 @contextlib.contextmanager
 def _lock(home: Path) -> Iterator[None]:
-    """One `up` or `down` at a time; a process that dies frees it."""
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        handle = (home / "services.lock").open("w")
-    except OSError as error:
-        raise ServiceError(
-            f"{home}: cannot be written to ({error.strerror}); choose another with --home."
-        ) from None
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    """Allow one `up` or `down` at a time; a process that dies releases the lock."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(home / "services.lock"))
+        except StoreError as error:
+            raise ServiceError(
+                f"{home}: cannot be written to; choose another folder with --home. {error}"
+            ) from None
         yield
+
+
+def start_process(
+    command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]
+) -> psutil.Process:
+    """Start a process in its own session, so that it outlives this one; its output goes to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        process = psutil.Popen(
+            list(command),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _started.append(process)
+    return process
+
+
+def find_process(pid: int, created: float) -> psutil.Process | None:
+    """Return the process with this id and creation time, or None if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        if abs(process.create_time() - created) > _CREATED_TOLERANCE:
+            return None
+        if process.status() == psutil.STATUS_ZOMBIE:
+            _wait_for_exit(process, 0)  # reap it if it is a child of this process
+            return None
+        return process
+    except psutil.NoSuchProcess:
+        return None
+
+
+def stop_group(process: psutil.Process) -> None:
+    """Stop the leader of a process group and its group; what has not ended after a while is killed."""
+    _signal_group(process.pid, signal.SIGTERM)
+    _wait_for_exit(process, STOP_SECONDS)
+    _signal_group(process.pid, signal.SIGKILL)  # remaining members of the group, usually none
+    _wait_for_exit(process, 5.0)
+
+
+def _wait_for_exit(process: psutil.Process, seconds: float) -> None:
+    with contextlib.suppress(psutil.TimeoutExpired):
+        process.wait(seconds)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def read_tail(log: Path, lines: int = 15) -> str:
+    """Return the last lines of a log."""
+    try:
+        text = log.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        return f"({log}: {error.strerror})"
+    return "\n".join(text.rstrip().splitlines()[-lines:])

@@ -16,7 +16,7 @@ from flows.runner import open_workspace
 from flows.stale_reasons import explain
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import unpack_manifest
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError, TrackingError
 from storage.sources import Collection
 from tasks.changes import compare_readings
@@ -59,7 +59,7 @@ class StorePreview:
     stale: stages that depend only on parts of the manifest that stay the same are still fresh.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ArtifactStore) -> None:
         self._store = store
         self._added: dict[ArtifactRef, dict[str, Any]] = {}
 
@@ -82,7 +82,7 @@ class Inspector:
         self.found: list[StageStatus] = []
         self._store = workspace.store
         self._preview = StorePreview(workspace.store)
-        self.workspace = replace(workspace, store=cast(Store, self._preview))
+        self.workspace = replace(workspace, store=cast(ArtifactStore, self._preview))
         self._last = load_last_run(workspace.store, config.source)
         self._tracker_problem: list[str] = []
 

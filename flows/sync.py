@@ -10,7 +10,7 @@ from flows.runner import open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import LabelscapeError, ServiceError
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.reporter import Reporter
 from tasks.stage import Workspace, run_stage
 from tasks.stages import tracking
@@ -77,7 +77,7 @@ def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporte
     except LabelscapeError as error:
         return Synced(run, problem=str(error))
     place = redact(tracked.uri)
-    RunLog.of(workspace.store).update(
+    RunLog(workspace.store).update(
         replace(
             run,
             stages={**run.stages, "tracking": ref},

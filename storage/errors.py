@@ -1,27 +1,27 @@
-"""One family of errors: each message says what was found, where, what was expected and what to do."""
+"""The error family of labelscape: a message says what was found, where, what was expected and what to do."""
 
 
 class LabelscapeError(Exception):
-    """Base of every error that a user can act on; its text is shown alone, without a traceback."""
+    """Base of every error that a user can act on; only its text is shown, without a traceback."""
 
 
 class ConfigError(LabelscapeError):
-    """A configuration that does not fit its schema, or settings that contradict each other."""
+    """A configuration does not fit its schema, or settings contradict each other."""
 
 
 class SourceError(LabelscapeError):
-    """Data given by the user that cannot be read as it is."""
+    """Data given by the user cannot be read."""
 
 
-class Passing(LabelscapeError):
-    """What going through the stages once more may mend.
+class TransientError(LabelscapeError):
+    """An error that running the stages again may resolve.
 
     Parameters
     ----------
     found : str
         What was found, without a full stop.
     advice : str, optional
-        What to do where nobody goes through them once more.
+        What the user should do if the stages are not run again automatically.
     """
 
     def __init__(self, found: str, advice: str = "") -> None:
@@ -33,35 +33,35 @@ class Passing(LabelscapeError):
         return f"{self.found}; {self.advice}." if self.advice else f"{self.found}."
 
 
-class SourceChanged(SourceError, Passing):
-    """Data that changed between being listed and being read, as an upload does it."""
+class SourceChanged(SourceError, TransientError):
+    """Data changed between listing and reading, for example during an upload."""
 
 
 class StageError(LabelscapeError):
-    """A stage that cannot do its work with these data and settings."""
+    """A stage cannot be computed with these data and settings."""
 
 
 class StoreError(LabelscapeError):
     """The artifact store cannot do what was asked (disk full, read-only, foreign files)."""
 
 
-class ArtifactDamaged(StoreError, Passing):
-    """An artifact whose bytes do not match its digest; it has been set aside."""
+class ArtifactDamaged(StoreError, TransientError):
+    """The bytes of an artifact do not match its digest; it has been moved to quarantine."""
 
 
 class ArtifactGone(ArtifactDamaged):
-    """An artifact that is not there as its reference says, since another process set it aside or replaced it.
+    """An artifact is not stored as its reference says, because another process removed or replaced it.
 
-    As with a damaged one, who goes through the stages again finds the new one or computes it.
+    As with a damaged artifact, running the stages again finds the new one or computes it.
     """
 
 
 class StoreUnreachable(LabelscapeError):
-    """A shared store that does not answer or refuses; whether an artifact is there cannot be said."""
+    """A shared store does not answer or denies access, so it is unknown whether an artifact is stored."""
 
 
 class TrackingError(LabelscapeError):
-    """The tracking server or database cannot be reached or refuses."""
+    """The tracking server or database cannot be reached or rejects a request."""
 
 
 class ServiceError(LabelscapeError):
@@ -69,4 +69,4 @@ class ServiceError(LabelscapeError):
 
 
 class ServiceDown(ServiceError):
-    """A server that work can go on without does not answer."""
+    """A server that is not essential does not answer."""

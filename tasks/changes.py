@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, unpack_manifest
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 from storage.sources import Collection
 
@@ -85,12 +85,12 @@ def compare_readings(before: Manifest, now: Manifest | Collection) -> ItemChange
     return replace(items, relabeled=_relabeled(before, now))
 
 
-def changes_since(store: Store, last: Mapping[str, Any] | None, now: Manifest) -> dict[str, Any]:
+def changes_since(store: ArtifactStore, last: Mapping[str, Any] | None, now: Manifest) -> dict[str, Any]:
     """What happened to the items since an earlier manifest, as plain data; empty where it is not there.
 
     Parameters
     ----------
-    store : Store
+    store : ArtifactStore
     last : mapping or None
         Reference of the earlier manifest, as a run remembers it.
     now : Manifest

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactGone, SourceError
 from tasks.stages.chunks import PART_STAGE
 
@@ -47,7 +47,7 @@ class Dataset:
     split: list[str | None] | None = None
 
 
-def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
+def part_refs(store: ArtifactStore, features: ArtifactRef) -> list[ArtifactRef]:
     """The portions that a features artifact lists."""
     parts = unpack_parts(store.read(features))
     refs = [store.ref(PART_STAGE, key) for key in parts.keys]
@@ -58,7 +58,7 @@ def part_refs(store: Store, features: ArtifactRef) -> list[ArtifactRef]:
     return refs
 
 
-def load_features(store: Store, features: ArtifactRef) -> Features:
+def load_features(store: ArtifactStore, features: ArtifactRef) -> Features:
     """All portions as one, unreadable items included."""
     return join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])
 
@@ -83,7 +83,7 @@ def join_features(parts: list[Features]) -> Features:
 
 
 @lru_cache(maxsize=2)
-def load_dataset(store: Store, manifest: ArtifactRef, features: ArtifactRef) -> Dataset:
+def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: ArtifactRef) -> Dataset:
     """Features and labels of the readable items; arrays are shared between stages and read-only."""
     items, found = unpack_manifest(store.read(manifest)), load_features(store, features)
     readable = found.readable
@@ -104,7 +104,7 @@ def load_dataset(store: Store, manifest: ArtifactRef, features: ArtifactRef) -> 
     )
 
 
-def load_graph(store: Store, affinity: ArtifactRef | None) -> "csr_array":
+def load_graph(store: ArtifactStore, affinity: ArtifactRef | None) -> "csr_array":
     """The graph between the readable items."""
     assert affinity is not None
     return unpack_edges(store.read(affinity))

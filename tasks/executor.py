@@ -26,7 +26,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from embedding_core.errors import InvalidInput
 from embedding_core.threads import count_cores
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.budget import Budget
 
 Job = TypeVar("Job")
@@ -94,7 +94,7 @@ class Executor(ABC):
 class StoreHandle:
     """A store that is sent to a worker process as its folder; the worker opens it once."""
 
-    store: Store
+    store: ArtifactStore
 
     def __reduce__(self) -> tuple[Callable[[Path], "StoreHandle"], tuple[Path]]:
         return _open_store, (self.store.root,)
@@ -102,7 +102,7 @@ class StoreHandle:
 
 @lru_cache(maxsize=1)
 def _open_store(root: Path) -> StoreHandle:
-    return StoreHandle(Store(root))
+    return StoreHandle(ArtifactStore.local(root))
 
 
 def make_executor(setting: str) -> Executor:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.budget import Budget
 from tasks.dataset import load_dataset, load_graph
 from tasks.executor import Prefer, StoreHandle
@@ -123,13 +123,13 @@ def _arguments(job: FoldJob) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _graph(store: Store, affinity: ArtifactRef) -> "csr_array":
+def _graph(store: ArtifactStore, affinity: ArtifactRef) -> "csr_array":
     return load_graph(store, affinity)
 
 
 @lru_cache(maxsize=1)
 def split_rows(
-    store: Store, manifest: ArtifactRef, features: ArtifactRef, n_folds: int, seed: int
+    store: ArtifactStore, manifest: ArtifactRef, features: ArtifactRef, n_folds: int, seed: int
 ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Training and test rows of each fold."""
     from embedding_core.model_selection.folds import stratified_folds

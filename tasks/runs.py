@@ -1,4 +1,4 @@
-"""The last run of a source: which artifact each stage had, so that changes can be named."""
+"""The last run of a source: the artifact of each stage, so that changes can be reported."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.settings import SourceSettings
 
-_NOTE = "run-"
+_PREFIX = "run-"
 
 
 def _place(source: SourceSettings) -> str:
@@ -18,14 +18,14 @@ def _place(source: SourceSettings) -> str:
 
 
 def source_id(source: SourceSettings) -> str:
-    """A short name for the place a source is read from."""
+    """Return a short identifier of the path or name that a source is read from."""
     return hashlib.blake2b(_place(source).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def chosen_places(source: SourceSettings) -> dict[str, str | None]:
-    """What was chosen to be read beside the data, by the stage that reads it.
+    """Return the files chosen besides the data, by the stage that reads them.
 
-    A place says where, not what, so that it is in no key: whoever moves a file finds its stage fresh.
+    Paths are not part of a key, so a stage stays fresh when its file is moved.
     """
     data = Path(source.path)
     beside = data if data.is_dir() else data.parent
@@ -33,48 +33,47 @@ def chosen_places(source: SourceSettings) -> dict[str, str | None]:
 
 
 def _find(given: str | None, beside: Path) -> str | None:
-    """A file from the root on; anything else, such as the name of a column, as it is."""
+    """Return the absolute path of a file; anything else, such as a column name, is returned as it is."""
     places = (beside / given, Path(given).expanduser()) if given else ()
     return next((str(place.resolve()) for place in places if place.is_file()), given)
 
 
-def remember_run(store: Store, source: SourceSettings, stages: Mapping[str, ArtifactRef]) -> None:
-    """Keep the artifacts of a finished run; stages that it left out keep those they had."""
+def remember_run(store: ArtifactStore, source: SourceSettings, stages: Mapping[str, ArtifactRef]) -> None:
+    """Record the artifacts of a finished run; stages that were not run keep their previous ones."""
     known, places = _load(store, source), chosen_places(source)
     chosen = {name: {"key": stages[name].key, "place": places[name]} for name in places if name in stages}
-    note = {
-        # The source itself is for messages about a damaged note, whose name is a digest.
+    pointer = {
+        # For messages about a damaged pointer, whose name is a digest.
         "source": _place(source),
         "stages": {**_stages(known), **{name: ref.to_json() for name, ref in stages.items()}},
         "chosen": {**known.get("chosen", {}), **chosen},
     }
-    store.remember(_note(source), note)
+    store.write_pointer(_pointer_name(source), pointer)
 
 
-def load_last_places(store: Store, source: SourceSettings) -> dict[str, str | None]:
-    """What `chosen_places` said when the artifact of a key was the last of its stage."""
+def load_last_places(store: ArtifactStore, source: SourceSettings) -> dict[str, str | None]:
+    """Return by key what `chosen_places` was when that artifact was the last of its stage."""
     return {one["key"]: one["place"] for one in _load(store, source).get("chosen", {}).values()}
 
 
-def load_last_run(store: Store, source: SourceSettings) -> dict[str, Any]:
-    """References by stage label, empty before the first run."""
+def load_last_run(store: ArtifactStore, source: SourceSettings) -> dict[str, Any]:
+    """Return the references by stage label; empty before the first run."""
     return _stages(_load(store, source))
 
 
-def load_last_runs(store: Store) -> list[ArtifactRef]:
-    """What the last run of each source had, finished or not."""
-    notes = [note for name, note in store.notes().items() if name.startswith(_NOTE)]
-    return [ArtifactRef.from_json(ref) for note in notes for ref in _stages(note).values()]
+def load_last_runs(store: ArtifactStore) -> list[ArtifactRef]:
+    """Return the artifacts of the last run of each source, finished or not."""
+    found = [one for name, one in store.read_pointers().items() if name.startswith(_PREFIX)]
+    return [ArtifactRef.from_json(ref) for one in found for ref in _stages(one).values()]
 
 
-def _stages(note: dict[str, Any]) -> dict[str, Any]:
-    # At first a note held the references alone.
-    return note.get("stages", note)
+def _stages(pointer: dict[str, Any]) -> dict[str, Any]:
+    return dict(pointer.get("stages", {}))
 
 
-def _load(store: Store, source: SourceSettings) -> dict[str, Any]:
-    return store.last(_note(source)) or {}
+def _load(store: ArtifactStore, source: SourceSettings) -> dict[str, Any]:
+    return store.read_pointer(_pointer_name(source)) or {}
 
 
-def _note(source: SourceSettings) -> str:
-    return f"{_NOTE}{source_id(source)}"
+def _pointer_name(source: SourceSettings) -> str:
+    return f"{_PREFIX}{source_id(source)}"

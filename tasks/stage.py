@@ -13,7 +13,7 @@ from storage.artifacts.artifact import Artifact, Outcome
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import SCHEMA_VERSION
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StageError
 from tasks.executor import Executor, SerialExecutor
 from tasks.reporter import Reporter
@@ -35,7 +35,7 @@ class Workspace:
     """The folders, the store and the resources that the stages of a run use."""
 
     home: Path
-    store: Store
+    store: ArtifactStore
     executor: Executor = field(default_factory=SerialExecutor)
     reporter: Reporter = field(default_factory=Reporter)
 
@@ -86,6 +86,11 @@ class Stage:
         """Whether the digest of every input is known."""
         return all(digest is not None for digest in self.inputs.values())
 
+    @property
+    def parents(self) -> dict[str, ArtifactRef]:
+        """The artifacts that the stage is computed from, by role; the manifest records them."""
+        return {role: one.parent for role, one in self.inputs.items() if isinstance(one, InputDigest)}
+
     def recipe(self) -> Recipe:
         """Everything that the key of the artifact is derived from."""
         try:
@@ -120,7 +125,9 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
         force = True
     try:
         with _report_warnings(workspace.reporter):
-            return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
+            return workspace.store.compute(
+                recipe, produce, force=force, on_wait=workspace.reporter.say, parents=stage.parents
+            )
     except InvalidInput as error:
         raise StageError(f"{stage.label}: {error}") from error
 
@@ -144,9 +151,7 @@ def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:
     not affect the others. The facts of a method's registry entry are part of the parameters instead.
     """
     return {
-        module: digest
-        for module, digest in code_fingerprint(modules).items()
-        if not (module in _NO_RESULT or module.startswith("embedding_core.registry.catalog"))
+        module: digest for module, digest in code_fingerprint(modules).items() if module not in _NO_RESULT
     }
 
 
@@ -165,6 +170,20 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
     return found
 
 
+class InputDigest(str):
+    """Digest of an artifact or of a part of it, which also knows the artifact (`parent`).
+
+    The key of a stage is made of digests alone; the parent is recorded for `lineage`.
+    """
+
+    parent: ArtifactRef
+
+    def __new__(cls, digest: str, parent: ArtifactRef) -> "InputDigest":
+        made = super().__new__(cls, digest)
+        made.parent = parent
+        return made
+
+
 def digest_of(ref: ArtifactRef | None) -> str | None:
-    """Digest of an artifact; None if it does not exist yet."""
-    return None if ref is None else ref.digest
+    """Return the digest of an artifact (an `InputDigest`), or None if it is not stored yet."""
+    return None if ref is None else InputDigest(ref.digest, ref)

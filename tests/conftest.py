@@ -25,7 +25,7 @@ from flows.pipeline import TrainingPlan, TrainingProducts, walk
 from flows.runner import Run, RunResult, open_workspace
 from flows.stages import Compute, StageSelection
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Outcome, Store
+from storage.artifacts.store import ArtifactStore, Outcome
 from tasks.reporter import Reporter
 from tasks.runs import remember_run
 from tasks.stage import Stage, Workspace, run_stage
@@ -52,18 +52,17 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(params=["local", "shared"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ArtifactStore]:
     """An empty store, in a folder of this machine or at an address."""
     if request.param == "local":
-        yield Store(tmp_path / "store")
+        yield ArtifactStore.local(tmp_path / "store")
         return
     import fsspec
 
     from storage.artifacts.remote import Remote
-    from storage.artifacts.shared_store import SharedStore
 
     place = f"memory://{uuid.uuid4().hex}"
-    yield SharedStore(tmp_path / "cache", Remote(place), grace=timedelta(0))
+    yield ArtifactStore.shared(tmp_path / "cache", Remote(place), grace=timedelta(0))
     with suppress(FileNotFoundError):
         fsspec.filesystem("memory").rm(place, recursive=True)
 
@@ -211,7 +210,7 @@ def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of one real Prefect server for all slow tests; its start takes many seconds."""
-    from flows import processes, services
+    from flows import services
 
     home = tmp_path_factory.mktemp("prefect-server")
     server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
@@ -219,7 +218,8 @@ def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         services._wait([server])
         yield f"http://{services.HOST}:{server.port}/api"
     finally:
-        processes.stop(server.pid, server.identity)
+        if process := server.process:
+            services.stop_group(process)
 
 
 @pytest.fixture

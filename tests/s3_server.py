@@ -19,7 +19,7 @@ _LINE = re.compile(r'"([A-Z]+) /(\S*?)(?:\?\S*)? HTTP/1\.1" (\d+)')
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -49,7 +49,7 @@ class S3Server:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Kill it; whatever it held is gone."""
+        """Kill it; its objects are lost."""
         self.process.kill()
         self.process.wait()
         self._log.close()
@@ -65,7 +65,7 @@ class S3Server:
         return [(verb, path) for verb, path, _ in _LINE.findall(text)]
 
     def files(self) -> Any:
-        """A way to look at the objects and to change them, past the store."""
+        """A file system to inspect and change the objects directly."""
         import s3fs
 
         return s3fs.S3FileSystem(
@@ -104,7 +104,7 @@ def surroundings(port: int) -> dict[str, str]:
 
 
 class StallingProxy:
-    """Passes bytes on, until a request that begins with a pattern: of that one it passes a part, and waits.
+    """Forwards requests until one matches a pattern; of that one it forwards a part and then stalls.
 
     Parameters
     ----------
@@ -121,16 +121,26 @@ class StallingProxy:
         self._target = port
         self._pattern = re.compile(stall_at.encode())
         self._body_bytes = body_bytes
-        self._sockets: list[socket.socket] = []
+        self._clients: list[socket.socket] = []
+        self._servers: list[socket.socket] = []
+        self._answering: list[threading.Thread] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Close every connection, and take no more."""
-        for one in (self._listener, *self._sockets):
+        """Close every connection and accept no more; returns when the server has noticed."""
+        for one in (self._listener, *self._clients):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for one in self._servers:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_WR)
+        for thread in self._answering:  # each ends when the server closes its side
+            thread.join(60)
+            assert not thread.is_alive(), "the server does not close the connection"
+        for one in self._servers:
             one.close()
 
     def _accept(self) -> None:
@@ -138,9 +148,13 @@ class StallingProxy:
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(("127.0.0.1", self._target))
-                self._sockets += [client, server]
+                self._clients.append(client)
+                self._servers.append(server)
                 threading.Thread(target=self._pass_requests, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._pass_answers, args=(server, client), daemon=True).start()
+                self._answering.append(
+                    threading.Thread(target=self._pass_answers, args=(server, client), daemon=True)
+                )
+                self._answering[-1].start()
 
     def _pass_requests(self, client: socket.socket, server: socket.socket) -> None:
         left = None

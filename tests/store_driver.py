@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from storage.artifacts import tables
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import ArtifactDamaged, StoreError
 from tests.store_helpers import artifact, data_path, files, recipe
 
@@ -41,12 +41,12 @@ def together(root: Path, meeting: Path, others: int, seeds: str) -> dict[str, An
         def on_wait(message: str, seed: int = seed) -> None:
             (meeting / f"waits-{seed}-{os.getpid()}").touch()
 
-        cached.append(Store(root).compute(recipe(seed), produce, on_wait=on_wait).cached)
+        cached.append(ArtifactStore.local(root).compute(recipe(seed), produce, on_wait=on_wait).cached)
     return {"cached": cached}
 
 
 def hold(root: Path) -> dict[str, Any]:
-    """Hold the lock of a computation, with a worker that lives on, until killed."""
+    """Hold the lock of a computation until killed, with a forked worker that outlives it."""
 
     def produce() -> Artifact:
         if os.fork() == 0:  # the worker tells itself, so that it is known to have begun
@@ -56,7 +56,7 @@ def hold(root: Path) -> dict[str, Any]:
         signal.pause()
         raise AssertionError("not killed")
 
-    Store(root).compute(recipe(), produce)
+    ArtifactStore.local(root).compute(recipe(), produce)
     return {}
 
 
@@ -93,10 +93,10 @@ def _forked(work: Callable[[], object], kill_after: float | None = None) -> bool
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def _check_after_kill(store: Store, allowed: set[str]) -> bool:
-    """Whole or absent, never damaged; gives whether it is there."""
+def _check_after_kill(store: ArtifactStore, allowed: set[str]) -> bool:
+    """Check that it is complete or absent, never damaged; return whether it exists."""
     found = store.find(recipe(), verify=True)
-    assert not store.set_aside, store.set_aside
+    assert not store.quarantined, store.quarantined
     assert found is None or found.digest in allowed, found
     if found:
         store.read(found)
@@ -104,18 +104,18 @@ def _check_after_kill(store: Store, allowed: set[str]) -> bool:
 
 
 def kill_steps(root: Path, before: str, force_seed: int) -> dict[str, Any]:
-    """Kill a computation at every single step in turn; after each, the store is whole and goes on."""
-    reference = Store(root / "reference")
+    """Kill a computation at every step in turn; after each, the store is intact and usable."""
+    reference = ArtifactStore.local(root / "reference")
     digests = {
         seed: reference.compute(recipe(seed + 1), lambda s=seed: artifact(s)).ref.digest for seed in (0, 1)
     }
     seen = []
     for step in range(1, 1000):
-        store = Store(root / str(step))
+        store = ArtifactStore.local(root / str(step))
         if before == "there":
             store.compute(recipe(), artifact)
 
-        def work(store: Store = store, step: int = step) -> None:
+        def work(store: ArtifactStore = store, step: int = step) -> None:
             _die_at(step)
             store.compute(recipe(), lambda: artifact(force_seed), force=True)
 
@@ -125,14 +125,14 @@ def kill_steps(root: Path, before: str, force_seed: int) -> dict[str, Any]:
         seen.append(_check_after_kill(store, set(digests.values())))
         done = store.compute(recipe(), lambda: artifact(force_seed), force=True)
         assert done.ref.digest == digests[force_seed]
-        store.sweep()
+        store.remove_orphans()
         assert len(files(store)) == 2, files(store)
     raise AssertionError("never finished")
 
 
 def kill_times(root: Path, rounds: int) -> dict[str, Any]:
     """Kill a loop of forced computations at random times."""
-    store = Store(root)
+    store = ArtifactStore.local(root)
     store.compute(recipe(), artifact)  # imports pyarrow, which is not to be timed
     begun = time.perf_counter()
     digests = {store.compute(recipe(), lambda s=s: artifact(s, 2000), force=True).ref.digest for s in (0, 1)}
@@ -143,18 +143,18 @@ def kill_times(root: Path, rounds: int) -> dict[str, Any]:
             for seed in (0, 1):
                 store.compute(recipe(), lambda s=seed: artifact(s, 2000), force=True)
 
-    assert _check_after_kill(Store(root), digests), "a whole write is not there"
+    assert _check_after_kill(ArtifactStore.local(root), digests), "a whole write is not there"
     for number in range(rounds):
         assert _forked(work, kill_after=random.Random(number).uniform(0.2, 1) * usual)
-        _check_after_kill(Store(root), digests)
+        _check_after_kill(ArtifactStore.local(root), digests)
     store.compute(recipe(), lambda: artifact(0, 2000))
-    store.sweep()
+    store.remove_orphans()
     return {"files": len(files(store))}
 
 
 def small_files(root: Path) -> dict[str, Any]:
-    """Let no file grow past a limit, as on a full disk, for many limits."""
-    store = Store(root)
+    """Limit the size of files, as on a full disk, for many limits."""
+    store = ArtifactStore.local(root)
     store.compute(recipe(0), artifact)
     whole = files(store)
     size = data_path(store, recipe(0)).stat().st_size
@@ -175,8 +175,8 @@ def small_files(root: Path) -> dict[str, Any]:
     return {"messages": messages}
 
 
-def _check_own_error_comes_first(store: Store, hard: int) -> None:
-    """A computation that fails while the disk is full as well passes its own error on."""
+def _check_own_error_comes_first(store: ArtifactStore, hard: int) -> None:
+    """A computation that fails while the disk is full raises its own error."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from artifact().batches()
@@ -194,7 +194,7 @@ def _check_own_error_comes_first(store: Store, hard: int) -> None:
 
 def full_disk(root: Path) -> dict[str, Any]:
     """On a small disk of its own: fill it, free it."""
-    store = Store(root)
+    store = ArtifactStore.local(root)
     store.compute(recipe(0), artifact)
     whole = files(store)
     messages = []
@@ -210,15 +210,15 @@ def full_disk(root: Path) -> dict[str, Any]:
 
 
 def read_only(root: Path) -> dict[str, Any]:
-    """On a disk that cannot be written: what is there is used, anything else is an error."""
-    store = Store(root)
+    """On a read-only disk: stored artifacts are used, anything else is an error."""
+    store = ArtifactStore.local(root)
     assert store.compute(recipe(0), artifact).cached
     store.read(store.ref("features", recipe(0).key))
     messages = []
     for call in (
         lambda: store.compute(recipe(3), artifact),
         lambda: store.compute(recipe(0), artifact, force=True),
-        lambda: store.remember("run", {}),
+        lambda: store.write_pointer("run", {}),
     ):
         try:
             call()
@@ -233,7 +233,7 @@ def read_only(root: Path) -> dict[str, Any]:
 
 def prepare(root: Path) -> dict[str, Any]:
     """A good artifact and a damaged one."""
-    store = Store(root)
+    store = ArtifactStore.local(root)
     for seed in (0, 1):
         store.compute(recipe(seed), artifact)
     path = data_path(store, recipe(1))

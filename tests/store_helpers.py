@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from storage.artifacts.keys import Recipe
 from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 
 
 def recipe(seed: int = 0, **changes: Any) -> Recipe:
@@ -34,18 +34,24 @@ def artifact(seed: int = 0, rows: int = 50) -> Artifact:
     return Artifact("sample", table(seed, rows), {"note": "naïve", "n": str(rows)})
 
 
-def files(store: Store, pattern: str = "*") -> list[str]:
+def files(store: ArtifactStore, pattern: str = "*") -> list[str]:
     """Every file of the store, by relative path."""
     return sorted(
         path.relative_to(store.root).as_posix() for path in store.root.rglob(pattern) if path.is_file()
     )
 
 
-def data_path(store: Store, made: Recipe) -> Path:
-    return store.root / made.stage / made.key[:2] / f"{made.key}.parquet"
+def data_path(store: ArtifactStore, made: Recipe) -> Path:
+    """The one data file of a stored recipe."""
+    (path,) = (store.root / made.stage / made.key[:2]).glob(f"{made.key}-*.parquet")
+    return path
 
 
-def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> LoggedRun:
+def manifest_path(store: ArtifactStore, made: Recipe) -> Path:
+    return store.root / made.stage / made.key[:2] / f"{made.key}.json"
+
+
+def run_of(store: ArtifactStore, log: RunLog, seed: int, experiment: str = "photos") -> LoggedRun:
     """A run whose features link to a part of their own; both stages share one ingest."""
     ingest = store.compute(recipe(0, stage="ingest"), lambda: artifact(0)).ref
     part = store.compute(recipe(seed, stage="features_part"), lambda: artifact(seed)).ref
@@ -55,7 +61,7 @@ def run_of(store: Store, log: RunLog, seed: int, experiment: str = "photos") -> 
     return log.add(LoggedRun("photos", experiment, "/photos", {"seed": seed}, stages))
 
 
-def names(store: Store) -> set[str]:
+def names(store: ArtifactStore) -> set[str]:
     """Every artifact by stage and key."""
     return {f"{one['stage']}/{one['key']}" for one in store.entries()}
 

@@ -9,7 +9,7 @@ from flows.commands.options import Subparsers, add_command, add_tracker, open_tr
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
 from storage.tracking.client import ComparedRun, Tracker
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.report.ranking import (
     LOWER_IS_BETTER,
     METRIC_TITLES,

@@ -1,4 +1,4 @@
-"""`lineage`: from a result back to the bytes it came from."""
+"""`lineage`: from a result back to the bytes it was computed from."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from flows.stores import open_store
 from flows.terminal import show
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import ConfigError, StoreError
-from tasks.maintenance.lineage import GONE, Genealogy, Node
+from tasks.maintenance.lineage import GONE, LineageGraph, Node
 
 _SHORT = 12
 
@@ -28,12 +28,12 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def lineage(options: argparse.Namespace) -> int:
-    """The tree of a run (default: the newest) or of one artifact."""
+    """Show the tree of a run (default: the newest) or of one artifact."""
     config = read_default_config(options)
     store = open_store(config)
-    run = _find_run(RunLog.of(store), options.name)
-    family = Genealogy(store, run.stages.values() if run else ())
-    nodes = family.of_run(run) if run else [family.of_artifact(options.name)]
+    run = _find_run(RunLog(store), options.name)
+    graph = LineageGraph(store, run.stages.values() if run else ())
+    nodes = graph.of_run(run) if run else [graph.of_artifact(options.name)]
     if options.json:
         record = {"run": {"id": run.id, **run.to_json()} if run else None}
         record["results"] = [node.to_json() for node in nodes]  # type: ignore[assignment]
@@ -53,10 +53,10 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
         try:
             return log.find(name)
         except StoreError:
-            return None  # perhaps an artifact
+            return None  # it may be an artifact
     runs = log.entries()
     if not runs:
-        raise ConfigError("no run yet; `labelscape run` makes one, --home names another folder.")
+        raise ConfigError("no runs yet; start with `labelscape run`, or select another folder with --home.")
     return runs[0]
 
 
@@ -71,7 +71,7 @@ def _head(run: LoggedRun, config: RunConfig) -> list[str]:
 
 
 def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
-    """A line of the artifact, its settings, then what it was made of; what was shown is not repeated."""
+    """Give one line for the artifact, its settings, then its inputs; an artifact is expanded only once."""
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:
@@ -96,7 +96,7 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
 
 
 def _versions(nodes: list[Node]) -> str:
-    """Every set of versions that computed a part of it."""
+    """Return every set of package versions that computed a part of it."""
     found: dict[str, None] = {}
     pending = list(nodes)
     while pending:

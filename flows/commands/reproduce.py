@@ -17,7 +17,7 @@ from flows.summary import find_tracked, problem_lines
 from flows.terminal import show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.report.tables import Table, render_text
 from tasks.reporter import Reporter
 from tasks.reproduce.against_plain import OUTCOMES, count_outcomes

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             "--as takes source and settings from the earlier run; leave out the source, --set and --methods."
         )
     here = read_default_config(options)
-    return _repeat(RunLog.of(open_store(here)).find(options.as_run), here, options)
+    return _repeat(RunLog(open_store(here)).find(options.as_run), here, options)
 
 
 def stage(options: argparse.Namespace) -> int:

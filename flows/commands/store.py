@@ -1,4 +1,4 @@
-"""`store`: what lies in it, whether it is whole, and what can go."""
+"""`store`: list, measure, verify and clean up the artifact store."""
 
 import argparse
 import json
@@ -11,15 +11,16 @@ from flows.commands.options import Subparsers, add_command, add_json, read_defau
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
+from storage.artifacts.keys import QUARANTINE
 from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
 from tasks.maintenance import fsck, gc
 from tasks.maintenance.registered import Registered, find_registered
 from tasks.report.tables import Table, render_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-_GIVE_UP = "`labelscape store gc --forget-damaged` gives up what is lost"
+_GIVE_UP = "`labelscape store gc --forget-damaged` gives the damaged records up"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -59,12 +60,12 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def store(options: argparse.Namespace) -> int:
-    """Do what was asked with the store of this folder."""
+    """Run the chosen action on the configured store."""
     held = open_store(read_default_config(options), must_exist=True)
-    return _ACTIONS[options.action](options, held, RunLog.of(held))
+    return _ACTIONS[options.action](options, held, RunLog(held))
 
 
-def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+def _ls(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     if options.runs:
         return _ls_runs(options, log)
     manifests = fsck.load_manifests(held)
@@ -97,8 +98,8 @@ def _ls(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         )
         for one in records
     )
-    header = ("artifact", "key", "rows", "size", "took", "made (UTC)", "runs that need it")
-    show(render_text(Table(header, rows)) if rows else "The store holds no artifact yet.")
+    header = ("artifact", "key", "rows", "size", "time", "created (UTC)", "runs that use it")
+    show(render_text(Table(header, rows)) if rows else "The store contains no artifacts yet.")
     return 0
 
 
@@ -118,13 +119,13 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
         )
         for run in runs
     )
-    header = ("run", "name", "experiment", "first (UTC)", "last (UTC)", "tracked as", "")
+    header = ("run", "name", "experiment", "first (UTC)", "latest (UTC)", "tracked as", "")
     texts = frozenset(range(len(header)))
-    show(render_text(Table(header, rows, texts=texts)) if rows else "No run yet.")
+    show(render_text(Table(header, rows, texts=texts)) if rows else "No runs yet.")
     return 0
 
 
-def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+def _du(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     found = fsck.measure_usage(held)
     if options.json:
         return _show_json([asdict(one) for one in found])
@@ -142,8 +143,8 @@ def _du(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     return 0
 
 
-def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
-    total = sum(1 for _ in held.looks())
+def _verify(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
+    total = sum(1 for _ in held.checks())
     with TerminalReporter(quiet=options.json).progress("verify", total) as advance:
         damages = fsck.verify_store(held, log, advance)
     if options.json:
@@ -152,33 +153,33 @@ def _verify(options: argparse.Namespace, held: Store, log: RunLog) -> int:
     for one in damages:
         show(f"damaged  {one.name}: {one.reason}; {one.loss}")
     if damages:
-        _explain_damage(damages, f"{held.place}/damaged")
+        _explain_damage(damages, f"{held.place}/{QUARANTINE}")
         return 1
-    show(f"{total} artifacts read, all whole.")
+    show(f"{total} artifacts read, all intact.")
     return 0
 
 
 def _explain_damage(damages: Sequence[fsck.Damage], place: str) -> None:
-    show(f"{len(damages)} set aside under {place}.")
-    if any(one.remade for one in damages):
-        show("`labelscape run` computes damaged artifacts anew.")
-    if not all(one.remade for one in damages):
-        show(f"While a record or a note is lost, `store gc` removes no run and no artifact; {_GIVE_UP}.")
+    show(f"{len(damages)} moved to quarantine under {place}.")
+    if any(one.recomputable for one in damages):
+        show("`labelscape run` recomputes damaged artifacts.")
+    if not all(one.recomputable for one in damages):
+        show(f"While a run record or pointer is damaged, `store gc` removes no run or artifact; {_GIVE_UP}.")
 
 
-def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+def _gc(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     if options.keep < 0:
-        raise ConfigError(f"--keep {options.keep}: give a number from 0 up.")
+        raise ConfigError(f"--keep {options.keep}: give 0 or a positive number.")
     config = read_default_config(options)
     home = find_home(config)
-    # Asked first: nobody should wait for a tracker. What is recorded meanwhile is kept.
+    # Before locking the store, so that no run waits for a tracker. Runs recorded meanwhile are kept.
     registered = _registered(log, config, options.forget_tracker)
-    with held.alone():
-        found = gc.find_waste(held, log, options.keep, registered.keeps, options.forget_damaged)
-        freed, leftovers = (
-            (found.bytes, gc.find_leftovers(held, log, home))
+    with held.exclusive():
+        found = gc.find_garbage(held, log, options.keep, registered.keeps, options.forget_damaged)
+        freed, orphans = (
+            (found.bytes, gc.find_orphans(held, home))
             if options.dry_run
-            else gc.remove_waste(held, log, found, home)
+            else gc.remove_garbage(held, log, found, home)
         )
     if options.json:
         return _show_json(
@@ -187,10 +188,10 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
                 "runs": [run.id for run in found.runs],
                 "artifacts": [f"{one['stage']}/{one['key']}" for one in found.artifacts],
                 "bytes": freed,
-                "leftovers": [str(path) for path in leftovers],
-                "silent": dict(registered.silent),
-                "lost": [f"{one.folder}/{one.name}" for one in found.missed],
-                "forgotten": [f"{one.folder}/{one.name}" for one in found.records],
+                "orphans": [str(path) for path in orphans],
+                "unreachable": dict(registered.unreachable),
+                "unresolved": [str(one) for one in found.unresolved],
+                "forgotten": [str(one) for one in found.records],
                 "loose_parts": list(found.parts),
             }
         )
@@ -198,54 +199,54 @@ def _gc(options: argparse.Namespace, held: Store, log: RunLog) -> int:
         show(f"run       {_describe(run)}")
     for one in found.artifacts:
         show(f"artifact  {one['stage']}/{one['key'][:12]}, {format_bytes(one['bytes'])}")
-    _tell_kept(found, registered)
-    verb, files = "would be" if options.dry_run else "were", len(leftovers) + len(found.records)
+    _show_kept(found, registered)
+    verb, files = "would be" if options.dry_run else "were", len(orphans) + len(found.records)
     show(
         f"{len(found.artifacts)} artifacts ({format_bytes(freed)}) and {len(found.runs)} runs {verb} removed"
-        + (f", and {files} files, damaged or left by killed processes." if files else ".")
+        + (f", and {files} files that are damaged or left by killed processes." if files else ".")
     )
     return 0
 
 
-def _tell_kept(found: gc.Waste, registered: Registered) -> None:
-    """Say what stays though it may not be needed, why, and what to do about it."""
-    for uri, problem in registered.silent.items():
+def _show_kept(found: gc.Garbage, registered: Registered) -> None:
+    """Show what is kept although it may not be used, why, and what to do about it."""
+    for uri, problem in registered.unreachable.items():
         given_up = f"`labelscape store gc --forget-tracker {shlex.quote(uri)}`"
         show(
             f"kept      runs tracked at {uri}, which may have registered models: {problem.rstrip('.')}. "
-            f"If it has moved, set tracking.uri; if it is gone for good, {given_up}."
+            f"If it has moved, set tracking.uri; if it no longer exists, run {given_up}."
         )
     if found.parts:
         show(
-            f"kept      {len(found.parts)} portions of features that no artifact links to: features that a "
-            "kept run needs are missing, and `labelscape run` may make them from these."
+            f"kept      {len(found.parts)} parts of features that no artifact links to: features that a kept "
+            "run uses are missing, and `labelscape run` can rebuild them from these parts."
         )
-    for one in found.missed:
-        show(f"lost      {fsck.describe_lost(one)}.")
-    if found.missed:
-        show(f"kept      every run and artifact, since what these need cannot be told; {_GIVE_UP}.")
+    for one in found.unresolved:
+        show(f"lost      {fsck.describe_record(one)}.")
+    if found.unresolved:
+        show(f"kept      all runs and artifacts, because it is unknown which of them these use; {_GIVE_UP}.")
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
     from flows.prefect_settings import prepare_libraries
     from storage.tracking.client import Tracker
-    from storage.tracking.engine import redact
+    from storage.urls import redact
     from tasks.stages.tracking import make_tracker
 
     here = make_tracker(config.tracking.uri, find_home(config))
     prepare_libraries()
-    # Addresses of runs are kept without their passwords.
+    # Runs record addresses without passwords.
     return find_registered(
         log.entries(), here, lambda uri: here if uri == redact(here.uri) else Tracker(uri), given_up
     )
 
 
-def _pin(options: argparse.Namespace, held: Store, log: RunLog) -> int:
+def _pin(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     run = log.find(options.run)
     log.pin(run, pinned=options.action == "pin")
     if options.json:
         return _show_json({"id": run.id, "pinned": options.action == "pin"})
-    kept = "is kept whatever its age" if options.action == "pin" else "is kept as long as it is new"
+    kept = "is pinned" if options.action == "pin" else "is no longer pinned"
     show(f"run {_describe(run)} {kept}.")
     return 0
 
@@ -260,7 +261,7 @@ def _show_json(record: Any) -> int:
 
 
 def format_bytes(size: float) -> str:
-    """A size that a person reads."""
+    """Return a size with a unit."""
     for unit in _UNITS[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -268,7 +269,7 @@ def format_bytes(size: float) -> str:
     return f"{size:.1f} {_UNITS[-1]}"
 
 
-_ACTIONS: dict[str, Callable[[argparse.Namespace, Store, RunLog], int]] = {
+_ACTIONS: dict[str, Callable[[argparse.Namespace, ArtifactStore, RunLog], int]] = {
     "ls": _ls,
     "du": _du,
     "verify": _verify,

@@ -29,7 +29,7 @@ def sync(options: argparse.Namespace) -> int:
     prepare_libraries(options.verbose)
     config = read_default_config(options)
     store = open_store(config)
-    uri, log = options.uri or config.tracking.uri, RunLog.of(store)
+    uri, log = options.uri or config.tracking.uri, RunLog(store)
     tracked = [sync_run(run, config, uri, options.session.reporter) for run in untracked_runs(log)]
     recorded = [sync_prefect(run, config, log, options.verbose) for run in unrecorded_runs(log)]
     if options.json:

@@ -1,4 +1,4 @@
-"""NumPy and text columns to Arrow and back, and the check that a table has the columns it should."""
+"""Conversion of NumPy and text columns to Arrow and back, and the check of a table's columns."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from storage.errors import StoreError
 
 
 def build(kind: str, columns: Mapping[str, pa.Array], metadata: Mapping[str, str] | None = None) -> Artifact:
-    """An artifact of the given columns, which must be of one length."""
+    """Build an artifact from columns of equal length."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise StoreError(f"The columns of a {kind} artifact differ in length: {lengths}; expected one.")
+        raise StoreError(
+            f"The columns of a {kind} artifact have different lengths: {lengths}; expected equal lengths."
+        )
     return Artifact(kind, pa.table(dict(columns)), dict(metadata or {}))
 
 
 def read_metadata(table: pa.Table) -> dict[str, str]:
-    """Metadata of a table as texts."""
+    """Return the metadata of a table as strings."""
     raw = table.schema.metadata or {}
     return {name.decode(): text.decode() for name, text in raw.items()}
 
@@ -33,9 +35,9 @@ def check_table(
     columns: Mapping[str, pa.DataType | None],
     metadata: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Refuse a table of another kind or with other columns; gives its metadata.
+    """Return the metadata of a table; StoreError if its kind or its columns are not those expected.
 
-    A column given as None is a fixed-size list, whose length the caller looks up.
+    None as the type of a column stands for a fixed-size list of any length.
     """
     found = read_metadata(table)
     if found.get("kind") != kind:
@@ -57,12 +59,12 @@ def check_table(
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """A column of texts."""
+    """Return a column of strings."""
     return pa.array(list(values), pa.string())
 
 
 def vectors(values: np.ndarray, dtype: type[np.generic]) -> pa.Array:
-    """A matrix as one fixed-size list a row; never null, since pyarrow cannot read null ones from Parquet."""
+    """Return a matrix as one fixed-size list per row; never null, because pyarrow cannot read null lists."""
     if values.ndim != 2 or values.shape[1] == 0:
         raise StoreError(f"Found an array of shape {values.shape}; expected rows of at least one number.")
     flat = np.ascontiguousarray(values, dtype=dtype).reshape(-1)
@@ -70,31 +72,31 @@ def vectors(values: np.ndarray, dtype: type[np.generic]) -> pa.Array:
 
 
 def numbers(table: pa.Table, name: str) -> np.ndarray:
-    """A column of numbers, as an array that may be written to."""
+    """Return a column of numbers as a writable array."""
     column = table.column(name)
     return _join(column.chunks, column.type)
 
 
 def strings(table: pa.Table, name: str) -> list[Any]:
-    """A column of texts or bytes, None where null."""
+    """Return a column of strings or bytes as a list, with None for null."""
     return list(table.column(name).to_pylist())
 
 
 def matrix(table: pa.Table, name: str) -> np.ndarray:
-    """A column of fixed-size lists as a matrix, which may be written to."""
+    """Return a column of fixed-size lists as a writable matrix."""
     column = table.column(name)
     width = column.type.list_size
-    # As `flatten` would give them, which imports pyarrow.compute, a tenth of a second.
+    # Like `flatten`, which would import pyarrow.compute (0.1 s).
     chunks = [chunk.values.slice(chunk.offset * width, len(chunk) * width) for chunk in column.chunks]
     return _join(chunks, column.type.value_type).reshape(-1, width)
 
 
 def _join(chunks: Sequence[pa.Array], dtype: pa.DataType) -> np.ndarray:
-    """One array of all chunks; `to_numpy` would import pandas, half a second."""
-    empty = pa.nulls(0, dtype)  # gives the type where there are no chunks
+    """Concatenate chunks; `to_numpy` would import pandas (0.5 s)."""
+    empty = pa.nulls(0, dtype)  # determines the type if there are no chunks
     return np.concatenate([np.from_dlpack(chunk) for chunk in (*chunks, empty)])
 
 
 def names(text: str) -> list[str]:
-    """A JSON list of texts in the metadata."""
+    """Parse a JSON list of strings from the metadata."""
     return [str(item) for item in json.loads(text)]

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: durable writes, sealed JSON, errors that say what to do."""
+"""Durable file writes, JSON with a checksum, and operating system errors explained to the user."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,16 +15,16 @@ from typing import Any
 from storage.errors import StoreError
 
 TEMPORARY = ".tmp"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NO_FOLDER = {errno.EEXIST, errno.ENOTDIR}
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NOT_A_FOLDER = {errno.EEXIST, errno.ENOTDIR}
 
 
 @contextmanager
 def store_errors(path: Path, chosen_by: str = "--home or LABELSCAPE_HOME") -> Iterator[None]:
-    """Turn an operating system's error about `path` into one that says what to do.
+    """Turn an OSError about `path` into a StoreError that says what to do.
 
-    `chosen_by` is how a user names another folder.
+    `chosen_by` names the option with which the user chooses another folder.
     """
     try:
         yield
@@ -33,35 +34,35 @@ def store_errors(path: Path, chosen_by: str = "--home or LABELSCAPE_HOME") -> It
 
 def _explain(error: OSError, path: Path, chosen_by: str) -> str:
     reason = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in _NO_SPACE:
         return (
-            f"No room to write {path} ({reason}). Earlier artifacts are intact and nothing half-written was "
-            f"kept; free some space, or choose another folder with {chosen_by}, and run again."
+            f"No room to write {path} ({reason}). Earlier artifacts are intact and no partial file was kept; "
+            f"free some space, or choose another folder with {chosen_by}, and run again."
         )
-    if error.errno in _FORBIDDEN:
+    if error.errno in _NO_PERMISSION:
         return (
             f"No permission for {path} ({reason}); make it readable and writable, or choose another folder "
             f"with {chosen_by}."
         )
-    if error.errno in _NO_FOLDER:
+    if error.errno in _NOT_A_FOLDER:
         file = next((place for place in (path, *path.parents) if place.is_file()), path)
         return (
             f"{file} is a file where a folder is needed ({reason}); move it away, or choose another folder "
             f"with {chosen_by}."
         )
-    return f"The store cannot use {path} ({reason}); check that its folder is a local, healthy disk."
+    return f"The store cannot use {path} ({reason}); check that its folder is on a local, healthy disk."
 
 
 def temporary_path(path: Path) -> Path:
-    """Where `path` is prepared: a fixed name beside it, since only the holder of its lock writes it.
+    """Return the fixed temporary name of `path`, for a writer that holds the lock of `path`.
 
-    What a killed process leaves there is overwritten by the next one, and nothing piles up.
+    The next writer overwrites what a killed process left there, so nothing accumulates.
     """
     return path.with_name(path.name + TEMPORARY)
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its parents so that they survive a power cut."""
+    """Create a folder and its parents so that they survive a power failure."""
     if path.is_dir():
         return
     make_folder(path.parent)
@@ -70,7 +71,12 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames and new names in a folder durable."""
+    """Flush the directory entries of a folder (renames, new files) to disk."""
+    sync_file(path)
+
+
+def sync_file(path: Path) -> None:
+    """Flush the content of a file to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -78,20 +84,18 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+@contextmanager
+def replace_atomically(path: Path) -> Iterator[Path]:
+    """Yield an empty temporary file beside `path`; on success flush it and rename it to `path`.
 
-
-def replace_durably(path: Path, data: bytes) -> None:
-    """Give a file new content at once, creating its folder; the caller holds its lock."""
-    make_folder(path.parent)
-    temporary = temporary_path(path)
+    The temporary file has a random name and is created exclusively, so concurrent writers do not share it
+    and a symbolic link planted under its name is not followed. On failure it is removed.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     try:
-        write_synced(temporary, data)
+        yield temporary
+        sync_file(temporary)
         temporary.replace(path)
         sync_folder(path.parent)
     except BaseException:
@@ -99,15 +103,28 @@ def replace_durably(path: Path, data: bytes) -> None:
         raise
 
 
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace the content of a file; readers see the old or the new content. Creates the folder."""
+    make_folder(path.parent)
+    with replace_atomically(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def rename_durably(source: Path, target: Path) -> None:
+    """Rename a file and flush the folder of the new name."""
+    source.replace(target)
+    sync_folder(target.parent)
+
+
 def remove_quietly(*paths: Path) -> None:
-    """Tidy up after a failure, whose own error is the one to show."""
+    """Remove files after a failure; errors are suppressed because the original error is more important."""
     for path in paths:
         with suppress(OSError):
             path.unlink(missing_ok=True)
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """The content of a file, or None when there is none."""
+    """Return the content of a file, or None if it does not exist."""
     with store_errors(path):
         try:
             return path.read_bytes()
@@ -119,23 +136,24 @@ _BLANK = "0" * 64
 
 
 def seal(content: Mapping[str, Any]) -> bytes:
-    """JSON that people can read, with the checksum of its own bytes in it."""
+    """Return readable JSON that contains the checksum of its own bytes."""
     blank = json.dumps({**content, "checksum": _BLANK}, sort_keys=True, indent=1, allow_nan=False) + "\n"
     return _with_checksum(blank.encode(), _BLANK, hashlib.sha256(blank.encode()).hexdigest())
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The content of a sealed JSON; ValueError when one bit of it is not as it was written."""
+    """Return the content of sealed JSON; ValueError if any bit differs from what was written."""
     content = json.loads(data)
     checksum = content.pop("checksum", None) if isinstance(content, dict) else None
     if not isinstance(checksum, str):
-        raise ValueError("no checksum in it")
-    # Over the bytes, not the content read: this covers the layout as well and costs no second writing.
+        raise ValueError("it contains no checksum")
+    # The checksum covers the bytes, not the parsed content: that includes the formatting and avoids
+    # serializing the content again.
     if hashlib.sha256(_with_checksum(data, checksum, _BLANK)).hexdigest() != checksum:
         raise ValueError("its checksum does not match")
     return content
 
 
 def _with_checksum(data: bytes, old: str, new: str) -> bytes:
-    # A line break and one space stand before names of the outermost object only.
+    # A line break and a single space precede only the names of the outermost object.
     return data.replace(f'\n "checksum": "{old}"'.encode(), f'\n "checksum": "{new}"'.encode())

@@ -1,9 +1,9 @@
-"""Which code computes a stage, as one hash a module: a changed function makes what it computed stale.
+"""Fingerprint of the code that computes a stage, one hash per module: changed code makes artifacts stale.
 
-A fingerprint follows the imports of the given modules through the project's own packages, also those inside
-functions, without importing or running anything. Comments, docstrings and layout do not count. Two rules keep
-it from growing without need: a package's `__init__` counts only where a name is imported from it (not for
-merely lying above a module), and imports under `if TYPE_CHECKING` do not count.
+A fingerprint follows the imports of the given modules through the project's own packages, including imports
+inside functions, without importing or running anything. Comments, docstrings and formatting do not count. Two
+rules keep it small: a package's `__init__` counts only if a name is imported from it (not merely because it
+contains the module), and imports under `if TYPE_CHECKING` do not count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from storage.artifacts.disk import TEMPORARY, remove_quietly, seal, unseal
+from storage.artifacts.disk import seal, unseal, write_atomically
 from storage.artifacts.file_stats import is_settled
 from storage.errors import StoreError
 
@@ -37,10 +36,10 @@ class _Facts:
     imports: frozenset[str]
 
 
-class _Notes:
-    """What earlier processes found in each source file, trusted while its size and times are the same.
+class _FactsCache:
+    """What earlier processes found in each source file, valid while its size and times are the same.
 
-    Python trusts its own compiled files on the same grounds; reading all sources takes a third of a second.
+    Python trusts its own compiled files in the same way; reading all sources takes a third of a second.
     """
 
     def __init__(self) -> None:
@@ -49,33 +48,30 @@ class _Notes:
         self._changed = False
 
     def open(self, file: Path) -> None:
-        """Take up what is noted in a file; one that is missing or damaged holds nothing."""
+        """Load the cache from a file; a missing or damaged file counts as empty."""
         self._file, self._known, self._changed = file, {}, False
         with suppress(OSError, ValueError, KeyError):
-            noted = unseal(file.read_bytes())
-            # What another version of this module found may follow other rules.
-            self._known = noted["modules"] if noted["reader"] == _reader() else {}
+            cached = unseal(file.read_bytes())
+            # Another version of this module may follow other rules.
+            self._known = cached["modules"] if cached["reader"] == _reader() else {}
 
     def save(self) -> None:
-        """Write what was added; notes are a convenience, so a folder that refuses them is no error."""
+        """Write the cache if it has changed; an unwritable folder is not an error."""
         if self._file is None or not self._changed:
             return
-        place = self._file.with_name(f"{self._file.name}.{os.getpid()}{TEMPORARY}")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(seal({"modules": self._known, "reader": _reader()}))
-            place.replace(self._file)
-        except OSError:
-            remove_quietly(place)  # on a full disk a piece of it was written
+        with suppress(OSError):
+            write_atomically(self._file, seal({"modules": self._known, "reader": _reader()}))
         self._changed = False
 
-    def recall(self, module: str, path: Path) -> _Facts | None:
-        noted = self._known.get(module)
-        if noted is None or noted[0] != _stamp(path):
+    def get(self, module: str, path: Path) -> _Facts | None:
+        """Return what is known of a module, or None if its file has changed."""
+        cached = self._known.get(module)
+        if cached is None or cached[0] != _stamp(path):
             return None
-        return _Facts(noted[1], frozenset(noted[2]))
+        return _Facts(cached[1], frozenset(cached[2]))
 
     def add(self, module: str, path: Path, facts: _Facts) -> None:
+        """Add what was found in a module, if its file can be trusted not to change within one clock tick."""
         stamp = _stamp(path)
         if self._file is not None and is_settled(time.time_ns(), *stamp[-2:]):
             self._known[module] = [stamp, facts.digest, sorted(facts.imports)]
@@ -89,28 +85,28 @@ def _stamp(path: Path) -> list[Any]:
 
 @cache
 def _reader() -> str:
-    """Digest of this very module and of the version of Python whose parser it uses."""
+    """Digest of this module and of the Python version whose parser it uses."""
     return hashlib.blake2b(Path(__file__).read_bytes() + sys.version.encode(), digest_size=16).hexdigest()
 
 
-_notes = _Notes()
+_facts_cache = _FactsCache()
 
 
-def keep_notes(file: Path) -> None:
-    """Use and extend the notes of earlier processes in `file`."""
-    _notes.open(file)
+def use_cache_file(file: Path) -> None:
+    """Load and extend the cache of earlier processes in `file`."""
+    _facts_cache.open(file)
 
 
 @cache
 def _package_folders(package: str) -> tuple[Path, ...]:
-    # A top-level name has no parent, so that find_spec imports nothing; it knows editable installs too.
+    # A top-level name has no parent, so find_spec imports nothing; it also knows editable installs.
     spec = importlib.util.find_spec(package)
     return tuple(Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ())
 
 
 @cache
 def _locate(module: str) -> Path | None:
-    """The source file of a module of the project, or None."""
+    """Return the source file of a module of the project, or None."""
     package, *inner = module.split(".")
     if package not in PACKAGES or not all(part.isidentifier() for part in inner):
         return None
@@ -134,20 +130,20 @@ def _is_docstring(node: ast.AST) -> bool:
 
 
 def _flatten(node: ast.AST, text: list[str], importing: list[ast.AST]) -> None:
-    """Write a tree as words, without positions and docstrings, and note the nodes that may import.
+    """Flatten a tree into words, without positions and docstrings, and collect the nodes that may import.
 
-    One pass for both: with `ast.dump` and two walks a cold fingerprint takes twice as long.
+    One pass does both: with `ast.dump` and two walks a cold fingerprint takes twice as long.
     """
     kind = node.__class__
     text.append(kind.__name__)
     if kind in _IMPORTING:
         importing.append(node)
     elif kind is ast.If and _is_type_checking(node):
-        importing = []  # never runs: it counts as code, its imports do not
+        importing = []  # counts as code, but never runs, so its imports do not count
     for name in kind._fields:
         value = getattr(node, name, None)
         if value is None or value == []:
-            continue  # newer versions of Python add fields, which older code leaves empty
+            continue  # newer Python versions add fields, which are empty for older code
         text.append(name)
         if isinstance(value, list):
             text.append("[")
@@ -175,7 +171,7 @@ def _imported_from(node: ast.ImportFrom, package: str) -> set[str]:
 
 
 def _named_modules(node: ast.AST, package: str) -> set[str]:
-    """The module that a text names, in full or from its package on."""
+    """Return the modules that a string names, absolute or relative to its package."""
     text = node.value if isinstance(node, ast.Constant) else None
     if not isinstance(text, str):
         return set()
@@ -194,7 +190,7 @@ def _imported_by(node: ast.AST, package: str) -> set[str]:
 
 
 def _lazily_imported(tree: ast.Module, package: str) -> set[str]:
-    """Modules that a package's own `__getattr__` may import: all that its texts name."""
+    """Return the modules that a package's `__getattr__` may import: all that its strings name."""
     if not any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body):
         return set()
     return set().union(*(_named_modules(node, package) for node in ast.walk(tree)))
@@ -205,10 +201,10 @@ def _examine(module: str) -> _Facts | None:
     path = _locate(module)
     if path is None:
         return None
-    if (known := _notes.recall(module, path)) is not None:
+    if (known := _facts_cache.get(module, path)) is not None:
         return known
     facts = _read_source(module, path)
-    _notes.add(module, path, facts)
+    _facts_cache.add(module, path, facts)
     return facts
 
 
@@ -228,26 +224,26 @@ def _read_source(module: str, path: Path) -> _Facts:
 
 
 def forget() -> None:
-    """Forget what was read; a process otherwise reads each module once, as it imports it once."""
+    """Clear the in-memory caches; otherwise a process reads each module once."""
     for memo in (_package_folders, _locate, _examine):
         memo.cache_clear()
 
 
 def module_fingerprint(module: str) -> str:
-    """Hash of one module of the project, whatever it imports."""
+    """Return the hash of one module of the project, without its imports."""
     facts = _examine(module)
-    _notes.save()
+    _facts_cache.save()
     return facts.digest if facts else ABSENT
 
 
 def module_imports(module: str) -> frozenset[str]:
-    """Modules of the project that one of them imports itself."""
+    """Return the modules of the project that a module imports directly."""
     facts = _examine(module)
     return facts.imports if facts else frozenset()
 
 
 def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
-    """Hash of every project module that the given modules run, directly or through imports.
+    """Return the hash of every project module that the given modules use, directly or through imports.
 
     Parameters
     ----------
@@ -257,13 +253,13 @@ def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
     Returns
     -------
     dict of module name to hash, sorted by name
-        A project module that is imported but does not exist is listed as `"absent"`, so that its appearing
-        changes the fingerprint.
+        A project module that is imported but does not exist is listed as `"absent"`, so the fingerprint
+        changes when it is added.
 
     Notes
     -----
-    Modules chosen at run time by a text (the registry of methods) cannot be followed: name the chosen
-    method's module among the roots. Followed are `import_module("literal")` and, for a package with a lazy
+    Modules chosen at run time by a string (the registry of methods) cannot be followed: name the chosen
+    method's module among the roots. `import_module("literal")` is followed and, for a package with a lazy
     `__getattr__`, every module that its `__init__` names.
     """
     found: dict[str, str] = {}
@@ -279,5 +275,5 @@ def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:
             )
         found[module] = facts.digest if facts else ABSENT
         pending.extend(facts.imports if facts else ())
-    _notes.save()
+    _facts_cache.save()
     return dict(sorted(found.items()))

@@ -1,4 +1,4 @@
-"""What an artifact is called: the key of its recipe, and the small reference that tasks pass around."""
+"""The key of a recipe, and the small reference to an artifact that tasks pass to each other."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 
 from storage.errors import StoreError
 
-DAMAGED = "damaged"
-RESERVED_FOLDERS = frozenset({"locks", "leases", DAMAGED, "pointers", "runs"})
+QUARANTINE = "quarantine"
+RESERVED_FOLDERS = frozenset({"locks", "leases", QUARANTINE, "pointers", "runs"})
 _STAGE = re.compile(r"[a-z][a-z0-9_]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def check_stage(stage: str) -> None:
-    """Refuse a stage name that cannot be a folder of the store."""
+    """Raise StoreError if a stage name cannot be a folder of the store."""
     if not isinstance(stage, str) or not _STAGE.fullmatch(stage) or stage in RESERVED_FOLDERS:
         raise StoreError(
-            f"{stage!r} is no stage name; expected small letters, digits and '_', beginning with a letter, "
-            f"and none of {', '.join(sorted(RESERVED_FOLDERS))}."
+            f"{stage!r} is not a stage name; expected lowercase letters, digits and '_', beginning with a "
+            f"letter, and none of {', '.join(sorted(RESERVED_FOLDERS))}."
         )
 
 
 def check_sha256(value: str, what: str) -> None:
-    """Refuse anything but 64 hexadecimal digits (a key names a file, so `../` must not pass)."""
+    """Raise StoreError unless a value is 64 hexadecimal digits: keys name files, so `../` must not pass."""
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
-        raise StoreError(f"{value!r} is no {what}; expected 64 hexadecimal digits.")
+        raise StoreError(f"{value!r} is not a {what}; expected 64 hexadecimal digits.")
 
 
 def _check_plain(value: Any, where: str) -> None:
@@ -39,24 +39,24 @@ def _check_plain(value: Any, where: str) -> None:
         return
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{where} is {value}; a key needs finite numbers.")
+            raise ValueError(f"{where} is {value}; keys need finite numbers.")
     elif isinstance(value, Mapping):
         for name, item in value.items():
             if not isinstance(name, str):
-                raise TypeError(f"{where} has the name {name!r}; names in a key are strings.")
+                raise TypeError(f"{where} has the name {name!r}; names in keys are strings.")
             _check_plain(item, f"{where}.{name}")
     elif isinstance(value, list | tuple):
         for position, item in enumerate(value):
             _check_plain(item, f"{where}[{position}]")
     else:
         raise TypeError(
-            f"{where} is a {type(value).__name__}; a key holds only None, bool, int, float, str, lists and "
-            "mappings (a path says where, not what: give the digest of its content)."
+            f"{where} is a {type(value).__name__}; a key contains only None, bool, int, float, str, lists "
+            "and mappings (instead of a path give the digest of the file's content)."
         )
 
 
 def canonical_json(value: Any) -> str:
-    """One text for one value: names sorted, no spaces, ASCII, tuples as lists.
+    """Return the one JSON text of a value: names sorted, no spaces, ASCII, tuples as lists.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def canonical_json(value: Any) -> str:
     Raises
     ------
     TypeError
-        For anything else; a `Path` above all, since the same path can hold other content.
+        For any other type, including `Path`: the content of a file can change.
     ValueError
         For NaN and infinities.
 
@@ -84,16 +84,16 @@ def _dump(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides what an artifact contains; equal recipes have equal keys.
+    """Everything that determines the content of an artifact; equal recipes have equal keys.
 
-    The mappings are copied, so that changing the caller's dictionary later cannot change the key.
+    The mappings are copied, so later changes to the caller's dictionaries do not change the key.
 
     Attributes
     ----------
     stage : str
         Name of the stage, which is also its folder in the store.
     variant : str
-        What tells apart artifacts of one stage that have the same inputs (a method's name; may be empty).
+        Distinguishes artifacts of one stage with the same inputs (a method's name; may be empty).
     code : mapping of module to fingerprint
         From `storage.artifacts.fingerprint.code_fingerprint`.
     params : mapping
@@ -123,22 +123,22 @@ class Recipe:
     @cached_property
     def key(self) -> str:
         """SHA-256 of the canonical text of the ingredients."""
-        # Its values were checked when it was made.
+        # The values were checked in __post_init__.
         return hashlib.sha256(_dump(self.ingredients()).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRef:
-    """A small, immutable name for one artifact and its exact content.
+    """A small, immutable reference to one artifact with its exact content.
 
     Attributes
     ----------
     stage, key : str
-        Where it is in the store.
+        Its location in the store.
     digest : str
-        SHA-256 of the whole Parquet file: what later stages take as their input.
+        SHA-256 of the whole Parquet file; later stages use it as their input digest.
     kind : str
-        Which schema it has (see `storage.artifacts.schemas`).
+        Its schema (see `storage.artifacts.schemas`).
     rows : int
         Number of rows.
     """
@@ -155,7 +155,7 @@ class ArtifactRef:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ArtifactRef:
-        """From what `to_json` gave; anything else is refused."""
+        """From the output of `to_json`; StoreError for anything else."""
         names = set(cls.__slots__)
         if set(content) != names:
             raise StoreError(f"A reference has the fields {sorted(names)}; found {sorted(content)}.")
@@ -164,5 +164,7 @@ class ArtifactRef:
         check_sha256(ref.key, "key")
         check_sha256(ref.digest, "digest")
         if not isinstance(ref.kind, str) or type(ref.rows) is not int:
-            raise StoreError(f"A reference has a text as kind and a number as rows; found {dict(content)}.")
+            raise StoreError(
+                f"In a reference `kind` is a string and `rows` an integer; found {dict(content)}."
+            )
         return ref

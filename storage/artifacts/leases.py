@@ -1,10 +1,11 @@
-"""Who uses a shared store: leases, since object stores have no locks.
+"""Leases: they replace locks in a shared store, because object stores have no locks.
 
-A run puts `leases/run-<id>.json` when it begins, renews it while it lasts and removes it at its end; who
-removes artifacts does the same with `leases/gc-<id>.json`. Each puts its own lease first and looks for those
-of the other side then, and stores show a put at once to everybody: so of two that begin at the same moment at
-least one sees the other. A run waits; who removes gives up. A killed process renews no more and its lease
-lapses. All times are those at which the store received a lease, so that no two clocks are compared.
+A run writes `leases/run-<id>.json` when it begins, renews it while it lasts and removes it at its end;
+garbage collection does the same with `leases/gc-<id>.json`. Each writes its own lease first and then looks
+for those of the other kind. Object stores show a write to everyone at once, so of two that begin at the same
+moment at least one sees the other. A run waits; garbage collection gives up. A killed process no longer
+renews its lease, which then expires. All ages use the times at which the store received the leases, so no two
+clocks are compared.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ FOLDER = "leases"
 LIFETIME = timedelta(minutes=10)
 RENEW_SECONDS = 60.0
 WAIT_SECONDS = 60.0
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _JOIN_SECONDS = 10.0
-_LOST = "lost touch with the store, so that others may use it otherwise; nothing more is removed. Try again."
+_LOST = "lost the lease of the shared store, so other runs may use it; nothing more is removed. Try again."
 
 
 class Lease:
-    """One process's word that it uses the store, renewed until it is given back.
+    """The claim of one process to use the store, renewed until it is released.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[Lease]:
-        """Keep it for as long as the block lasts."""
+        """Hold the lease for the duration of the block."""
         self.renew()
         keeper = threading.Thread(target=self._keep, name="labelscape-lease", daemon=True)
         keeper.start()
@@ -58,69 +59,69 @@ class Lease:
         finally:
             self._ended.set()
             keeper.join(_JOIN_SECONDS)
-            # One that cannot be removed lapses; an error before it is the one to show.
+            # A lease that cannot be removed expires; an earlier error is the one to report.
             with suppress(StoreUnreachable):
                 self._remote.remove(self._name)
 
     def renew(self) -> None:
-        """Put it once more."""
+        """Write the lease again."""
         begun = time.time()
         self._remote.write(self._name, seal(self._holder))
         self._renewed = begun
 
     def others(self, *kinds: str) -> list[str]:
-        """Names of the leases of some kinds, but this one, that have not lapsed."""
+        """Names of the other leases of some kinds that have not expired."""
         names = tuple(f"{FOLDER}/{kind}-" for kind in kinds)
         return [name for name, age in self._ages() if name.startswith(names) and age < LIFETIME]
 
-    def lapsed(self) -> list[str]:
-        """Names of those whose holders were killed."""
+    def expired(self) -> list[str]:
+        """Names of leases whose holders were killed."""
         return [name for name, age in self._ages() if age >= LIFETIME]
 
     def _ages(self) -> list[tuple[str, timedelta]]:
         self.renew()
-        known = self._remote.listing(FOLDER)
+        known = self._remote.list_objects(FOLDER)
         if self._name not in known:
             raise StoreError(_LOST)
         now = known[self._name].modified
         return [(name, now - one.modified) for name, one in known.items() if name != self._name]
 
     def check(self) -> None:
-        """StoreError where it may have lapsed unseen, as after a computer slept."""
-        # Wall-clock time, which goes on while a computer sleeps.
+        """Raise StoreError if the lease may have expired unnoticed, as after a computer was suspended."""
+        # Wall-clock time continues while a computer is suspended; a monotonic clock may not.
         if time.time() - self._renewed > LIFETIME.total_seconds() / 2:
             raise StoreError(_LOST)
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            with suppress(StoreUnreachable):  # the work itself will meet the same trouble, and tell
+            with suppress(StoreUnreachable):  # the main thread will meet and report the same error
                 self.renew()
 
 
 @contextmanager
 def in_use(remote: Remote, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Keep `alone` out while a run counts on artifacts that it has found; waits where it is at work."""
+    """Keep garbage collection out while a run uses artifacts; wait while one is active."""
     with Lease(remote, "run").held() as lease:
         deadline = time.monotonic() + WAIT_SECONDS
-        tell, tidied = on_wait, f"{remote.uri} is being tidied up (`store gc`)"
+        report, cleaned = on_wait, f"{remote.uri} is being cleaned up (`store gc`)"
         while lease.others("gc"):
             if time.monotonic() > deadline:
-                raise StoreError(f"{tidied}; run again when that has ended.")
-            if tell:
-                tell(f"{tidied}; waiting for it.")
-                tell = None  # once
-            time.sleep(_LOOK_SECONDS)
+                raise StoreError(f"{cleaned}; run again when that has ended.")
+            if report:
+                report(f"{cleaned}; waiting for it.")
+                report = None  # only once
+            time.sleep(_POLL_SECONDS)
         yield
 
 
 @contextmanager
-def alone(remote: Remote) -> Iterator[Lease]:
-    """Keep runs from beginning; StoreError while one is under way."""
+def exclusive(remote: Remote) -> Iterator[Lease]:
+    """Keep runs from beginning; StoreError while one is active."""
     with Lease(remote, "gc").held() as lease:
         if others := lease.others("run", "gc"):
             minutes = LIFETIME.total_seconds() / 60
             raise StoreError(
                 f"{len(others)} run(s) are using {remote.uri}; try again when they have ended. "
-                f"The mark of a run that was killed lapses after {minutes:.0f} minutes."
+                f"The lease of a run that was killed expires after {minutes:.0f} minutes."
             )
         yield lease

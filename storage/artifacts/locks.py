@@ -1,4 +1,4 @@
-"""Locks between processes and threads that the system frees when their holder dies."""
+"""File locks between processes and threads; the operating system releases them when their holder dies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _held: set[int] = set()
 
 
 def _drop_inherited_locks() -> None:
-    # flock belongs to the open file, which a forked worker shares: without this a worker that outlives
-    # its killed parent would keep the lock. Closing its copy does not unlock the parent's.
+    # flock belongs to the open file, which a forked worker shares: without this, a worker that outlives its
+    # killed parent would keep the lock. Closing the worker's copy does not unlock the parent's.
     while _held:
         os.close(_held.pop())
 
@@ -31,26 +31,26 @@ def _names_same_file(descriptor: int, path: Path) -> bool:
 
 
 OnWait = Callable[[int | None], None] | None
-"""Gets the process id of who holds a lock, None if that is unknown."""
+"""Receives the process id of the lock's holder, or None if it is unknown."""
 
 
-def telling(what: str, on_wait: Callable[[str], None] | None) -> OnWait:
-    """Tell in words what is waited for, such as `features is being computed`."""
+def describe_wait(what: str, on_wait: Callable[[str], None] | None) -> OnWait:
+    """Report in words what is waited for, such as `features is being computed`."""
     if on_wait is None:
         return None
     return lambda holder: on_wait(f"{what} by process {holder or '(unknown)'}; waiting for it.")
 
 
-def _locking(kind: int, on_wait: OnWait) -> Callable[[int], None]:
-    """Lock a file, and wait where another has it; that is told once."""
-    told: list[bool] = []
+def _waiting_lock(kind: int, on_wait: OnWait) -> Callable[[int], None]:
+    """Return a function that locks a file, waiting if necessary; `on_wait` is called at most once."""
+    reported: list[bool] = []
 
     def lock(descriptor: int) -> None:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            if on_wait and not told:
-                told.append(True)
+            if on_wait and not reported:
+                reported.append(True)
                 holder = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
                 on_wait(int(holder) if holder.isdecimal() else None)
             fcntl.flock(descriptor, kind)
@@ -58,22 +58,22 @@ def _locking(kind: int, on_wait: OnWait) -> Callable[[int], None]:
     return lock
 
 
-def _sign(descriptor: int) -> None:
-    # Only for the message of those who wait; on a full disk the lock is as good without it.
+def _write_process_id(descriptor: int) -> None:
+    # Only for the message of waiting processes; on a full disk the lock works without it.
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
 
 
 def _acquire(path: Path, lock: Callable[[int], None]) -> int:
-    """Lock the file that `path` names now; a holder removes it on leaving, so look again after waiting."""
+    """Lock the file that `path` names now; the previous holder removes it on release, so check again."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         _held.add(descriptor)
         try:
             lock(descriptor)
             if _names_same_file(descriptor, path):
-                _sign(descriptor)
+                _write_process_id(descriptor)
                 return descriptor
         except BaseException:
             _close(descriptor)
@@ -89,7 +89,7 @@ def _close(descriptor: int) -> None:
 
 def _release(path: Path, descriptor: int) -> None:
     if descriptor in _held:
-        # Still locked here, so nobody else's file is removed. One that stays behind locks nobody out.
+        # Still locked here, so no other process's file is removed. A file that stays behind blocks nobody.
         with suppress(OSError):
             path.unlink(missing_ok=True)
         _close(descriptor)
@@ -97,18 +97,18 @@ def _release(path: Path, descriptor: int) -> None:
 
 @contextmanager
 def hold_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
-    """Hold an exclusive lock between processes and threads; the system frees it when the holder dies.
+    """Hold an exclusive lock.
 
     Parameters
     ----------
     path : Path
-        The lock file, in a folder that is created when missing. It is removed on leaving.
+        The lock file; its folder is created if it is missing. The file is removed on release.
     on_wait : callable, optional
-        Called once with the holder's process id (None if unknown) when the lock is taken.
+        Called once with the holder's process id (None if unknown) if the lock is taken.
     """
     with store_errors(path):
         make_folder(path.parent)
-        descriptor = _acquire(path, _locking(fcntl.LOCK_EX, on_wait))
+        descriptor = _acquire(path, _waiting_lock(fcntl.LOCK_EX, on_wait))
     try:
         yield
     finally:
@@ -117,10 +117,10 @@ def hold_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
 
 @contextmanager
 def share_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
-    """Hold a lock together with any number of others, against one who wants it alone; see `hold_lock`."""
+    """Hold a lock together with any number of other holders of `share_lock`; see `hold_lock`."""
     with store_errors(path):
         make_folder(path.parent)
-        descriptor = _acquire(path, _locking(fcntl.LOCK_SH, on_wait))
+        descriptor = _acquire(path, _waiting_lock(fcntl.LOCK_SH, on_wait))
     try:
         yield
     finally:
@@ -129,7 +129,7 @@ def share_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Like `hold_lock`, without waiting: True when the lock is ours."""
+    """Like `hold_lock`, without waiting; gives whether the lock was acquired."""
     with store_errors(path):
         make_folder(path.parent)
         try:
@@ -144,7 +144,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds a lock now; its file is neither made nor removed."""
+    """Return whether no process holds a lock; its file is neither created nor removed."""
     with store_errors(path):
         try:
             descriptor = os.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Fitted models as bytes that are safe to open and equal for equal models (skops; never pickle)."""
+"""Fitted models as bytes that are safe to load and equal for equal models (skops, never pickle)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _SCHEMA = "schema.json"
 
 
 def dump_model(estimator: object) -> bytes:
-    """A fitted estimator as a skops archive.
+    """Serialize a fitted estimator as a skops archive.
 
-    skops writes memory addresses and the time into its archive; both are replaced, so that the same model
-    gives the same bytes in every process.
+    skops writes memory addresses and the time into its archive; both are replaced, so the same model gives
+    the same bytes in every process.
     """
     from skops import io as skops
 
     try:
         payload = skops.dumps(estimator)
-    except Exception as error:  # whatever an unsupported attribute raises
+    except Exception as error:  # the exception depends on the unsupported attribute
         raise StoreError(
-            f"A {type(estimator).__name__} cannot be saved as skops: {error}. Keep only arrays, plain values "
-            "and estimators as its attributes."
+            f"A {type(estimator).__name__} cannot be saved as skops: {error}. Its attributes must be arrays, "
+            "plain values or estimators."
         ) from error
     return _canonical(payload)
 
 
 def _canonical(payload: bytes) -> bytes:
-    """The archive with ids counted in order of appearance and without times."""
+    """Return the archive with ids numbered in order of appearance and without times."""
     with zipfile.ZipFile(io.BytesIO(payload)) as archive:
         schema = json.loads(archive.read(_SCHEMA))
         files: dict[str, str] = {}
@@ -55,9 +55,9 @@ def _renumber(node: Any, ids: dict[object, int], files: dict[str, str]) -> None:
     if not isinstance(node, dict):
         return
     if "__loader__" in node and "__id__" in node:
-        # Equal plain values share a number whether or not Python happened to share the object.
+        # Equal plain values get the same number, whether or not Python shared the object.
         same: object = node["content"] if node["__loader__"] == "JsonNode" else node["__id__"]
-        node["__id__"] = ids.setdefault(same, len(ids) + 1)  # skops takes 0 for no id
+        node["__id__"] = ids.setdefault(same, len(ids) + 1)  # skops treats 0 as no id
     if "__loader__" in node and "file" in node:
         ending = node["file"].partition(".")[2]
         node["file"] = files.setdefault(node["file"], f"{len(files)}.{ending}")
@@ -66,33 +66,33 @@ def _renumber(node: Any, ids: dict[object, int], files: dict[str, str]) -> None:
 
 
 def load_model(payload: bytes, trusted: Sequence[str]) -> Any:
-    """Open a model, allowing no type but skops' own safe ones and the given.
+    """Load a model, allowing only the types that skops considers safe and the given ones.
 
     Parameters
     ----------
     payload : bytes
-        From `dump_model`.
+        Output of `dump_model`.
     trusted : sequence of str
-        Full names of our own classes, a constant of the caller; a list inside the file would protect nobody.
+        Full names of our own classes, a constant of the caller; a list inside the file would not protect.
 
     Raises
     ------
     StoreError
-        When the bytes are no model, or name another type; nothing of it was then constructed.
+        If the bytes are not a model, or contain another type; then nothing is constructed.
     """
     from skops import io as skops
 
     try:
         unknown = sorted(set(skops.get_untrusted_types(data=payload)))
-    except Exception as error:  # damaged or hostile bytes may fail anywhere
-        raise StoreError(f"The {len(payload)} bytes are no model: {error!r}. Train it again.") from error
+    except Exception as error:  # damaged or malicious bytes may raise anything
+        raise StoreError(f"The {len(payload)} bytes are not a model: {error!r}. Train it again.") from error
     refused = [name for name in unknown if name not in set(trusted)]
     if refused:
         raise StoreError(
-            f"The model holds types that are not trusted: {', '.join(refused)}. It was not opened; use a "
+            f"The model contains types that are not trusted: {', '.join(refused)}. It was not loaded; use a "
             "model that this version of labelscape has trained."
         )
     try:
         return skops.loads(payload, trusted=unknown)
     except Exception as error:
-        raise StoreError(f"The {FORMAT} model cannot be opened: {error!r}. Train it again.") from error
+        raise StoreError(f"The {FORMAT} model cannot be loaded: {error!r}. Train it again.") from error

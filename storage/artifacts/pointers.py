@@ -1,4 +1,4 @@
-"""Small mutable notes by name, such as the last run of a source, on a shelf of any store."""
+"""Pointers: small mutable JSON records by name, such as the last run of a source."""
 
 from __future__ import annotations
 
@@ -8,74 +8,73 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from storage.artifacts import disk
-from storage.artifacts.artifact import SetAside
-from storage.artifacts.blobs import Shelf, put_aside
+from storage.artifacts.artifact import QuarantinedBlob
+from storage.artifacts.records import Records, quarantine_record
 from storage.errors import StoreError, StoreUnreachable
 
 FOLDER = "pointers"
 
 
-class Notes:
-    """Sealed JSON notes; the latest wins, and readers see the old or the new one whole.
+class Pointers:
+    """JSON records with checksums; the last write wins, and readers see the old or the new one completely.
 
     Parameters
     ----------
-    shelf : Shelf
-        Where they lie.
-    set_aside : list of SetAside
-        Takes what is found damaged. Such a note counts as none.
+    records : Records
+    quarantined : list of QuarantinedBlob
+        Damaged pointers found here are appended. A damaged pointer counts as missing.
     """
 
-    def __init__(self, shelf: Shelf, set_aside: list[SetAside]) -> None:
-        self._shelf = shelf
-        self._set_aside = set_aside
+    def __init__(self, records: Records, quarantined: list[QuarantinedBlob]) -> None:
+        self._records = records
+        self._quarantined = quarantined
 
-    def remember(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Keep a note; any text can be its name."""
-        file = quote(name, safe="")
-        with self._shelf.hold(file):
-            self._shelf.write(file, disk.seal({"name": name, "payload": dict(payload)}))
+    def write(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Write a pointer; its name may be any text."""
+        record = quote(name, safe="")
+        with self._records.hold(record):
+            self._records.write(record, disk.seal({"name": name, "payload": dict(payload)}))
 
-    def last(self, name: str) -> dict[str, Any] | None:
-        """What was kept, or None."""
-        file = quote(name, safe="")
-        return self._payload(file, self._shelf.read(file))
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Return the payload of a pointer, or None."""
+        record = quote(name, safe="")
+        return self._payload(record, self._records.read(record))
 
-    def all(self) -> dict[str, dict[str, Any]]:
-        """Every note by name."""
-        found = {unquote(file): self._payload(file, raw) for file, raw in self._shelf.read_all().items()}
+    def read_all(self) -> dict[str, dict[str, Any]]:
+        """Return the payloads of all pointers by name."""
+        found = {unquote(one): self._payload(one, raw) for one, raw in self._records.read_all().items()}
         return {name: payload for name, payload in found.items() if payload is not None}
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Notes that are damaged, and why; each is set aside."""
-        for file, raw in self._shelf.read_all().items():
-            if (problem := _problem(raw)) and put_aside(self._shelf, file, raw):
-                yield f"{FOLDER}/{file}", problem
+        """Move damaged pointers to quarantine; gives each name and reason."""
+        for record, raw in self._records.read_all().items():
+            if (problem := _find_problem(raw)) and quarantine_record(self._records, record, raw):
+                yield f"{FOLDER}/{record}", problem
 
     def unreadable(self) -> list[str]:
-        """Names of notes that are damaged; they stay where they are."""
-        return [f"{FOLDER}/{file}" for file, raw in self._shelf.read_all().items() if _problem(raw)]
+        """List damaged pointers without moving them."""
+        return [f"{FOLDER}/{one}" for one, raw in self._records.read_all().items() if _find_problem(raw)]
 
-    def _payload(self, file: str, raw: bytes | None) -> dict[str, Any] | None:
+    def _payload(self, record: str, raw: bytes | None) -> dict[str, Any] | None:
         if raw is None:
             return None
-        if (problem := _problem(raw)) is None:
-            return _open(raw)
-        # Where nothing may be written, it counts as none all the same.
+        if (problem := _find_problem(raw)) is None:
+            return _unpack(raw)
+        # On a read-only store the damaged pointer stays in place and still counts as missing.
         with suppress(StoreError, StoreUnreachable):
-            if not put_aside(self._shelf, file, raw):
-                return self._payload(file, self._shelf.read(file))
-            self._set_aside.append(SetAside(f"{FOLDER}/{file}", problem))
+            if not quarantine_record(self._records, record, raw):
+                return self._payload(record, self._records.read(record))
+            self._quarantined.append(QuarantinedBlob(f"{FOLDER}/{record}", problem))
         return None
 
 
-def _open(raw: bytes) -> dict[str, Any]:
+def _unpack(raw: bytes) -> dict[str, Any]:
     return dict(disk.unseal(raw)["payload"])
 
 
-def _problem(raw: bytes) -> str | None:
+def _find_problem(raw: bytes) -> str | None:
     try:
-        _open(raw)
+        _unpack(raw)
     except (ValueError, KeyError, TypeError) as error:
-        return f"its note cannot be trusted: {error}"
+        return f"its record is damaged: {error}"
     return None

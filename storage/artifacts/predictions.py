@@ -1,4 +1,4 @@
-"""Out-of-fold predictions as a table: what a method said of each item without having seen its labels."""
+"""Out-of-fold predictions as a table: the scores of each item by a model that was not trained on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storage.artifacts.artifact import Artifact
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Scores (m, K) in [0, 1] of m items, and the fold in whose test part each item is."""
+    """Scores (m, K) in [0, 1] of m items, and the fold that tests each item."""
 
     ids: list[str]
     folds: np.ndarray

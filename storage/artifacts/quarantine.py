@@ -1,7 +1,7 @@
-"""Records of runs and notes of sources that were set aside as damaged: no computation brings them back.
+"""Run records and pointers in quarantine: damaged, and no computation restores them.
 
-What they named cannot be told any more, so they stay until a good one of the same name has replaced them, or
-somebody gives them up.
+What they referred to is unknown, so they stay until an intact record of the same name replaces them or the
+user gives them up.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING
 from storage.artifacts import pointers, run_log
 
 if TYPE_CHECKING:
-    from storage.artifacts.store import Store
+    from storage.artifacts.store import ArtifactStore
 
-# In records and notes alike; what else is called so there is no text.
+# In run records and pointers alike. Other "source" keys hold objects, not strings.
 _SOURCE = re.compile(rb'"source": ("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True)
-class Lost:
-    """A record or a note that was set aside.
+class QuarantinedRecord:
+    """A run record or pointer in quarantine.
 
     Attributes
     ----------
     folder, name : str
-        Where it lay.
+        Where it was.
     raw : bytes
-        What is left of it.
+        Its damaged content.
     replaced : bool
-        Whether there is another one in its place.
+        Whether an intact record has taken its place.
     """
 
     folder: str
@@ -40,19 +40,22 @@ class Lost:
     raw: bytes
     replaced: bool
 
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
+
     @property
     def is_run(self) -> bool:
-        """Whether it was the record of a run."""
+        """Whether it is the record of a run."""
         return self.folder == run_log.FOLDER
 
     @property
     def pinned(self) -> bool:
-        """Whether it was, or may have been, that of a pinned run."""
+        """Whether it is, or may be, the record of a pinned run."""
         return self.is_run and run_log.may_be_pinned(self.raw)
 
     @property
     def source(self) -> str | None:
-        """The source that it names, as far as that can be read."""
+        """The source that it names, if that can still be read."""
         found = _SOURCE.search(self.raw)
         try:
             return str(json.loads(found[1])) if found else None
@@ -60,20 +63,20 @@ class Lost:
             return None
 
 
-def find_lost(store: Store) -> list[Lost]:
-    """All that were set aside."""
+def find_quarantined(store: ArtifactStore) -> list[QuarantinedRecord]:
+    """List the run records and pointers in quarantine."""
     found = []
     for folder in (run_log.FOLDER, pointers.FOLDER):
-        shelf = store.shelf(folder)
-        for name, raw in shelf.aside().read_all().items():
-            found.append(Lost(folder, name, raw, shelf.read(name) is not None))
+        records = store.records(folder)
+        for name, raw in records.quarantined.read_all().items():
+            found.append(QuarantinedRecord(folder, name, raw, records.read(name) is not None))
     return found
 
 
-def forget(store: Store, given_up: Iterable[Lost]) -> None:
-    """Remove what was set aside, unless another one was since."""
+def delete_quarantined(store: ArtifactStore, given_up: Iterable[QuarantinedRecord]) -> None:
+    """Delete records from quarantine, unless another one of the same name has arrived there since."""
     for one in given_up:
-        shelf = store.shelf(one.folder)
-        with shelf.hold(one.name):  # as who sets one aside does
-            if shelf.aside().read(one.name) == one.raw:
-                shelf.aside().remove(one.name)
+        records = store.records(one.folder)
+        with records.hold(one.name):  # `quarantine_record` holds it too
+            if records.quarantined.read(one.name) == one.raw:
+                records.quarantined.remove(one.name)

@@ -1,4 +1,4 @@
-"""Features of a Parquet file, row group by row group: for fits that must not hold them all."""
+"""Features of a Parquet file in blocks of rows, for fits that must not load all of them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ BATCH_ROWS = 4096
 
 
 class ParquetRows:
-    """One column `fixed_size_list<float32>[p]` (or float64) as blocks of rows, read anew on every pass.
+    """One column `fixed_size_list<float32>[p]` (or float64) as blocks of rows, read again on every pass.
 
-    It is what `embedding_core` calls RowBlocks: `shape`, `dtype` and `iter_blocks`. A pass holds one row
-    group, so files should be written in groups of some megabytes, as the store does.
+    It implements the RowBlocks interface of `embedding_core`: `shape`, `dtype` and `iter_blocks`. A pass
+    keeps one row group in memory, so files should have row groups of a few megabytes, as those of the store
+    do.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ class ParquetRows:
             self.dtype = np.dtype(_NUMBERS[found.value_type])
 
     def iter_blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Give (start, block) from the first row to the last; a block may not be written to."""
+        """Iterate over (start, block) from the first row to the last; blocks are read-only."""
         start = 0
         with self._open() as parquet:
             batches = parquet.iter_batches(BATCH_ROWS, columns=[self.column], use_threads=False)
@@ -52,7 +53,7 @@ class ParquetRows:
                 start += len(block)
 
     def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        """The next batch; pyarrow refuses pages that are damaged, and lists that are null."""
+        """Return the next batch; pyarrow raises for damaged pages and null lists."""
         try:
             return next(batches, None)
         except (pa.ArrowException, OSError) as error:

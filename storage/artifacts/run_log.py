@@ -1,34 +1,33 @@
-"""The runs that a store has seen: with which configuration, and which artifact each stage had.
+"""The run log of a store: the configuration of each run and the artifact of each of its stages.
 
-A run is named by what it gave: one that finds everything unchanged is the same run once more, not another
-one, so that a schedule does not crowd out the history.
+The id of a run depends on its results. A run that finds everything unchanged is the same run, not a new one,
+so a schedule does not crowd the history.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from storage.artifacts import disk
-from storage.artifacts.blobs import FolderShelf, Shelf, put_aside
 from storage.artifacts.keys import ArtifactRef, canonical_json
+from storage.artifacts.records import quarantine_record
 from storage.errors import StoreError
 
 if TYPE_CHECKING:
-    from storage.artifacts.store import Store
+    from storage.artifacts.store import ArtifactStore
 
 FOLDER = "runs"
 _ID_LENGTH = 12
-# Letters of a name that suffice, where nothing else begins so.
-LEAST_PREFIX = 4
-# What reading a damaged record raises.
+# Minimum length of an abbreviated id.
+MIN_PREFIX = 4
+# Raised by reading a damaged record.
 _UNREADABLE = (ValueError, KeyError, TypeError, StoreError)
 _UNPINNED = b'"pinned": false'
-# The stage whose artifact is the record of a run in the tracker, and no result.
+# The stage that records a run in the tracker; its artifact is not a result.
 TRACKING = "tracking"
 
 
@@ -39,29 +38,29 @@ class LoggedRun:
     Attributes
     ----------
     name, experiment, source : str
-        What it was called, the experiment it belongs to, the place its items came from.
+        Its name, its experiment, and the path or name of its source.
     config : mapping
         Its configuration, with which it can be repeated.
     stages : mapping of str to ArtifactRef
         The artifact of each stage by the stage's label.
     seconds : float
-        What it took, the last time.
+        Duration of the latest repetition.
     tracked : mapping or None
         Where it was tracked: `uri`, `run_id`.
     problem : str or None
-        Why it was not tracked.
+        Why it is not tracked.
     created, repeated : str
-        When it was first and last seen, in ISO 8601.
+        Time of the first and of the latest repetition, in ISO 8601.
     pinned : bool
-        Kept whatever its age.
+        Whether garbage collection keeps it regardless of its age.
     changes : mapping or None
-        What happened to the items since the run before it, see `tasks.changes`.
+        Changes to the items since the previous run, see `tasks.changes`.
     damaged : tuple of mappings
-        Artifacts that it found damaged and computed anew: `artifact`, `reason`.
+        Artifacts that it found damaged and recomputed: `artifact`, `reason`.
     unrecorded : str or None
-        Why Prefect does not know of it.
+        Why Prefect has no record of it.
     until : str or None
-        The last stage that it was to reach, None for all.
+        The last stage it was asked to run, None for all.
     """
 
     name: str
@@ -82,7 +81,7 @@ class LoggedRun:
 
     @property
     def id(self) -> str:
-        """Digest of the configuration and the results; where it was tracked does not count."""
+        """Digest of the configuration and the results; tracking does not change it."""
         results = {label: ref.digest for label, ref in self.stages.items() if ref.stage != TRACKING}
         text = canonical_json({"config": self.config, "stages": results})
         return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
@@ -94,35 +93,29 @@ class LoggedRun:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> LoggedRun:
-        """From `to_json`, of a later version too: what is not known here is left out."""
+        """From the output of `to_json`; unknown fields are ignored."""
         own = {item.name: known[item.name] for item in fields(cls) if item.name in known}
         stages = {label: ArtifactRef.from_json(ref) for label, ref in known["stages"].items()}
         return cls(**{**own, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
 
 
 class RunLog:
-    """The runs of a store, one sealed JSON file each.
+    """The runs of a store, one JSON record each.
 
     Parameters
     ----------
-    place : Path or Shelf
-        The folder of a local store, or a shelf of any store, see `of`.
+    store : ArtifactStore
     """
 
-    def __init__(self, place: Path | Shelf) -> None:
-        self._shelf = FolderShelf(place, FOLDER) if isinstance(place, Path) else place
-
-    @classmethod
-    def of(cls, store: Store) -> RunLog:
-        """The runs of a store, wherever it lies."""
-        return cls(store.shelf(FOLDER))
+    def __init__(self, store: ArtifactStore) -> None:
+        self._records = store.records(FOLDER)
 
     def add(self, run: LoggedRun) -> LoggedRun:
-        """Keep a run; one that was seen before keeps its first date, its pin and what happened in it.
+        """Record a run; a repeated run keeps its first date, its pin and its recorded events.
 
-        Of one whose record was damaged the pin alone can be kept, see `may_be_pinned`.
+        If the earlier record is damaged, only the pin can be kept, see `may_be_pinned`.
         """
-        with self._shelf.hold(run.id):
+        with self._records.hold(run.id):
             known = self._read(run.id)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             kept = replace(run, created=known.created if known else now, repeated=now)
@@ -141,77 +134,69 @@ class RunLog:
         return kept
 
     def update(self, run: LoggedRun) -> None:
-        """Replace what is known of a run; its dates and its pin stay as they are."""
-        with self._shelf.hold(run.id):
+        """Replace the record of a run, except its dates and its pin."""
+        with self._records.hold(run.id):
             known = self._read(run.id) or run
             kept = replace(run, created=known.created, repeated=known.repeated, pinned=known.pinned)
             self._write(kept)
 
     def pin(self, run: LoggedRun, pinned: bool = True) -> None:
-        """Keep a run whatever its age, or no longer."""
-        with self._shelf.hold(run.id):
+        """Pin or unpin a run; garbage collection keeps a pinned run regardless of its age."""
+        with self._records.hold(run.id):
             self._write(replace(self._read(run.id) or run, pinned=pinned))
 
     def remove(self, run: LoggedRun) -> None:
-        """Forget a run; its artifacts stay."""
-        with self._shelf.hold(run.id):
-            self._shelf.remove(run.id)
-
-    def sweep(self) -> Sequence[PurePath]:
-        """Remove what killed processes left half-written; gives what was removed."""
-        return self._shelf.sweep()
-
-    def leftovers(self) -> Sequence[PurePath]:
-        """What `sweep` would remove."""
-        return self._shelf.leftovers()
+        """Remove the record of a run; its artifacts stay."""
+        with self._records.hold(run.id):
+            self._records.remove(run.id)
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Records that are damaged, and why; each is set aside."""
-        for name, raw in self._shelf.read_all().items():
+        """Move damaged records to quarantine; gives each name and reason."""
+        for name, raw in self._records.read_all().items():
             try:
                 LoggedRun.from_json(disk.unseal(raw))
             except _UNREADABLE as error:
-                if put_aside(self._shelf, name, raw):
-                    yield f"{FOLDER}/{name}", f"its record cannot be trusted: {error}"
+                if quarantine_record(self._records, name, raw):
+                    yield f"{FOLDER}/{name}", f"its record is damaged: {error}"
 
     def unreadable(self) -> list[str]:
-        """Names of records that are damaged."""
-        return [f"{FOLDER}/{name}" for name, raw in self._shelf.read_all().items() if _parse(raw) is None]
+        """List damaged records without moving them."""
+        return [f"{FOLDER}/{name}" for name, raw in self._records.read_all().items() if _parse(raw) is None]
 
     def entries(self) -> list[LoggedRun]:
-        """Every run that can be read, newest first."""
-        found = [run for raw in self._shelf.read_all().values() if (run := _parse(raw))]
+        """Return all runs with an intact record, newest first."""
+        found = [run for raw in self._records.read_all().values() if (run := _parse(raw))]
         return sorted(found, key=lambda run: (run.repeated, run.id), reverse=True)
 
     def find(self, name: str) -> LoggedRun:
-        """The run of an id or its tracker's id, or of the beginning of one; StoreError when there is none."""
+        """Return the run with this (abbreviated) id or tracker id; StoreError if there is none."""
         runs = self.entries()
         near = [run for run in runs if any(known.startswith(name) for known in _ids(run))]
-        if len(name) < LEAST_PREFIX or not near:
+        if len(name) < MIN_PREFIX or not near:
             known = ", ".join(run.id for run in runs[:5]) or "none yet"
             raise StoreError(
-                f"no run {name!r} in {self._shelf.place}; give {LEAST_PREFIX} or more of its first letters. "
+                f"no run {name!r} in {self._records.place}; give at least its first {MIN_PREFIX} characters. "
                 f"Newest runs: {known}."
             )
         if len(near) > 1:
             raise StoreError(
-                f"{name!r} may be one of the runs {', '.join(run.id for run in near)}; give more of it."
+                f"{name!r} matches the runs {', '.join(run.id for run in near)}; give more characters."
             )
         return near[0]
 
     def _read(self, run_id: str) -> LoggedRun | None:
-        return _parse(self._shelf.read(run_id))
+        return _parse(self._records.read(run_id))
 
     def _was_pinned(self, run_id: str) -> bool:
-        damaged = self._shelf.read(run_id) or self._shelf.aside().read(run_id)
+        damaged = self._records.read(run_id) or self._records.quarantined.read(run_id)
         return damaged is not None and may_be_pinned(damaged)
 
     def _write(self, run: LoggedRun) -> None:
-        self._shelf.write(run.id, disk.seal(run.to_json()))
+        self._records.write(run.id, disk.seal(run.to_json()))
 
 
 def may_be_pinned(raw: bytes) -> bool:
-    """Whether a damaged record may be that of a pinned run; when in doubt it is."""
+    """Return whether a damaged record may be that of a pinned run; in doubt it is."""
     return _UNPINNED not in raw
 
 

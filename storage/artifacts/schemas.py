@@ -5,17 +5,18 @@
 | manifest | id, digest, split (null without one), labels `int8[K]` (0, 1; all -1 unlabeled) | label_names, single_label, source_kind, notes |
 | features | id, digest, features `float32[p]` (NaN when unreadable), error (null when readable) | recipe, feature_names |
 | features_sparse | id, digest, indices `list<int32>`, values `list<float32>`, error | recipe, feature_names, n_features |
-| parts | part, key, digest, rows: a large artifact kept in portions | - |
+| parts | part, key, digest, rows: a large artifact stored in parts | - |
 | edges | i, j, w: upper triangle (i <= j) of a symmetric graph, sorted | n |
 | matrix | row, values `float64[m]` | columns |
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
 | model | name, format, payload | - |
 | scores | method, classifier, fold, metric, value | - |
-| cells | condition, preprocessing, metric, trial, value: numbers of an experiment's trials | - |
+| cells | condition, preprocessing, metric, trial, value: values of an experiment's trials | - |
 | files | name, mime, data: a report | - |
 
-`pack_*` gives what `Store.compute` takes, `unpack_*` takes what `Store.read` gives and refuses other columns.
-Lists in the metadata are JSON. A change of any layout raises `SCHEMA_VERSION`, which is part of every key.
+`pack_*` returns an `Artifact` for `ArtifactStore.compute`; `unpack_*` takes the table from `ArtifactStore.read` and
+raises StoreError for other columns. Lists in the metadata are JSON. A change of any layout increments
+`SCHEMA_VERSION`, which is part of every key.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def pack_manifest(manifest: Manifest) -> Artifact:
     """Pack the items of a collection."""
     if manifest.labels.ndim != 2 or manifest.labels.shape[1] != len(manifest.label_names):
         raise StoreError(
-            f"Labels have the shape {manifest.labels.shape}; expected a column for each of the "
+            f"Labels have the shape {manifest.labels.shape}; expected one column for each of the "
             f"{len(manifest.label_names)} label names."
         )
     metadata = {
@@ -111,7 +112,7 @@ class Features:
 
     @property
     def readable(self) -> np.ndarray:
-        """Which rows hold features."""
+        """Mask of the rows that have features."""
         return np.array([error is None for error in self.errors or [None] * len(self.ids)], dtype=bool)
 
 
@@ -147,13 +148,13 @@ def pack_features(features: Features) -> Artifact:
 
 
 def unpack_feature_digests(table: pa.Table) -> tuple[list[str], dict[str, Any]]:
-    """Content digests of the items and the recipe, of a table that may lack its other columns."""
+    """Return the content digests of the items and the recipe; other columns may be missing."""
     metadata = columns.read_metadata(table)
     return columns.strings(table, "digest"), json.loads(metadata["recipe"])
 
 
 def unpack_features(table: pa.Table) -> Features:
-    """Unpack features; X is an array or a CSR array, as it was packed."""
+    """Unpack features; X is a dense or a CSR array, as it was packed."""
     known: dict[str, pa.DataType | None] = {"id": _TEXT, "digest": _TEXT}
     if columns.read_metadata(table).get("kind") == "features_sparse":
         layout = known | {"indices": pa.list_(pa.int32()), "values": pa.list_(pa.float32()), "error": _TEXT}
@@ -181,7 +182,7 @@ def _csr(table: pa.Table, n_features: int) -> sparse.csr_array:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The portions of a large artifact, in order: their number, key, digest and rows."""
+    """The parts of a large artifact, in order: their number, key, digest and rows."""
 
     part: np.ndarray
     keys: list[str]
@@ -190,7 +191,7 @@ class Parts:
 
 
 def pack_parts(parts: Parts) -> Artifact:
-    """Pack the list of portions."""
+    """Pack the list of parts."""
     return columns.build(
         "parts",
         {
@@ -203,7 +204,7 @@ def pack_parts(parts: Parts) -> Artifact:
 
 
 def unpack_parts(table: pa.Table) -> Parts:
-    """Unpack the list of portions."""
+    """Unpack the list of parts."""
     columns.check_table(
         table, "parts", {"part": pa.int32(), "key": _TEXT, "digest": _TEXT, "rows": pa.int64()}
     )
@@ -301,7 +302,7 @@ class ModelFile(NamedTuple):
 
 
 class Score(NamedTuple):
-    """One measured number."""
+    """One value of a metric."""
 
     method: str
     classifier: str
@@ -311,7 +312,7 @@ class Score(NamedTuple):
 
 
 class TrialCell(NamedTuple):
-    """One number of one trial of an experiment."""
+    """One value of a metric in one trial of an experiment."""
 
     condition: str
     preprocessing: str
@@ -357,27 +358,27 @@ def pack_model(models: Iterable[ModelFile]) -> Artifact:
 
 
 def unpack_model(table: pa.Table) -> list[ModelFile]:
-    """Unpack fitted models (bytes only: `storage.artifacts.models.load_model` opens them)."""
+    """Unpack fitted models (bytes only: `storage.artifacts.models.load_model` loads them)."""
     return [ModelFile(*row) for row in _unpack_rows("model", _MODEL, table)]
 
 
 def pack_scores(scores: Iterable[Score]) -> Artifact:
-    """Pack measured numbers."""
+    """Pack scores."""
     return _pack_rows("scores", _SCORES, scores)
 
 
 def unpack_scores(table: pa.Table) -> list[Score]:
-    """Unpack measured numbers, in the order they were packed."""
+    """Unpack scores in the order they were packed."""
     return [Score(*row) for row in _unpack_rows("scores", _SCORES, table)]
 
 
 def pack_cells(cells: Iterable[TrialCell]) -> Artifact:
-    """Pack the numbers of an experiment's trials."""
+    """Pack the values of an experiment's trials."""
     return _pack_rows("cells", _CELLS, cells)
 
 
 def unpack_cells(table: pa.Table) -> list[TrialCell]:
-    """Unpack the numbers of an experiment's trials, in the order they were packed."""
+    """Unpack the values of an experiment's trials in the order they were packed."""
     return [TrialCell(*row) for row in _unpack_rows("cells", _CELLS, table)]
 
 

@@ -1,179 +1,201 @@
-"""The artifact store: content-addressed Parquet files that are whole, verified and computed once.
+"""The artifact store: content-addressed Parquet files, verified when read and computed once.
 
-    <root>/<stage>/<key[:2]>/<key>.parquet    the data
-    <root>/<stage>/<key[:2]>/<key>.json       its manifest, written last: without it there is no artifact
-    <root>/locks/<key>.lock                   held while a process computes the key, then removed
-    <root>/damaged/<stage>/                   what failed its checksum, set aside for a look
-    <root>/pointers/<name>.json               small mutable notes, such as the last run
-    <root>/runs/<id>.json                     the runs, see `storage.artifacts.run_log`
+    <root>/<stage>/<key[:2]>/<key>-<digest>.parquet   the data; a blob of this name never changes
+    <root>/<stage>/<key[:2]>/<key>.json               the manifest, written last: it names the data
+    <root>/locks/<key>.lock                           held while a process computes the key, then removed
+    <root>/leases/                                    runs and gc of a shared store, see `leases`
+    <root>/quarantine/<stage>/                        damaged artifacts
+    <root>/pointers/<name>.json                       small mutable records, such as the last run
+    <root>/runs/<id>.json                             the runs, see `run_log`
 
-Every file is prepared beside its place (`.tmp`), flushed to the disk and renamed. A process may be killed at
-any instant: an artifact is there and whole, or it is not there.
+`<root>` is a folder or an fsspec address. A process may be killed at any time: an artifact exists completely
+or not at all.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from storage.artifacts import disk, orphans
-from storage.artifacts.artifact import Artifact, Outcome, SetAside, as_ref, describe
-from storage.artifacts.blobs import FolderShelf, Shelf
-from storage.artifacts.checksum_cache import MISMATCH, Verified
-from storage.artifacts.keys import ArtifactRef, Recipe
-from storage.artifacts.layout import Layout, Look, Place, check_size, look_at
-from storage.artifacts.locks import hold_lock, share_lock, telling, try_lock
-from storage.artifacts.pointers import FOLDER as NOTES
-from storage.artifacts.pointers import Notes
+from storage.artifacts.artifact import Artifact, Outcome, QuarantinedBlob
+from storage.artifacts.blobs import Blobs, DamagedBlob, Depth, LocalBlobs
+from storage.artifacts.keys import QUARANTINE, ArtifactRef, Recipe
+from storage.artifacts.locks import describe_wait
+from storage.artifacts.manifest import (
+    Location,
+    ManifestCheck,
+    as_ref,
+    check_manifest,
+    data_location,
+    describe,
+    find_size_problem,
+    parse_location,
+)
+from storage.artifacts.pointers import FOLDER as POINTERS
+from storage.artifacts.pointers import Pointers
+from storage.artifacts.records import Records
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from storage.artifacts.remote import Remote
 
-class Store:
-    """Artifacts under one folder, shared by any number of processes and threads of one machine.
+_NO_PARENTS: Mapping[str, ArtifactRef] = MappingProxyType({})
+
+
+class ArtifactStore:
+    """Artifacts in a folder or at a shared address.
 
     Parameters
     ----------
-    root : Path
-        The folder; created when first written to.
+    blobs : Blobs
+        Where they are kept; see also `local` and `shared`.
 
     Attributes
     ----------
-    set_aside : list of SetAside
-        What this object found damaged so far, for the report.
+    quarantined : list of QuarantinedBlob
+        Damaged artifacts that this object has found so far.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = Path(root).absolute()
-        self._layout = Layout(self.root)
-        self.set_aside: list[SetAside] = []
-        self._verified = Verified()
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self.quarantined: list[QuarantinedBlob] = []
+        # Manifests of a shared store by name and digest: one request per manifest is enough.
+        self._seen: dict[tuple[str, str], tuple[bytes, dict[str, Any]]] = {}
+
+    @classmethod
+    def local(cls, root: Path) -> ArtifactStore:
+        """Open the store in a folder of this machine."""
+        return cls(LocalBlobs(root))
+
+    @classmethod
+    def shared(cls, copies: Path, remote: Remote, grace: timedelta | None = None) -> ArtifactStore:
+        """Open the store at an address, with a folder for local copies; see `FsspecBlobs`."""
+        from storage.artifacts.fsspec_blobs import GRACE, FsspecBlobs
+
+        return cls(FsspecBlobs(remote, LocalBlobs(copies), GRACE if grace is None else grace))
+
+    @property
+    def root(self) -> Path:
+        """The folder on this machine: the store itself, or the local copies of a shared one."""
+        return self._blobs.local.root
 
     @property
     def place(self) -> str:
-        """Where it lies, for messages."""
-        return str(self.root)
+        """Path or address, for messages."""
+        return self._blobs.place
 
-    def check(self) -> None:
-        """Refuse a place that cannot be used, before any work; a local one is found out when written to."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether the store is at an address rather than in a folder."""
+        return self._blobs.local is not self._blobs
 
-    def shelf(self, folder: str) -> Shelf:
-        """A folder of the store for small notes."""
-        return FolderShelf(self.root, folder)
+    @property
+    def _copies(self) -> list[Blobs]:
+        """The places that receive an artifact: the local folder first, then the address."""
+        return [self._blobs.local, self._blobs] if self.is_shared else [self._blobs]
+
+    def check_access(self) -> None:
+        """Raise if the store cannot be used, before any work is done; a local one reports that on writing."""
+        self._blobs.check_access()
+
+    def records(self, folder: str) -> Records:
+        """The small records in a folder of the store."""
+        return Records(self._blobs, folder)
 
     def find(self, recipe: Recipe, verify: bool = False) -> ArtifactRef | None:
-        """The artifact of a recipe, or None when it must be computed.
+        """Return the artifact of a recipe, or None if it must be computed.
 
         Parameters
         ----------
         recipe : Recipe
         verify : bool
-            False checks the manifest and the size of the data, and changes nothing. True also hashes the data
-            (once a process while the file stays as it is) and sets a damaged artifact aside.
+            False checks the manifest and the size of the data, and changes nothing. True also checks the
+            checksum of the data (once per process while the file does not change) and moves a damaged
+            artifact to quarantine.
         """
-        place = self._layout.place(recipe.stage, recipe.key)
-        look = self._checked(place, verify)
-        return as_ref(look.content) if look.content else None
+        check = self._verified(Location(recipe.stage, recipe.key), verify)
+        return as_ref(check.content) if check.content else None
 
     def ref(self, stage: str, key: str) -> ArtifactRef:
-        """The reference of an artifact that is there; StoreError when it is not."""
-        return as_ref(self._manifest(self._layout.place(stage, key))[1])
+        """Return the reference of a stored artifact; StoreError if it is not stored."""
+        return as_ref(self._manifest(Location(stage, key))[1])
 
     def has(self, ref: ArtifactRef) -> bool:
-        """Whether exactly this artifact is there; its data are not read."""
-        content = self._look(self._layout.place(ref.stage, ref.key), full=False).content
+        """Return whether exactly this artifact is stored; its data is not read."""
+        content = self._check(Location(ref.stage, ref.key), "size").content
         return content is not None and content["digest"] == ref.digest
 
     def details(self, ref: ArtifactRef) -> dict[str, Any]:
-        """The manifest: kind, rows, digest, bytes, recipe, seconds, created, versions."""
-        return self._manifest(self._layout.place(ref.stage, ref.key), ref.digest)[1]
+        """Return the manifest: kind, rows, digest, bytes, recipe, parents, seconds, created, versions."""
+        return self._manifest(Location(ref.stage, ref.key), ref.digest)[1]
 
     def files(self, manifest: Mapping[str, Any]) -> list[Path]:
-        """The files of an artifact, and of all that it links to."""
+        """Return the local files of an artifact and of everything it links to."""
         names = [f"{manifest['stage']}/{manifest['key']}", *manifest["links"]]
-        places = (self._layout.place(*name.split("/")) for name in names)
-        return [file for place in places for file in (place.manifest, place.data)]
+        digests = [manifest["digest"], *manifest["link_digests"]]
+        places = zip(map(parse_location, names), digests, strict=True)
+        blobs = [name for place, digest in places for name in (place.manifest, place.data(digest))]
+        return [self._blobs.local.locate(name) for name in blobs]
 
     def links_hold(self, manifest: Mapping[str, Any], verify: bool = False) -> bool:
-        """Whether all that an artifact links to is there as it was then; `verify` as in `find`.
-
-        Parameters
-        ----------
-        manifest : mapping
-            Of the artifact, from `details`.
-        verify : bool
-        """
-        links = manifest["links"]
-        # Earlier versions kept no digests of links: then they have only to be there.
-        for link, digest in zip(links, manifest.get("link_digests", [None] * len(links)), strict=True):
-            place = self._layout.place(*link.split("/"))
-            look = self._checked(place, verify)
-            if look.content is None or digest not in (None, look.content["digest"]):
+        """Return whether everything that an artifact links to is stored unchanged; `verify` as in `find`."""
+        for link, digest in zip(manifest["links"], manifest["link_digests"], strict=True):
+            check = self._verified(parse_location(link), verify)
+            if check.content is None or check.content["digest"] != digest:
                 return False
         return True
 
-    def looks(self) -> Iterator[tuple[str, Look]]:
-        """Every artifact by stage and key, and what is seen of it without reading its data."""
-        for place in self._layout.artifacts():
-            yield place.name, look_at(place)
+    def checks(self) -> Iterator[tuple[str, ManifestCheck]]:
+        """Check every artifact (`stage/key`) without reading its data."""
+        stats = self._blobs.list_blobs()
+        locations = {one.manifest: one for one in orphans.list_locations(stats)}
+        for name, raw in sorted(self._blobs.read_many(locations).items()):
+            location = locations[name]
+            check = check_manifest(str(location), raw)
+            if check.content:
+                data = stats.get(location.data(check.content["digest"]))
+                problem = find_size_problem(check.content["bytes"], data.size if data else None)
+                check = ManifestCheck(raw, problem=problem) if problem else check
+            yield str(location), check
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """Manifests of all artifacts that `find` would give, by stage and key."""
-        return (look.content for _, look in self.looks() if look.content)
+        """Return the manifests of all intact artifacts, sorted by stage and key."""
+        return (check.content for _, check in self.checks() if check.content)
 
     def read(self, ref: ArtifactRef, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows, verified; the metadata of the table's schema is the artifact's and its `kind`.
+        """Return the rows, verified; the schema's metadata are those of the artifact and its `kind`.
 
-        With `columns` these alone are decoded.
+        With `columns` only these are decoded.
 
         Raises
         ------
         ArtifactDamaged
-            When the bytes are not those that were written. The files have been set aside; computing the
-            recipe again replaces them.
+            If the bytes are not those that were written. The artifact is then in quarantine; computing the
+            recipe again replaces it.
         """
         with self._opened(ref) as (parquet, metadata):
             # For a few small columns threads cost more than they save.
             return parquet.read(columns, use_threads=columns is None).replace_schema_metadata(metadata)
 
     def iter_batches(self, ref: ArtifactRef, rows: int = 4096) -> Iterator[pa.RecordBatch]:
-        """The rows in portions, after verifying the whole file; memory stays flat."""
+        """Return the rows in batches, after verifying the whole file; memory use stays constant."""
         with self._opened(ref) as (parquet, metadata):
             for batch in parquet.iter_batches(batch_size=rows):
                 yield batch.replace_schema_metadata(metadata)
 
-    def fetch(self, ref: ArtifactRef) -> None:
-        """Have the data at hand, verified, before they are read; of a local store they are."""
-
-    def adopt(self, raw: bytes, fill: Callable[[Path], None]) -> None:
-        """Take over an artifact that was made elsewhere.
-
-        Parameters
-        ----------
-        raw : bytes
-            Its manifest.
-        fill : callable
-            Writes the data that the manifest describes to a file; what it raises is passed on, and nothing is
-            kept.
-        """
-        ref = as_ref(disk.unseal(raw))
-        place = self._layout.place(ref.stage, ref.key)
-
-        def prepare(data: Path) -> tuple[ArtifactRef, bytes]:
-            fill(data)
-            return ref, raw
-
-        with hold_lock(place.lock):
-            look = look_at(place)
-            if look.problem:
-                self._move_aside(place, look.problem)
-            if look.content is None or look.content["digest"] != ref.digest:
-                self._install(place, prepare, look.content)
+    def fetch(self, ref: ArtifactRef) -> Path:
+        """Return the local file of the data; a shared store downloads and verifies it first."""
+        location = Location(ref.stage, ref.key)
+        return self._fetch(location, ref.digest, self._raw_manifest(location, ref.digest))
 
     def compute(
         self,
@@ -181,217 +203,290 @@ class Store:
         produce: Callable[[], Artifact],
         force: bool = False,
         on_wait: Callable[[str], None] | None = None,
+        parents: Mapping[str, ArtifactRef] = _NO_PARENTS,
     ) -> Outcome:
-        """Give the artifact of a recipe, computing it when it is missing or damaged.
+        """Return the artifact of a recipe, computing it if it is missing or damaged.
 
-        Processes that ask for the same recipe at once compute it once; the others wait.
+        Processes of one machine that ask for the same recipe at once compute it once; the others wait.
 
         Parameters
         ----------
         recipe : Recipe
         produce : callable without arguments
-            Computes the artifact. What it raises is passed on, and nothing is stored.
+            Computes the artifact. Its exceptions are passed on, and nothing is stored.
         force : bool
-            Compute even when it is there. Until the new one is whole the old one stays.
+            Compute even if it is stored. The old artifact stays until the new one is complete.
         on_wait : callable, optional
-            Gets one line of text when another process is computing the same recipe.
+            Receives one line of text if another process is computing the same recipe.
+        parents : mapping of role to ArtifactRef
+            The artifacts it is computed from. They are recorded in the manifest; the key does not depend on
+            them, only on the digests in the recipe.
         """
         started = time.perf_counter()
         if not force and (ref := self.find(recipe, verify=True)):
             return Outcome(ref, True, time.perf_counter() - started)
-        place = self._layout.place(recipe.stage, recipe.key)
-        with hold_lock(place.lock, telling(f"{recipe.stage} is being computed", on_wait)):
-            look = self._look(place, full=True)
-            if look.problem:
-                self._move_aside(place, look.problem)
-            if look.content and not force:
-                return Outcome(as_ref(look.content), True, time.perf_counter() - started)
-            ref = self._write(recipe, place, produce, look.content)
+        location = Location(recipe.stage, recipe.key)
+        waiting = describe_wait(f"{recipe.stage} is being computed", on_wait)
+        with self._blobs.local.hold(location.key, waiting):
+            check = self._check(location, "checksum")
+            if check.problem:
+                self._move_to_quarantine(location, check)
+            found = None if force else (check.content or self._finish_upload(location))
+            if found:
+                return Outcome(as_ref(found), True, time.perf_counter() - started)
+            ref = self._write(recipe, produce, parents, check.content)
         return Outcome(ref, False, time.perf_counter() - started)
 
-    def remember(self, name: str, payload: Mapping[str, Any]) -> None:
-        """Keep a small JSON note under a name; the latest wins, readers see the old or the new one whole."""
-        self._notes.remember(name, payload)
+    def write_pointer(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Write a small JSON record under a name; the last write wins."""
+        for pointers in self._pointers():
+            pointers.write(name, payload)
 
-    def last(self, name: str) -> dict[str, Any] | None:
-        """What `remember` kept, or None; a damaged note is set aside and counts as none."""
-        return self._notes.last(name)
+    def read_pointer(self, name: str) -> dict[str, Any] | None:
+        """Return a pointer, or None; with a shared store the last one written on this machine comes first.
 
-    def notes(self) -> dict[str, dict[str, Any]]:
-        """All that `remember` kept, by name."""
-        return self._notes.all()
+        A damaged pointer is moved to quarantine and counts as missing.
+        """
+        found = (pointers.read(name) for pointers in self._pointers())
+        return next((payload for payload in found if payload is not None), None)
 
-    def verify_notes(self) -> Iterator[tuple[str, str]]:
-        """Read every note: the names of damaged ones, and what is wrong; each is set aside."""
-        return self._notes.verify()
+    def read_pointers(self) -> dict[str, dict[str, Any]]:
+        """Return all pointers by name."""
+        return self._pointers()[-1].read_all()
 
-    @property
-    def _notes(self) -> Notes:
-        return Notes(self.shelf(NOTES), self.set_aside)
+    def verify_pointers(self) -> Iterator[tuple[str, str]]:
+        """Read every pointer and move damaged ones to quarantine; gives each name and reason."""
+        return self._pointers()[-1].verify()
+
+    def unreadable_pointers(self) -> list[str]:
+        """List damaged pointers without moving them."""
+        return self._pointers()[-1].unreadable()
+
+    def _pointers(self) -> list[Pointers]:
+        return [Pointers(Records(blobs, POINTERS), self.quarantined) for blobs in self._copies]
 
     def verify(self) -> Iterator[tuple[str, str | None]]:
-        """Read and hash every artifact: its name, and None or what is wrong; a damaged one is set aside."""
-        self._verified.forget()
-        for place in self._artifacts():
-            look = self._look(place, full=True)
-            if look.problem:
-                self._set_aside(place, look)
-            yield place.name, look.problem
+        """Read and hash every artifact; gives its name and None or the problem.
+
+        Damaged artifacts are moved to quarantine.
+        """
+        for location in orphans.list_locations(self._blobs.list_blobs()):
+            check = self._check(location, "content")
+            if check.problem:
+                self._quarantine(location, check)
+            yield str(location), check.problem
 
     def recent(self) -> set[str]:
-        """Names of artifacts that must not be removed yet, whoever needs them: here none."""
-        return set()
+        """Names of artifacts within the grace period, which must not be removed even if nothing uses them."""
+        if not self._blobs.grace:
+            return set()
+        stats = self._blobs.list_blobs()
+        young = orphans.find_young(self._blobs, stats)
+        return {str(one) for one in orphans.list_locations(stats) if one.manifest in young}
 
     def discard(self, stage: str, key: str) -> bool:
-        """Remove an artifact; False where another process is working on it."""
-        place = self._layout.place(stage, key)
-        with try_lock(place.lock) as mine, disk.store_errors(place.manifest):
-            if mine:
-                place.manifest.unlink(missing_ok=True)
-                disk.sync_folder(place.manifest.parent)  # never a manifest whose data are gone
-                place.data.unlink(missing_ok=True)
-        return mine
+        """Remove an artifact; False if another process is working on it."""
+        location = Location(stage, key)
+        with self._blobs.local.try_hold(location.key) as acquired:
+            if acquired:
+                for blobs in reversed(self._copies):
+                    check = check_manifest(str(location), blobs.read(location.manifest))
+                    blobs.delete(location.manifest, *_data_blobs(blobs, location, check))
+        return acquired
 
-    @contextmanager
-    def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Keep `alone` out while a run counts on artifacts that it has found; `on_wait` as in `compute`."""
-        tidied = f"{self.root} is being tidied up (`store gc`)"
-        with share_lock(self._layout.in_use, telling(tidied, on_wait)):
-            yield
+    def in_use(self, on_wait: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
+        """Shared lock for a run: `store gc` must not delete what this run uses. `on_wait` as in `compute`."""
+        return self._blobs.in_use(on_wait)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Keep runs from beginning; StoreError while one is under way."""
-        with try_lock(self._layout.in_use) as mine:
-            if not mine:
-                raise StoreError(f"a run is using {self.root}; try again when it has ended.")
-            yield
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Exclusive lock for garbage collection; StoreError while a run is active."""
+        return self._blobs.exclusive()
 
-    def sweep(self) -> Sequence[PurePath]:
-        """Remove what killed processes left and artifacts that were set aside; gives what was removed.
+    def orphans(self) -> list[PurePath]:
+        """List what `remove_orphans` would remove."""
+        live = orphans.find_live(self._blobs)
+        return [
+            blobs.locate(name)
+            for blobs in reversed(self._copies)
+            for name in orphans.find_orphans(blobs, live, blobs is not self._blobs)
+        ]
 
-        What a running process works on stays.
+    def remove_orphans(self) -> list[PurePath]:
+        """Remove what killed processes left, and damaged artifacts; gives what was removed.
+
+        What a running process works on stays. In a shared store everything within the grace period stays too,
+        and local copies of artifacts that the store no longer has are removed.
         """
-        return [*self.shelf(NOTES).sweep(), *orphans.sweep(self._layout)]
+        live = orphans.find_live(self._blobs)
+        return [
+            blobs.locate(name)
+            for blobs in reversed(self._copies)
+            for name in orphans.remove_orphans(blobs, live, self._blobs, blobs is not self._blobs)
+        ]
 
-    def leftovers(self) -> Sequence[PurePath]:
-        """What `sweep` would remove."""
-        return [*self.shelf(NOTES).leftovers(), *orphans.list_leftovers(self._layout)]
+    def quarantine_sizes(self) -> dict[str, int]:
+        """Return the blobs in quarantine and their bytes."""
+        return {name: one.size for name, one in self._blobs.list_blobs(QUARANTINE).items()}
 
-    def damaged(self) -> dict[str, int]:
-        """Files that were set aside, and their bytes."""
-        return orphans.measure_damaged(self._layout)
+    def _verified(self, location: Location, verify: bool) -> ManifestCheck:
+        check = self._check(location, "checksum" if verify else "size")
+        if check.problem and verify:
+            self._quarantine(location, check)
+        return check
 
-    def _artifacts(self) -> Iterator[Place]:
-        return self._layout.artifacts()
+    def _check(self, location: Location, depth: Depth) -> ManifestCheck:
+        check = self._check_at(self._blobs, location, depth)
+        if self.is_shared and check.raw and check.content:
+            self._seen[str(location), check.content["digest"]] = check.raw, check.content
+        return check
 
-    def _checked(self, place: Place, verify: bool) -> Look:
-        look = self._look(place, full=verify)
-        if look.problem and verify:
-            self._set_aside(place, look)
-        return look
+    @staticmethod
+    def _check_at(blobs: Blobs, location: Location, depth: Depth) -> ManifestCheck:
+        check = check_manifest(str(location), blobs.read(location.manifest))
+        if check.content is None:
+            return check
+        digest = check.content["digest"]
+        problem = blobs.find_problem(location.data(digest), check.content["bytes"], digest, depth)
+        return ManifestCheck(check.raw, problem=problem) if problem else check
 
-    def _look(self, place: Place, full: bool) -> Look:
-        look = look_at(place)
-        if not full or look.content is None:
-            return look
-        with disk.store_errors(place.data):
-            try:
-                intact = self._verified.is_intact(place.data, look.content["digest"])
-                return look if intact else Look(look.raw, problem=MISMATCH)
-            except FileNotFoundError:  # another process has just set it aside
-                return check_size(look, None)
-
-    def _manifest(self, place: Place, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
-        look = self._look(place, full=False)
-        if look.problem:
-            raise self._damaged(place, look)
-        if look.content is None or look.raw is None:
-            raise ArtifactGone(f"{place.name} is not in the store {self.place}", "run again to compute it")
-        if digest and look.content["digest"] != digest:
+    def _manifest(self, location: Location, digest: str | None = None) -> tuple[bytes, dict[str, Any]]:
+        if digest and (seen := self._seen.get((str(location), digest))):
+            return seen
+        check = self._check(location, "size")
+        if check.problem:
+            raise self._damaged(location, check)
+        if check.content is None or check.raw is None:
+            raise ArtifactGone(f"{location} is not in the store {self.place}", "run again to compute it")
+        if digest and check.content["digest"] != digest:
             raise ArtifactGone(
-                f"{place.name} in {self.place} was computed again and is now {look.content['digest'][:12]}…, "
+                f"{location} in {self.place} was computed again and is now {check.content['digest'][:12]}…, "
                 f"not {digest[:12]}…",
                 "run again to use the new one",
             )
-        return look.raw, look.content
+        return check.raw, check.content
+
+    def _raw_manifest(self, location: Location, digest: str) -> bytes:
+        """Return the manifest of data that is to be read; a complete local copy needs no request."""
+        if self.is_shared:
+            copy = self._check_at(self._blobs.local, location, "size")
+            if copy.raw and copy.content and copy.content["digest"] == digest:
+                return copy.raw
+        return self._manifest(location, digest)[0]
 
     @contextmanager
     def _opened(self, ref: ArtifactRef) -> Iterator[tuple[Any, dict[str, str]]]:
         from storage.artifacts import tables
 
-        place = self._layout.place(ref.stage, ref.key)
-        raw, _ = self._manifest(place, ref.digest)
-        try:
-            with tables.open_verified(place.data, ref.digest) as opened:
-                yield opened
-        except tables.DamageError as damage:
-            raise self._damaged(place, Look(raw, problem=str(damage))) from damage
+        location = Location(ref.stage, ref.key)
+        raw = self._raw_manifest(location, ref.digest)
+        fetch = partial(self._fetch, location, ref.digest, raw)
+        with ExitStack() as stack:
+            try:
+                opened = stack.enter_context(tables.open_verified(fetch(), ref.digest))
+            except DamagedBlob as damage:
+                if not self._blobs.drop_copy(location.data(ref.digest)):
+                    raise self._damaged(location, ManifestCheck(raw, problem=str(damage))) from damage
+                # Only the local copy was damaged.
+                opened = stack.enter_context(tables.open_verified(fetch(), ref.digest))
+            yield opened
 
-    def _damaged(self, place: Place, look: Look) -> StoreError:
+    def _fetch(self, location: Location, digest: str, raw: bytes) -> Path:
         try:
-            moved = self._set_aside(place, look)
+            file = self._blobs.fetch(location.data(digest), digest)
+        except DamagedBlob as damage:
+            raise self._damaged(location, ManifestCheck(raw, problem=str(damage))) from None
+        local = self._blobs.local
+        if self.is_shared and local.read(location.manifest) != raw:
+            local.write(location.manifest, raw)  # worker processes read only the local folder
+        return file
+
+    def _damaged(self, location: Location, check: ManifestCheck) -> StoreError:
+        try:
+            moved = self._quarantine(location, check)
         except StoreError as error:
             reason = str(error).removesuffix(".")
-            return ArtifactDamaged(f"{place.name} is damaged: {look.problem}. It stays where it is: {reason}")
-        if not moved:
-            return ArtifactGone(
-                f"{place.name} was replaced while it was read", "run again to use the new one"
+            return ArtifactDamaged(
+                f"{location} is damaged: {check.problem}. It could not be moved to quarantine: {reason}"
             )
+        if not moved:
+            return ArtifactGone(f"{location} was replaced while it was read", "run again to use the new one")
         return ArtifactDamaged(
-            f"{place.name} is damaged: {look.problem}. It was moved to {self.place}/damaged",
-            "run again to compute it anew",
+            f"{location} is damaged: {check.problem}. It was moved to {self.place}/{QUARANTINE}",
+            "run again to recompute it",
         )
 
-    def _set_aside(self, place: Place, look: Look) -> bool:
-        with hold_lock(place.lock):
-            # Somebody else may have put a good one in its place since.
-            unchanged = disk.read_if_there(place.manifest) == look.raw
+    def _quarantine(self, location: Location, check: ManifestCheck) -> bool:
+        with self._blobs.local.hold(location.key):
+            # Another process may have replaced it by an intact one since it was checked.
+            unchanged = self._blobs.read(location.manifest) == check.raw
             if unchanged:
-                self._move_aside(place, look.problem or "")
+                self._move_to_quarantine(location, check)
         return unchanged
 
-    def _move_aside(self, place: Place, reason: str) -> None:
-        self._layout.move_aside(place)
-        self.set_aside.append(SetAside(place.name, reason))
+    def _move_to_quarantine(self, location: Location, check: ManifestCheck) -> None:
+        """Move manifest and data; the caller holds the lock."""
+        self._seen = {known: found for known, found in self._seen.items() if known[0] != str(location)}
+        readable = check_manifest(str(location), check.raw)
+        for name in (location.manifest, *_data_blobs(self._blobs, location, readable)):
+            self._blobs.move(name, location.quarantined(name))
+        self.quarantined.append(QuarantinedBlob(str(location), check.problem or ""))
+
+    def _finish_upload(self, location: Location) -> dict[str, Any] | None:
+        """Upload an artifact that is complete on this machine but never arrived at the shared address.
+
+        One with links is recomputed instead, so that those upload too.
+        """
+        check = self._check_at(self._blobs.local, location, "checksum")
+        if check.content is None or check.raw is None or check.content["links"]:
+            return None
+        data = location.data(check.content["digest"])
+        self._blobs.publish(self._blobs.local.locate(data), data)
+        self._blobs.write(location.manifest, check.raw)
+        return check.content
 
     def _write(
-        self, recipe: Recipe, place: Place, produce: Callable[[], Artifact], old: dict[str, Any] | None
+        self,
+        recipe: Recipe,
+        produce: Callable[[], Artifact],
+        parents: Mapping[str, ArtifactRef],
+        old: dict[str, Any] | None,
     ) -> ArtifactRef:
         from storage.artifacts import tables
 
         begun = time.perf_counter()
         artifact = produce()
-
-        def prepare(data: Path) -> tuple[ArtifactRef, bytes]:
-            written = tables.write_table(data, artifact)
-            ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
-            return ref, disk.seal(describe(recipe, ref, written.bytes, begun, artifact))
-
-        return self._install(place, prepare, old)
-
-    def _install(
-        self,
-        place: Place,
-        prepare: Callable[[Path], tuple[ArtifactRef, bytes]],
-        old: dict[str, Any] | None,
-    ) -> ArtifactRef:
-        """Put the data that `prepare` writes, and the manifest it gives, where `old` is; under the lock."""
-        data, manifest = disk.temporary_path(place.data), disk.temporary_path(place.manifest)
+        location = Location(recipe.stage, recipe.key)
+        draft = self._blobs.local.draft(f"{location.folder}/{location.key}.parquet")
         try:
-            with disk.store_errors(place.data):
-                disk.make_folder(place.data.parent)
-            ref, raw = prepare(data)
-            with disk.store_errors(place.manifest):
-                disk.write_synced(manifest, raw)
-                # From here on only names change, for which a full disk has room.
-                if old and old["digest"] != ref.digest:
-                    place.manifest.unlink()  # never an old manifest beside new data
-                data.replace(place.data)
-                disk.sync_folder(place.data.parent)
-                manifest.replace(place.manifest)
-                disk.sync_folder(place.data.parent)
+            written = tables.write_table(draft, artifact)
+            ref = ArtifactRef(recipe.stage, recipe.key, written.digest, artifact.kind, written.rows)
+            raw = disk.seal(describe(recipe, ref, written.bytes, begun, artifact, parents))
+            self._install(location, ref, draft, raw, old)
         except BaseException:
-            disk.remove_quietly(data, manifest)
+            disk.remove_quietly(draft)
             raise
         return ref
+
+    def _install(
+        self, location: Location, ref: ArtifactRef, file: Path, raw: bytes, old: dict[str, Any] | None
+    ) -> None:
+        """Publish the data, then the manifest that names it; the caller holds the lock."""
+        data = location.data(ref.digest)
+        is_new = old is None or old["digest"] != ref.digest
+        for blobs in self._copies:
+            file = blobs.publish(file, data)
+            try:
+                blobs.write(location.manifest, raw)
+            except BaseException:
+                if is_new and not self.is_shared:
+                    disk.remove_quietly(file)
+                raise
+        if old and is_new and not self.is_shared:  # other machines may still read the old data
+            self._blobs.delete(location.data(old["digest"]))
+
+
+def _data_blobs(blobs: Blobs, location: Location, check: ManifestCheck) -> list[str]:
+    """Names of the data of an artifact; all that there are if its manifest cannot say which."""
+    if check.content:
+        return [location.data(check.content["digest"])]
+    return [name for name in blobs.list_blobs(location.folder) if data_location(name) == location]

@@ -1,8 +1,8 @@
 """The Parquet file of an artifact: written in one pass with its digest in the footer, verified before use.
 
-The footer holds `labelscape.kind`, the artifact's metadata as `labelscape.<name>` and `labelscape.digest`:
+The footer contains `labelscape.kind`, the artifact's metadata as `labelscape.<name>` and `labelscape.digest`:
 the SHA-256 of every byte before the footer followed by the canonical JSON of the other entries. So a file can
-be verified without its manifest. Nothing in it depends on when, where or in what portions it was written.
+be verified without its manifest. The bytes do not depend on when, where or in what batches it was written.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.artifacts.artifact import Artifact
+from storage.artifacts.blobs import DamagedBlob
 from storage.artifacts.disk import store_errors
 from storage.artifacts.keys import canonical_json
 from storage.errors import StoreError
 
 PREFIX = "labelscape."
 GROUP_BYTES = 16 * 2**20
-_VARIABLE_BYTES = 1024  # a guess at a text, list or binary cell; only the size of row groups hangs on it
+_VARIABLE_BYTES = (
+    1024  # assumed size of a text, list or binary cell; only the size of row groups depends on it
+)
 _CHUNK = 2**20
 _MAGIC = b"PAR1"
 
 
-class DamageError(Exception):
-    """A file whose bytes are not those that were written; the text is the reason."""
-
-
 @dataclass(frozen=True)
 class Written:
-    """What a finished file is: SHA-256 of all of it, its size, its rows."""
+    """A finished file: SHA-256 of all its bytes, its size, its rows."""
 
     digest: str
     bytes: int
@@ -45,14 +44,14 @@ class Written:
 
 
 class _HashingFile(io.RawIOBase):
-    """A file to write that hashes what passes through; its disk errors are the store's."""
+    """A file that hashes what is written to it; OSErrors become StoreErrors."""
 
     def __init__(self, file: io.FileIO, path: Path) -> None:
         self._file = file
         self._path = path
         self.hash = hashlib.sha256()
         self.size = 0
-        self.given_up = False
+        self.abandoned = False
 
     def writable(self) -> bool:
         return True
@@ -60,7 +59,7 @@ class _HashingFile(io.RawIOBase):
     def write(self, data: Any) -> int:
         rest = memoryview(data).cast("B")
         size = len(rest)
-        if self.given_up:  # pyarrow closes a failed file with a footer that nobody needs
+        if self.abandoned:  # pyarrow closes a failed file with a footer, which is not needed
             return size
         self.hash.update(rest)
         self.size += size
@@ -71,7 +70,7 @@ class _HashingFile(io.RawIOBase):
 
 
 def rows_per_group(schema: pa.Schema) -> int:
-    """Rows of a row group: about 16 MB, decided by the schema alone so that equal content is equal bytes."""
+    """Rows per row group: about 16 MB. It depends only on the schema, so equal content gives equal bytes."""
 
     def width(kind: pa.DataType) -> int:
         if pa.types.is_fixed_size_list(kind):
@@ -82,7 +81,7 @@ def rows_per_group(schema: pa.Schema) -> int:
 
 
 def _row_groups(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Portions of any size in, row groups of the same size out."""
+    """Regroup batches of any size into row groups of one size."""
     size = rows_per_group(schema)
     waiting = schema.empty_table()
     for batch in batches:
@@ -108,7 +107,7 @@ def _body_digest(body: Any, entries: Mapping[str, str]) -> str:
 
 
 def write_table(path: Path, artifact: Artifact) -> Written:
-    """Write an artifact, portion by portion, and wait until it is on the disk."""
+    """Write an artifact batch by batch and flush it to disk."""
     schema = artifact.columns.remove_metadata()
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     options = {"compression": "zstd", "use_dictionary": texts, "write_statistics": False}
@@ -125,7 +124,7 @@ def write_table(path: Path, artifact: Artifact) -> Written:
             writer.add_key_value_metadata(_footer(artifact.kind, artifact.metadata, sink.hash))
             writer.close()
         except BaseException:
-            sink.given_up = True
+            sink.abandoned = True
             writer.close()
             raise
         with store_errors(path):
@@ -134,13 +133,13 @@ def write_table(path: Path, artifact: Artifact) -> Written:
 
 
 def _hash_file(file: pa.NativeFile) -> tuple[Any, str]:
-    """One pass over a file: the running hash as it stood where the footer begins, and the final digest."""
+    """Hash a file in one pass; return the hash object at the beginning of the footer and the final digest."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 8))
     tail = file.read(8)
     footer = int.from_bytes(tail[:4], "little")
     if len(tail) < 8 or tail[4:] != _MAGIC or footer + 8 > size:
-        raise DamageError("it does not end as a Parquet file does")
+        raise DamagedBlob("it does not end like a Parquet file")
     file.seek(0)
     digest = hashlib.sha256()
     left = size - 8 - footer
@@ -159,34 +158,34 @@ def _open_parquet(file: pa.NativeFile) -> tuple[pq.ParquetFile, dict[str, str]]:
         raw = parquet.metadata.metadata or {}
         entries = {name.decode(): text.decode() for name, text in raw.items()}
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DamageError(f"pyarrow cannot read its footer: {error}") from error
+        raise DamagedBlob(f"pyarrow cannot read its footer: {error}") from error
     return parquet, {name: text for name, text in entries.items() if name.startswith(PREFIX)}
 
 
 @contextmanager
 def open_verified(path: Path, digest: str) -> Iterator[tuple[pq.ParquetFile, dict[str, str]]]:
-    """Open a file after verifying both digests; gives it with its metadata, `kind` included.
+    """Open a file after verifying both digests; gives the file and its metadata, including `kind`.
 
     Raises
     ------
-    DamageError
-        When the file is gone or its bytes do not match.
+    DamagedBlob
+        If the file is missing or its bytes do not match.
     """
     with store_errors(path):
         try:
-            # Arrow's own file: of a Python one its threads may still let go while the interpreter ends, and
-            # the process is aborted.
+            # Arrow's own file class: its threads may release a Python file while the interpreter shuts down,
+            # which aborts the process.
             file = pa.OSFile(str(path), "rb")
         except FileNotFoundError as error:
-            raise DamageError("its data file is gone") from error
+            raise DamagedBlob("its data file is missing") from error
     with file:
         with store_errors(path):
             body, found = _hash_file(file)
         if found != digest:
-            raise DamageError(f"its digest is {found[:12]}…, not {digest[:12]}…")
+            raise DamagedBlob(f"its digest is {found[:12]}…, not {digest[:12]}…")
         file.seek(0)
         parquet, entries = _open_parquet(file)
         signed = entries.pop(f"{PREFIX}digest", None)
         if signed != _body_digest(body, entries):
-            raise DamageError("the digest in its footer does not match")
+            raise DamagedBlob("the digest in its footer does not match")
         yield parquet, {name.removeprefix(PREFIX): text for name, text in entries.items()}

@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from storage.artifacts.disk import write_atomically
 from storage.artifacts.file_stats import is_settled
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
@@ -71,7 +71,8 @@ def remember_digest(memo: Path, stamp: FolderStamp, digest: str, begun: int) -> 
     """Remember the digest of a folder; not where a file was changed just before it was read."""
     if is_settled(begun, stamp.newest):
         with contextlib.suppress(OSError):
-            _write_durably(memo, json.dumps({"version": _VERSION, "stamp": stamp.text, "digest": digest}))
+            content = json.dumps({"version": _VERSION, "stamp": stamp.text, "digest": digest})
+            write_atomically(memo, content.encode("utf-8", "surrogateescape"))
 
 
 def forget_digests(cache_dir: Path) -> None:
@@ -137,18 +138,5 @@ def _entry(value: list[int | str]) -> Entry:
 
 
 def _write_index(index_file: Path, index: dict[str, Entry]) -> None:
-    _write_durably(index_file, json.dumps({"version": _VERSION, "files": index}))
-
-
-def _write_durably(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".index-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = json.dumps({"version": _VERSION, "files": index})
+    write_atomically(index_file, content.encode("utf-8", "surrogateescape"))

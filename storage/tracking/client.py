@@ -1,4 +1,4 @@
-"""Runs in MLflow: one parent a flow run, one child a method, and their models in a safe format."""
+"""Runs in MLflow: one parent per flow run, one child per method, and their models in a safe format."""
 
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from storage.tracking.engine import (
     default_uri,
     load_mlflow,
     probe,
-    redact,
     run_exists,
     sqlite_file,
     tracking_errors,
@@ -39,6 +38,7 @@ from storage.tracking.models import (
     check_record,
     split_metrics,
 )
+from storage.urls import redact
 
 __all__ = [
     "ComparedRun",
@@ -60,14 +60,14 @@ _IS_FINISHED_RUN = f"{_IS_RUN} AND attributes.status = 'FINISHED'"
 
 
 class Tracker:
-    """Records runs under one tracking address and finds them again.
+    """Records runs at one tracking address and finds them again.
 
     Parameters
     ----------
     uri : str
-        `sqlite:////path/to/mlflow.db`, `http://host:port` or any database address MLflow takes.
+        `sqlite:////path/to/mlflow.db`, `http://host:port` or any database address that MLflow accepts.
     artifact_root : Path or None
-        Folder for the artifacts of new experiments; a server decides that for itself.
+        Folder for the artifacts of new experiments; a server chooses its own.
     """
 
     def __init__(self, uri: str, artifact_root: Path | None = None) -> None:
@@ -75,10 +75,10 @@ class Tracker:
         self.artifact_root = artifact_root
 
     def log(self, record: RunRecord, trusted: Sequence[str] = ()) -> TrackedRun:
-        """Record a run and its methods; what it began is marked FAILED when it breaks off.
+        """Record a run and its methods; a run that is interrupted is marked FAILED.
 
-        `trusted` names the types that a model payload may hold beside the common ones; a payload
-        with any other type is refused before anything is written.
+        `trusted` lists the types that a model payload may contain besides the common ones; a payload with any
+        other type raises StoreError before anything is written.
         """
         from storage.artifacts.models import load_model
         from storage.tracking.writer import RunWriter
@@ -94,11 +94,11 @@ class Tracker:
             return RunWriter(client, self.uri, self.artifact_root, trusted).write(record, models)
 
     def exists(self, run_id: str) -> bool:
-        """Whether a run is there and not deleted; does not load MLflow for SQLite and HTTP."""
+        """Return whether a run exists and is not deleted; does not import MLflow for SQLite and HTTP."""
         return run_exists(self.uri, run_id)
 
     def experiments(self) -> list[ExperimentInfo]:
-        """Every experiment that holds a run of ours, the latest used first."""
+        """Return every experiment with a labelscape run, the latest used first."""
         if self.is_empty():
             return []
         client = self.client()
@@ -108,7 +108,7 @@ class Tracker:
         return [known[found] for found in dict.fromkeys(run.info.experiment_id for run in runs)]
 
     def runs(self, experiment: str) -> list[ComparedRun]:
-        """Every method of every finished run of an experiment, the latest run first."""
+        """Return every method of every finished run of an experiment, the latest run first."""
         self._require_runs()
         client = self.client()
         with tracking_errors(self.uri):
@@ -130,7 +130,7 @@ class Tracker:
         return {one.step: one.value for one in history}
 
     def latest(self, experiment: str | None = None) -> TrackedRun | None:
-        """The latest finished run, of one experiment or of all; None where there is none."""
+        """Return the latest finished run of one experiment or of all, or None."""
         if self.is_empty():
             return None
         client = self.client()
@@ -143,7 +143,7 @@ class Tracker:
             return self._tracked(client, found[0]) if found else None
 
     def registered_runs(self) -> set[str]:
-        """Runs of which a model is registered."""
+        """Return the ids of runs with a registered model."""
         if self.is_empty():
             return set()
         client = self.client()
@@ -152,9 +152,10 @@ class Tracker:
             return {client.get_run(run_id).data.tags.get(PARENT, run_id) for run_id in set(versions)}
 
     def model(self, run_id: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
-        """Payload of a run's model and where it comes from; nothing of it is loaded here.
+        """Return the payload of a run's model and its origin; the model is not loaded.
 
-        `run_id` names a run (then `method`, or the run's primary method) or one of its methods.
+        `run_id` is the id of a run (then `method`, or the run's primary method, is chosen) or of one of its
+        methods.
         """
         self._require_runs()
         client = self.client()
@@ -164,11 +165,11 @@ class Tracker:
                 run = _pick_method(client, run, method)
             info = _model_info(client, run)
             if method is not None and info.method != method:
-                raise TrackingError(f"run {run_id} is of method {info.method!r}, not of {method!r}.")
+                raise TrackingError(f"run {run_id} is of method {info.method!r}, not {method!r}.")
             return self._download_model(client, run), info
 
     def client(self) -> Any:
-        """MLflow's own client of this address, once a server was seen to answer."""
+        """Return MLflow's client for this address; TrackingError if no server answers."""
         mlflow = load_mlflow()
         probe(self.uri)
         file = sqlite_file(self.uri)
@@ -177,20 +178,22 @@ class Tracker:
                 return mlflow.MlflowClient(tracking_uri=self.uri)
             file.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as held:
-                # Two processes that set a new database up at once would trip over each other's tables. In a
-                # folder that cannot be written there is none to set up.
+                # Two processes that create the tables of a new database at once would fail. In a read-only
+                # folder there is no new database to create.
                 with suppress(StoreError):
                     held.enter_context(hold_lock(file.with_name(f".{file.name}.lock")))
                 return mlflow.MlflowClient(tracking_uri=self.uri)
 
     def is_empty(self) -> bool:
-        """A database that is not there yet holds no run; asking the engine would create it."""
+        """Return whether the database does not exist yet; asking MLflow would create it."""
         file = sqlite_file(self.uri)
         return file is not None and not file.exists()
 
     def _require_runs(self) -> None:
         if self.is_empty():
-            raise TrackingError(f"no run has been tracked at {self.uri} yet; start with `labelscape run`.")
+            raise TrackingError(
+                f"no run has been tracked at {redact(self.uri)} yet; start with `labelscape run`."
+            )
 
     def _find_experiment(self, client: Any, name: str) -> str:
         found = client.get_experiment_by_name(name)
@@ -198,7 +201,7 @@ class Tracker:
             return str(found.experiment_id)
         names = [info.name for info in _all_experiments(client)]
         near = get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}."
+        hint = f"did you mean {near[0]!r}?" if near else f"existing experiments: {', '.join(names)}."
         raise TrackingError(f"no experiment {name!r} at {redact(self.uri)}; {hint}")
 
     def _get_run(self, client: Any, run_id: str) -> Any:
@@ -234,7 +237,7 @@ def _all_experiments(client: Any) -> list[ExperimentInfo]:
 
 
 def _search(client: Any, places: list[str], query: str, limit: int | None = None) -> list[Any]:
-    """Runs that fit, the latest first, page by page."""
+    """Return the runs that match a query, the latest first."""
     found: list[Any] = []
     token = None
     while places:
@@ -253,7 +256,7 @@ def _search(client: Any, places: list[str], query: str, limit: int | None = None
 
 
 def _children(client: Any, parent: Any) -> list[Any]:
-    """Methods of a run in the order they were logged."""
+    """Return the methods of a run in the order they were logged."""
     query = f"tags.`{PARENT}` = '{parent.info.run_id}' AND tags.`{ROLE}` = 'method'"
     return _search(client, [parent.info.experiment_id], query)[::-1]
 
@@ -264,8 +267,8 @@ def _pick_method(client: Any, parent: Any, method: str | None) -> Any:
     wanted = method or parent.data.tags.get(PRIMARY, "")
     if wanted not in models:
         raise TrackingError(
-            f"run {parent.info.run_id} holds no model of {wanted or 'any method'}; "
-            f"it holds models of: {', '.join(models) or 'none'}."
+            f"run {parent.info.run_id} has no model of {wanted or 'any method'}; "
+            f"it has models of: {', '.join(models) or 'none'}."
         )
     return children[wanted]
 
@@ -273,7 +276,7 @@ def _pick_method(client: Any, parent: Any, method: str | None) -> Any:
 def _model_info(client: Any, run: Any) -> ModelInfo:
     tags = dict(run.data.tags)
     if METHOD not in tags or MODEL not in tags:
-        raise TrackingError(f"run {run.info.run_id} holds no model; name a run made by `labelscape run`.")
+        raise TrackingError(f"run {run.info.run_id} has no model; give a run created by `labelscape run`.")
     parent = client.get_run(tags[PARENT])
     return ModelInfo(
         run_id=run.info.run_id,

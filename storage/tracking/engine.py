@@ -1,4 +1,4 @@
-"""MLflow at arm's length: loading it quietly, reaching its server quickly, naming its errors."""
+"""Access to MLflow: import it without side effects, detect an unreachable server early, translate errors."""
 
 import base64
 import contextlib
@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from storage.errors import TrackingError
+from storage.urls import redact, redact_text
 
 DATABASE = "mlflow.db"
 CONNECT_SECONDS = 5.0
-# Telemetry off; no unpickling; a server that does not answer is reported in seconds, not minutes.
+# No telemetry, no unpickling; an unreachable server is reported after seconds, not minutes.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
@@ -30,31 +31,31 @@ ENVIRONMENT = {
 
 
 def default_uri(home: Path) -> str:
-    """The SQLite database in the home folder."""
+    """Return the address of the SQLite database in the home folder."""
     return f"sqlite:///{home.resolve() / DATABASE}"
 
 
 def default_artifact_root(home: Path) -> Path:
-    """Where figures, tables and models of local runs lie."""
+    """Return the folder for figures, tables and models of local runs."""
     return home.resolve() / "mlartifacts"
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Database file of a `sqlite:///` address, None for any other address."""
+    """Return the database file of a `sqlite:///` address, or None for any other address."""
     return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
 
 
 def is_http(uri: str) -> bool:
-    """Whether the address is a tracking server's."""
+    """Return whether an address is that of a tracking server."""
     return uri.startswith(("http://", "https://"))
 
 
 def check_uri(uri: str) -> str:
-    """The address itself, or an error for the kinds that cannot keep runs."""
+    """Return the address; TrackingError if runs cannot be recorded there."""
     scheme = urlsplit(uri).scheme
     if not scheme or scheme == "file":
         raise TrackingError(
-            f"tracking address {uri!r} is a folder; MLflow keeps runs in a database or on a server. "
+            f"tracking address {uri!r} is a folder; MLflow records runs in a database or on a server. "
             "Give sqlite:////path/to/mlflow.db or http://host:port."
         )
     if scheme == "sqlite" and not uri.removeprefix("sqlite:").strip("/"):
@@ -62,15 +63,8 @@ def check_uri(uri: str) -> str:
     return uri
 
 
-def redact(uri: str) -> str:
-    """The address without user and password, fit for a message."""
-    parts = urlsplit(uri)
-    # Put together again, sqlite:////a.db would lose two of its slashes: it is left as it is.
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if "@" in parts.netloc else uri
-
-
 def load_mlflow() -> Any:
-    """MLflow, imported on first use with telemetry off and its set-up chatter silenced."""
+    """Import MLflow on first use, without telemetry and set-up messages."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import mlflow
@@ -80,8 +74,8 @@ def load_mlflow() -> Any:
     return mlflow
 
 
-def load_model_flavour() -> Any:
-    """The part of MLflow that logs estimators; its first import warns about MLflow's own type hints."""
+def load_model_flavor() -> Any:
+    """Import the part of MLflow that logs estimators; its first import warns about MLflow's type hints."""
     load_mlflow()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -91,7 +85,7 @@ def load_model_flavour() -> Any:
 
 
 def engine_errors() -> tuple[type[Exception], ...]:
-    """What MLflow raises when a database or server refuses; requests' errors are OSErrors."""
+    """Return the exceptions of MLflow if a database or server fails; those of requests are OSErrors."""
     from alembic.util import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
@@ -101,19 +95,19 @@ def engine_errors() -> tuple[type[Exception], ...]:
 
 @contextlib.contextmanager
 def tracking_errors(uri: str) -> Iterator[None]:
-    """Turn the engine's errors into one line that names the address."""
+    """Turn MLflow's errors into a TrackingError of one line that names the address."""
     try:
         yield
     except engine_errors() as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise TrackingError(
-            f"tracking at {redact(uri)}: {lines[0][:400]} "
-            "Check the address (tracking.uri) and that it can be written to."
+            f"tracking at {redact(uri)}: {redact_text(lines[0])[:400]} "
+            "Check the address (tracking.uri) and that it is writable."
         ) from error
 
 
 def probe(uri: str) -> None:
-    """Fail at once where no server listens, instead of after the engine's retries."""
+    """Raise at once if no server listens, instead of after MLflow's retries."""
     if not is_http(uri):
         return
     parts = urlsplit(uri)
@@ -128,13 +122,13 @@ def probe(uri: str) -> None:
 
 
 def run_exists(uri: str, run_id: str) -> bool:
-    """Whether a run is there and not deleted; without loading MLflow for SQLite and HTTP."""
+    """Return whether a run exists and is not deleted; does not import MLflow for SQLite and HTTP."""
     file = sqlite_file(uri)
     if file is not None:
         return _exists_in_sqlite(file, run_id)
     if is_http(uri):
         return _exists_on_server(uri, run_id)
-    return _exists_by_engine(uri, run_id)
+    return _exists_by_client(uri, run_id)
 
 
 def _exists_in_sqlite(file: Path, run_id: str) -> bool:
@@ -145,7 +139,7 @@ def _exists_in_sqlite(file: Path, run_id: str) -> bool:
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as database:
             return database.execute(query, (run_id,)).fetchone() is not None
     except sqlite3.OperationalError as error:
-        if "no such table" in str(error):  # a database MLflow has not set up yet
+        if "no such table" in str(error):  # MLflow has not created its tables yet
             return False
         raise TrackingError(f"{file}: cannot be read ({error}).") from None
     except sqlite3.DatabaseError as error:
@@ -167,14 +161,14 @@ def _exists_on_server(uri: str, run_id: str) -> bool:
         raise TrackingError(f"tracking server {redact(uri)} answers {error.code} {error.reason}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrackingError(
-            f"tracking server {redact(uri)} does not answer as MLflow does ({error}). "
+            f"tracking server {redact(uri)} does not answer like MLflow ({error}). "
             "Start it, for instance with `labelscape up`, or correct tracking.uri."
         ) from None
     return bool(info.get("lifecycle_stage", "active") == "active")
 
 
 def _credentials(uri: str) -> dict[str, str]:
-    """The header that MLflow's own client would send."""
+    """Return the header that MLflow's own client would send."""
     parts = urlsplit(uri)
     user = unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
     password = unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
@@ -185,7 +179,7 @@ def _credentials(uri: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def _exists_by_engine(uri: str, run_id: str) -> bool:
+def _exists_by_client(uri: str, run_id: str) -> bool:
     mlflow = load_mlflow()
     with tracking_errors(uri):
         runs = mlflow.MlflowClient(tracking_uri=uri)

@@ -1,4 +1,4 @@
-"""What goes into a tracked run and what comes out of it: plain data, no engine."""
+"""Plain data classes for what is written to a tracked run and read from it."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from storage.errors import TrackingError
 FoldRow = tuple[str, str, int, str, float]
 """One score: (method, classifier, fold, metric, value)."""
 
-# Tags by which a run is found again.
+# Tags that identify runs of labelscape.
 ROLE, METHOD, TITLE = "labelscape.role", "labelscape.method", "labelscape.title"
 CLASSIFIER, MODEL, PRIMARY = "labelscape.classifier", "labelscape.model_id", "labelscape.primary"
 PARENT = "mlflow.parentRunId"
@@ -29,18 +29,18 @@ class MethodRecord:
     Parameters
     ----------
     name, title : str
-        Short name of the registry, and the name a reader sees.
+        Name in the registry of methods, and the name for readers.
     params : mapping
-        Parameters as resolved; nested tables become dotted names.
+        Resolved parameters; nested tables become dotted names.
     metrics, metrics_std : mapping of str to float
-        Mean over the folds, and its spread, by metric name.
+        Mean and standard deviation over the folds by metric name.
     classifier : str
-        The classifier the metrics belong to.
+        The classifier that the metrics belong to.
     tags : mapping of str to str
     model : bytes or None
         The fitted estimator as a skops payload.
     files : mapping of str to bytes
-        Artifacts by relative name.
+        Files by relative name.
     """
 
     name: str
@@ -56,10 +56,10 @@ class MethodRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of the flow: a parent with one child a method.
+    """One run of the flow: a parent with one child per method.
 
-    `primary` names the method whose model is taken when none is asked for; default: the first
-    method with a model. `fold_rows` become metrics with the fold as step.
+    `primary` is the method whose model is used by default; without it, the first method with a model.
+    `fold_rows` become metrics with the fold as step.
     """
 
     experiment: str
@@ -74,7 +74,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """Where a run has been recorded; `children` maps a method's name to its run id."""
+    """Where a run is recorded; `children` maps each method's name to its run id."""
 
     parent_id: str
     children: dict[str, str]
@@ -110,7 +110,7 @@ class ExperimentInfo:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """Where a model payload comes from."""
+    """The origin of a model payload."""
 
     run_id: str
     parent_id: str
@@ -123,22 +123,24 @@ class ModelInfo:
 
 
 def check_record(record: RunRecord) -> None:
-    """Refuse a record that could only be logged half."""
+    """Raise TrackingError for a record that cannot be logged completely."""
     names = [method.name for method in record.methods]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise TrackingError(
-            f"run {record.name!r}: method {twice[0]!r} is given twice; name each method once."
+            f"run {record.name!r}: method {twice[0]!r} is given twice; give each method once."
         )
     if record.primary is not None and record.primary not in names:
-        raise TrackingError(f"run {record.name!r}: primary={record.primary!r} is none of {', '.join(names)}.")
+        raise TrackingError(
+            f"run {record.name!r}: primary={record.primary!r} is not one of {', '.join(names)}."
+        )
     for files in (record.files, *(method.files for method in record.methods)):
         for name in files:
             check_file_name(name)
 
 
 def check_file_name(name: str) -> PurePosixPath:
-    """The name as a relative path that stays inside the run's folder."""
+    """Return the name as a relative path; TrackingError if it would leave the run's folder."""
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
         raise TrackingError(f"artifact name {name!r} must be a relative path without '..'.")
@@ -146,7 +148,7 @@ def check_file_name(name: str) -> PurePosixPath:
 
 
 def flatten_params(params: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested tables as dotted names, values as short text.
+    """Return nested tables as dotted names, with values as short text.
 
     >>> flatten_params({"embedding": {"methods": ["mlda"]}, "executor": "auto"})
     {'embedding.methods': '["mlda"]', 'executor': 'auto'}
@@ -162,18 +164,18 @@ def flatten_params(params: Mapping[str, Any], prefix: str = "") -> dict[str, str
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, cut with a visible mark where the tracker would refuse its length."""
+    """Return the text, truncated with an ellipsis if the tracker would reject its length."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def join_metrics(method: MethodRecord) -> dict[str, float]:
-    """Means and spreads under one set of names: `macro_f1` and `macro_f1_std`."""
+    """Return means and standard deviations in one mapping: `macro_f1` and `macro_f1_std`."""
     spread = {f"{name}{SPREAD_SUFFIX}": value for name, value in method.metrics_std.items()}
     return {**method.metrics, **spread}
 
 
 def split_metrics(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Means and spreads again, scores of single folds left out: the inverse of `join_metrics`."""
+    """Return means and standard deviations, without scores of single folds; inverse of `join_metrics`."""
     own = {name: value for name, value in metrics.items() if not name.startswith("fold/")}
     spread = {
         name.removesuffix(SPREAD_SUFFIX): value
@@ -187,7 +189,7 @@ def split_metrics(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[
 
 
 def fold_scores(rows: Iterable[FoldRow], method: MethodRecord) -> list[tuple[str, float, int]]:
-    """`(metric, value, fold)` of one method, under the classifier its means belong to."""
+    """Return `(metric, value, fold)` of one method with the classifier that its means belong to."""
     return [
         (f"fold/{metric}", float(value), int(fold))
         for name, classifier, fold, metric, value in rows

@@ -1,4 +1,4 @@
-"""The model registry of the tracker: versions of one model a collection, two of them under a title."""
+"""The model registry of the tracker: one model per collection; aliases mark champion and challenger."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,8 +7,9 @@ from typing import Any
 
 from storage.errors import TrackingError
 from storage.tracking.client import Tracker
-from storage.tracking.engine import load_mlflow, redact, tracking_errors
+from storage.tracking.engine import load_mlflow, tracking_errors
 from storage.tracking.models import MAX_TAG_CHARS, MODEL, shorten
+from storage.urls import redact
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
@@ -16,7 +17,7 @@ _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 @dataclass(frozen=True)
 class Version:
-    """One registered model; `run_id` is the method's run that holds it."""
+    """One version of a registered model; `run_id` is the run of the method that logged it."""
 
     name: str
     version: str
@@ -25,7 +26,7 @@ class Version:
 
 
 def model_name(experiment: str) -> str:
-    """Name under which the models of a collection are registered: that of its experiment.
+    """Return the name under which the models of an experiment are registered.
 
     >>> model_name("photos/2026")
     'labelscape-photos-2026'
@@ -34,19 +35,19 @@ def model_name(experiment: str) -> str:
 
 
 class ModelRegistry:
-    """Registers models of tracked runs and finds those under a title.
+    """Registers models of tracked runs and finds them by alias.
 
     Parameters
     ----------
     tracker : Tracker
-        Whose database or server keeps the registry too.
+        Its database or server also contains the registry.
     """
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
 
     def find(self, name: str, alias: str) -> Version | None:
-        """The version under a title, None where there is none."""
+        """Return the version with an alias, or None."""
         if self._tracker.is_empty():
             return None
         mlflow = load_mlflow()
@@ -59,14 +60,12 @@ class ModelRegistry:
                 raise
 
     def register(self, name: str, run_id: str, alias: str, tags: Mapping[str, str]) -> Version:
-        """Register the model of a method's run and give it a title, which another version may lose."""
+        """Register the model of a method's run and move the alias to it."""
         short = {key: shorten(text, MAX_TAG_CHARS) for key, text in tags.items()}
         with self._client() as client:
             model_id = client.get_run(run_id).data.tags.get(MODEL)
             if model_id is None:
-                raise TrackingError(
-                    f"run {run_id} at {redact(self._tracker.uri)} holds no model to register."
-                )
+                raise TrackingError(f"run {run_id} at {redact(self._tracker.uri)} has no model to register.")
             self._create(client, name)
             place = client.get_logged_model(model_id).artifact_location
             made = client.create_model_version(name, place, run_id, tags=short, model_id=model_id)
@@ -74,7 +73,7 @@ class ModelRegistry:
             return _version(made)
 
     def withdraw(self, name: str, alias: str) -> None:
-        """Take a title away from whichever version has it."""
+        """Remove an alias from the version that has it, if any."""
         if self.find(name, alias) is not None:
             with self._client() as client:
                 client.delete_registered_model_alias(name, alias)

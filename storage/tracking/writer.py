@@ -1,4 +1,4 @@
-"""Writing a run: parent and children in batches, marked FAILED where it breaks off."""
+"""Write a run: parent and children in batches; an interrupted run is marked FAILED."""
 
 import contextlib
 import importlib.metadata
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.errors import TrackingError
-from storage.tracking.engine import engine_errors, is_http, load_mlflow, load_model_flavour, redact
+from storage.tracking.engine import engine_errors, is_http, load_mlflow, load_model_flavor
 from storage.tracking.models import (
     CLASSIFIER,
     MAX_TAG_CHARS,
@@ -32,14 +32,15 @@ from storage.tracking.models import (
     join_metrics,
     shorten,
 )
+from storage.urls import redact
 
 Item = TypeVar("Item")
 
-# The engine's limits on one request.
-_METRICS_A_BATCH, _PARAMS_A_BATCH = 1000, 100
-# `mlflow.sklearn.log_model` finds its server through a setting of the whole process.
+# MLflow's limits per request.
+_METRICS_PER_BATCH, _PARAMS_PER_BATCH = 1000, 100
+# `mlflow.sklearn.log_model` finds its server through a setting of the process.
 _ADDRESS_LOCK = threading.Lock()
-_MODEL_NEEDS = ("labelscape", "numpy", "scipy", "scikit-learn", "skops")
+_MODEL_REQUIREMENTS = ("labelscape", "numpy", "scipy", "scikit-learn", "skops")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class RunWriter:
     uri : str
         The client's tracking address.
     artifact_root : Path or None
-        Folder for the artifacts of new experiments; a server decides that for itself.
+        Folder for the artifacts of new experiments; a server chooses its own.
     trusted : sequence of str
-        Types that a model may hold.
+        Types that a model may contain.
     """
 
     client: Any
@@ -63,7 +64,7 @@ class RunWriter:
     trusted: Sequence[str]
 
     def write(self, record: RunRecord, models: Mapping[str, Any]) -> TrackedRun:
-        """Parent, then one child a method; `models` holds the loaded estimators by method."""
+        """Write the parent, then one child per method; `models` contains the loaded estimators by method."""
         experiment_id = self.experiment_id(record.experiment)
         primary = record.primary or next(iter(models), "")
         tags = {**record.tags, ROLE: "run", PRIMARY: primary}
@@ -80,19 +81,19 @@ class RunWriter:
         return TrackedRun(parent_id, children, experiment_id, self.uri)
 
     def experiment_id(self, name: str) -> str:
-        """Id of an experiment, made where it is not there."""
+        """Return the id of an experiment, creating it if it does not exist."""
         found = self.client.get_experiment_by_name(name)
         if found is None:
             try:
                 return str(self.client.create_experiment(name, artifact_location=self._artifact_location()))
             except engine_errors():
-                found = self.client.get_experiment_by_name(name)  # another run may just have made it
+                found = self.client.get_experiment_by_name(name)  # another run may have just created it
                 if found is None:
                     raise
         if found.lifecycle_stage != "active":
             raise TrackingError(
                 f"experiment {name!r} is deleted at {redact(self.uri)}; restore it there "
-                "or give another name in tracking.experiment."
+                "or set another name in tracking.experiment."
             )
         return str(found.experiment_id)
 
@@ -103,21 +104,21 @@ class RunWriter:
 
     @contextlib.contextmanager
     def _open_run(self, experiment_id: str, name: str, tags: Mapping[str, str]) -> Iterator[str]:
-        """A run that ends FINISHED, FAILED on an error, KILLED on an interrupt."""
+        """Open a run that ends as FINISHED, as FAILED on an error, or as KILLED on an interrupt."""
         short = {key: shorten(str(value), MAX_TAG_CHARS) for key, value in tags.items()}
         run_id = str(self.client.create_run(experiment_id, tags=short, run_name=name).info.run_id)
         try:
             yield run_id
         except Exception:
-            self._close_broken(run_id, "FAILED")
+            self._close_unfinished(run_id, "FAILED")
             raise
         except BaseException:
-            self._close_broken(run_id, "KILLED")
+            self._close_unfinished(run_id, "KILLED")
             raise
         self.client.set_terminated(run_id, "FINISHED")
 
-    def _close_broken(self, run_id: str, status: str) -> None:
-        # Where even this fails, the error under way says more than a second one.
+    def _close_unfinished(self, run_id: str, status: str) -> None:
+        # If this fails too, the original error is the one to report.
         with contextlib.suppress(*engine_errors()):
             self.client.set_terminated(run_id, status)
 
@@ -132,7 +133,7 @@ class RunWriter:
         from mlflow.entities import Param
 
         entries = [Param(name, text) for name, text in flatten_params(params).items()]
-        for batch in _batches(entries, _PARAMS_A_BATCH):
+        for batch in _batches(entries, _PARAMS_PER_BATCH):
             self.client.log_batch(run_id, params=batch)
 
     def _log_metrics(
@@ -146,7 +147,7 @@ class RunWriter:
             Metric(name, value, now, step, model_id=model_id, run_id=run_id)
             for name, value, step in [*totals, *fold_scores(fold_rows, method)]
         ]
-        for batch in _batches(entries, _METRICS_A_BATCH):
+        for batch in _batches(entries, _METRICS_PER_BATCH):
             self.client.log_batch(run_id, metrics=batch)
 
     def _log_files(self, run_id: str, files: Mapping[str, bytes]) -> None:
@@ -160,12 +161,12 @@ class RunWriter:
             self.client.log_artifacts(run_id, folder)
 
     def _log_model(self, experiment_id: str, run_id: str, method: MethodRecord, estimator: Any) -> str | None:
-        """Log the estimator before any metric: the engine asks for the history of each that is there."""
+        """Log the estimator before any metric: MLflow requests the history of each existing metric."""
         if estimator is None:
             return None
         model = self.client.create_logged_model(experiment_id, name=method.name, source_run_id=run_id)
         with _ADDRESS_LOCK, _process_address(self.uri):
-            load_model_flavour().log_model(
+            load_model_flavor().log_model(
                 estimator,
                 model_id=model.model_id,
                 run_id=run_id,
@@ -190,7 +191,7 @@ def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 
 @contextlib.contextmanager
 def _process_address(uri: str) -> Iterator[None]:
-    """Point the process at an address and back; MLflow keeps the variable and its setting alike."""
+    """Set the tracking address of the process and restore it; MLflow keeps variable and setting in sync."""
     mlflow = load_mlflow()
     before = os.environ.get("MLFLOW_TRACKING_URI")
     mlflow.set_tracking_uri(uri)
@@ -201,16 +202,16 @@ def _process_address(uri: str) -> Iterator[None]:
 
 
 def _requirements() -> list[str]:
-    """What a reader of the model must install; given, so that the engine need not guess it."""
+    """Return the packages needed to load the model; otherwise MLflow would infer them."""
     found = []
-    for name in _MODEL_NEEDS:
+    for name in _MODEL_REQUIREMENTS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found.append(f"{name}=={importlib.metadata.version(name)}")
     return found
 
 
 def _signature(estimator: Any) -> Any:
-    """Features are float32 rows, as the feature tables keep them."""
+    """Return the signature of the model: rows of float32 features, as in the feature tables."""
     n_features = getattr(estimator, "n_features_in_", None)
     if n_features is None:
         return None

@@ -1,4 +1,4 @@
-"""What no run needs any more: finding it, and removing it."""
+"""Garbage collection: find and remove the runs and artifacts that are no longer needed."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,11 +7,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from storage.artifacts.disk import TEMPORARY
-from storage.artifacts.pointers import FOLDER as NOTES
-from storage.artifacts.pointers import Notes
-from storage.artifacts.quarantine import Lost, find_lost, forget
+from storage.artifacts.quarantine import QuarantinedRecord, delete_quarantined, find_quarantined
 from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 from tasks.maintenance.fsck import Manifests, reach
 from tasks.runs import load_last_runs
@@ -19,43 +17,45 @@ from tasks.stages.chunks import PART_STAGE
 
 
 @dataclass(frozen=True)
-class Waste:
-    """What can go, and what is kept though no run that is known needs it.
+class Garbage:
+    """What can be removed, and what is kept although no known run uses it.
 
     Attributes
     ----------
     runs : tuple of LoggedRun
-        Older than those to keep.
+        Runs that are older than those to keep.
     artifacts : tuple of mappings
-        Manifests of those that no kept run needs.
-    records : tuple of Lost
-        Records and notes that were set aside, and replaced since or given up.
-    missed : tuple of Lost
-        Those that were not. What they need cannot be told: while there is one, no run and no artifact goes.
+        Manifests of artifacts that no kept run uses.
+    records : tuple of QuarantinedRecord
+        Quarantined records that have been replaced or given up.
+    unresolved : tuple of QuarantinedRecord
+        Quarantined records that have not. It is unknown which artifacts they used, so while there is one, no
+        run and no artifact is removed.
     parts : tuple of str
-        Portions that no artifact links to. They are kept, since features that a kept run needs are missing.
+        Parts of features that no artifact links to. They are kept because features that a kept run uses are
+        missing.
     """
 
     runs: tuple[LoggedRun, ...] = ()
     artifacts: tuple[Mapping[str, Any], ...] = ()
-    records: tuple[Lost, ...] = ()
-    missed: tuple[Lost, ...] = ()
+    records: tuple[QuarantinedRecord, ...] = ()
+    unresolved: tuple[QuarantinedRecord, ...] = ()
     parts: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
-        """Room that the artifacts take."""
+        """Size of the artifacts."""
         return sum(int(one["bytes"]) for one in self.artifacts)
 
 
-def find_waste(
-    store: Store,
+def find_garbage(
+    store: ArtifactStore,
     log: RunLog,
     keep: int,
     is_kept: Callable[[LoggedRun], bool] = lambda run: False,
     forget_damaged: bool = False,
-) -> Waste:
-    """What the newest `keep` runs of each experiment, the pinned and the named ones do not need.
+) -> Garbage:
+    """Find what is used neither by the newest `keep` runs of each experiment nor by pinned or kept runs.
 
     Nothing is changed.
 
@@ -63,30 +63,30 @@ def find_waste(
     ----------
     store, log
     keep : int
-        Runs to keep of each experiment.
+        Number of runs to keep per experiment.
     is_kept : callable
-        Names runs to keep besides, such as those of registered models.
+        Selects further runs to keep, such as those of registered models.
     forget_damaged : bool
-        Whether runs and notes whose records were set aside as damaged are given up.
+        Whether quarantined run records and pointers are given up.
 
     Raises
     ------
     StoreError
-        A record cannot be read, so that what it needs cannot be told.
+        If a record cannot be read, so that the artifacts it uses are unknown.
     """
-    manifests = _readable_manifests(store, log)
-    aside = find_lost(store)
-    missed = tuple(one for one in aside if not (one.replaced or forget_damaged))
-    records = tuple(one for one in aside if one not in missed)
-    if missed:
-        return Waste(records=records, missed=missed)
+    manifests = _read_manifests(store, log)
+    quarantined = find_quarantined(store)
+    unresolved = tuple(one for one in quarantined if not (one.replaced or forget_damaged))
+    records = tuple(one for one in quarantined if one not in unresolved)
+    if unresolved:
+        return Garbage(records=records, unresolved=unresolved)
     runs = log.entries()
-    kept = _newest(runs, keep, is_kept)
+    kept = _select_kept(runs, keep, is_kept)
     roots = [ref for run in kept.values() for ref in run.stages.values()]
     needed = reach([*roots, *load_last_runs(store)], manifests, store.recent())
-    parts = _loose_parts(manifests, needed)
+    parts = _find_loose_parts(manifests, needed)
     needed.update(parts)
-    return Waste(
+    return Garbage(
         runs=tuple(run for run in runs if run.id not in kept),
         artifacts=tuple(one for name, one in manifests.items() if name not in needed),
         records=records,
@@ -94,23 +94,23 @@ def find_waste(
     )
 
 
-def _readable_manifests(store: Store, log: RunLog) -> dict[str, Mapping[str, Any]]:
-    """Every artifact that is there; StoreError where one, a record of a run or a note cannot be read."""
-    looks = dict(store.looks())
-    damaged = [name for name, look in looks.items() if look.problem] + log.unreadable()
-    damaged += Notes(store.shelf(NOTES), []).unreadable()
+def _read_manifests(store: ArtifactStore, log: RunLog) -> dict[str, Mapping[str, Any]]:
+    """Return all manifests; StoreError if a manifest, a run record or a pointer cannot be read."""
+    checks = dict(store.checks())
+    damaged = [name for name, check in checks.items() if check.problem]
+    damaged += [*log.unreadable(), *store.unreadable_pointers()]
     if damaged:
         raise StoreError(
-            f"{len(damaged)} records of {store.place} cannot be read, as {damaged[0]}, so that what they "
-            "need cannot be told; run `labelscape store verify` first."
+            f"{len(damaged)} records of {store.place} cannot be read (the first is {damaged[0]}), so the "
+            "artifacts they use are unknown; run `labelscape store verify` first."
         )
-    return {name: look.content for name, look in looks.items() if look.content}
+    return {name: check.content for name, check in checks.items() if check.content}
 
 
-def _newest(
+def _select_kept(
     runs: Iterable[LoggedRun], keep: int, is_kept: Callable[[LoggedRun], bool]
 ) -> dict[str, LoggedRun]:
-    """Runs to keep by id, of all from the newest on."""
+    """Return the runs to keep by id; `runs` are sorted, the newest first."""
     kept: dict[str, LoggedRun] = {}
     seen: dict[str, int] = {}
     for run in runs:
@@ -120,8 +120,8 @@ def _newest(
     return kept
 
 
-def _loose_parts(manifests: Manifests, needed: set[str]) -> tuple[str, ...]:
-    """Portions without features; those of features that are missing spare most of the work of making them."""
+def _find_loose_parts(manifests: Manifests, needed: set[str]) -> tuple[str, ...]:
+    """Return the parts that no features link to if needed features are missing: a run can reuse them."""
     if not any(name.startswith("features/") for name in needed - manifests.keys()):
         return ()
     linked = {link for one in manifests.values() for link in one["links"]}
@@ -129,39 +129,39 @@ def _loose_parts(manifests: Manifests, needed: set[str]) -> tuple[str, ...]:
     return tuple(sorted(parts - linked - needed))
 
 
-def remove_waste(
-    store: Store, log: RunLog, waste: Waste, home: Path | None = None
+def remove_garbage(
+    store: ArtifactStore, log: RunLog, garbage: Garbage, home: Path | None = None
 ) -> tuple[int, Sequence[PurePath]]:
-    """Remove it; gives the bytes freed and the leftovers of killed processes that went too.
+    """Remove garbage and orphans; gives the bytes freed and the orphans.
 
-    With `home` what they left beside the store goes as well.
+    With `home` the orphans beside the store are removed too.
     """
-    forget(store, waste.records)
-    for run in waste.runs:
+    delete_quarantined(store, garbage.records)
+    for run in garbage.runs:
         log.remove(run)
-    freed = sum(int(one["bytes"]) for one in waste.artifacts if store.discard(one["stage"], one["key"]))
-    return freed, [*store.sweep(), *log.sweep(), *(sweep_home(home) if home else [])]
+    freed = sum(int(one["bytes"]) for one in garbage.artifacts if store.discard(one["stage"], one["key"]))
+    return freed, [*store.remove_orphans(), *(remove_home_orphans(home) if home else [])]
 
 
-def find_leftovers(store: Store, log: RunLog, home: Path) -> Sequence[PurePath]:
-    """What killed processes left, in the store and beside it."""
-    return [*store.leftovers(), *log.leftovers(), *_home_leftovers(home)]
+def find_orphans(store: ArtifactStore, home: Path) -> Sequence[PurePath]:
+    """List what killed processes left in the store and beside it."""
+    return [*store.orphans(), *_list_home_orphans(home)]
 
 
-def _home_leftovers(home: Path) -> list[Path]:
-    patterns = ["cache/listing/.index-*", "cache/.demo-*"]
-    patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/status")]
+def _list_home_orphans(home: Path) -> list[Path]:
+    patterns = ["cache/.demo-*", "services.json.*.tmp"]
+    patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/listing", "cache/status")]
     for folder in ("reports", "reports/reproduce"):
         patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
     return [path for pattern in patterns for path in sorted(home.glob(pattern))]
 
 
-def sweep_home(home: Path) -> list[Path]:
-    """Remove half-written listings, notes and reports; no run may be under way.
+def remove_home_orphans(home: Path) -> list[Path]:
+    """Remove partial listings, caches and reports; no run may be active.
 
-    What a `status` at the same moment loses by that it makes again.
+    A simultaneous `status` recreates what it loses.
     """
-    found = _home_leftovers(home)
+    found = _list_home_orphans(home)
     for path in found:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,45 +1,42 @@
-"""Lineage: from a result back to the bytes it came from."""
+"""Lineage: from a result back to the bytes it was computed from, as the manifests record it."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import LEAST_PREFIX, TRACKING, LoggedRun
-from storage.artifacts.store import Store
-from storage.errors import StoreError
+from storage.artifacts.run_log import MIN_PREFIX, TRACKING, LoggedRun
+from storage.artifacts.store import ArtifactStore
+from storage.errors import ArtifactDamaged, StoreError
 from storage.sources.base import combine_digests
-from tasks.stages.chunks import PART_STAGE
 
-# Inputs that are bytes from outside the store, by the names that stages give them.
+# Roles of inputs that are bytes from outside the store.
 OUTSIDE = frozenset({"source", "edges"})
-# No settings: what the registry says of a method, and the code that features name beside their settings.
+# Not settings: what the registry says about a method, and the code that features name beside their settings.
 _FACTS = ("method.facts.", "code")
 GONE = "no longer in the store"
-# Manifests by what other stages may know them by.
-_Index = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Node:
-    """One artifact, or bytes from outside, and what it was made of.
+    """An artifact, or input bytes from outside the store, and what it was computed from.
 
     Attributes
     ----------
     label : str
-        The stage, with its variant; of bytes from outside the name that the stage gives them.
+        The stage with its variant; for bytes from outside, the role that the stage gives them.
     role : str
-        What it is to the stage that used it, for instance "labels"; empty at the root.
+        Its role in the stage that used it, for instance "labels"; empty at the root.
     digest : str
-        Of its content.
+        Digest of its content.
     manifest : mapping or None
-        What the store knows of it: parameters, code, versions, seconds. None for bytes from outside, and for
-        what is gone.
+        Its manifest: parameters, code, versions, seconds. None for bytes from outside and for artifacts that
+        are no longer stored.
     inputs : tuple of Node
     gone : bool
-        An artifact that is no longer in the store; of it nothing else is known.
+        Whether it is an artifact that is no longer in the store.
     """
 
     label: str
@@ -51,7 +48,7 @@ class Node:
 
     @property
     def code(self) -> str:
-        """One digest of the code that computed it."""
+        """One digest of all the code that computed it."""
         return combine_digests(f"{name}={digest}" for name, digest in self._recipe()["code"].items())
 
     @property
@@ -61,7 +58,7 @@ class Node:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The same for a reader, without what the registry says of a method."""
+        """Its settings as text, without what the registry says about a method."""
         return {key: _text(value) for key, value in self.params.items() if not key.startswith(_FACTS)}
 
     def _recipe(self) -> Mapping[str, Any]:
@@ -80,23 +77,23 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Member:
-    """One artifact of a family, or bytes from outside, by itself.
+class LineageEntry:
+    """One artifact of a lineage, or input bytes from outside, in a flat list.
 
     Attributes
     ----------
     name : str
-        Tells it apart within the family.
+        Identifies it within the list.
     label, digest : str
     inputs : tuple of str
-        Names of those it was made of.
+        Names of the entries it was computed from.
     code, created : str
-        One digest of its code, and when it was made; empty where `seconds` is None.
+        One digest of its code, and when it was computed; empty if `seconds` is None.
     settings, versions : mapping of str to str
     seconds : float or None
-        What it took; None for bytes from outside, and for what is gone.
+        Time to compute it; None for bytes from outside and for artifacts that are no longer stored.
     gone : bool
-        An artifact that is no longer in the store.
+        Whether it is an artifact that is no longer in the store.
     """
 
     name: str
@@ -111,15 +108,15 @@ class Member:
     gone: bool = False
 
 
-def list_family(nodes: Iterable[Node]) -> list[Member]:
-    """Every artifact of some trees once, each after those it was made of."""
-    found: dict[str, Member] = {}
+def flatten_lineage(nodes: Iterable[Node]) -> list[LineageEntry]:
+    """List every artifact of some trees once, each after those it was computed from."""
+    found: dict[str, LineageEntry] = {}
 
     def visit(node: Node) -> str:
         name = str(node.manifest["key"]) if node.manifest else node.digest
         if name not in found:
             inputs = tuple(dict.fromkeys(visit(one) for one in node.inputs))
-            found[name] = _member(name, node, inputs)
+            found[name] = _entry(name, node, inputs)
         return name
 
     for node in nodes:
@@ -127,10 +124,10 @@ def list_family(nodes: Iterable[Node]) -> list[Member]:
     return list(found.values())
 
 
-def _member(name: str, node: Node, inputs: tuple[str, ...]) -> Member:
+def _entry(name: str, node: Node, inputs: tuple[str, ...]) -> LineageEntry:
     if node.manifest is None:
-        return Member(name, node.label, node.digest, gone=node.gone)
-    return Member(
+        return LineageEntry(name, node.label, node.digest, gone=node.gone)
+    return LineageEntry(
         name=name,
         label=node.label,
         digest=str(node.manifest["digest"]),
@@ -147,50 +144,42 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-class Genealogy:
-    """Finds the artifact behind every digest of a store.
+class LineageGraph:
+    """Follows the parents that the manifests of a store record.
 
     Parameters
     ----------
-    store : Store
+    store : ArtifactStore
     stages : iterable of ArtifactRef
-        The artifacts of a run. They are looked at first, and where several have the same content, they are
-        meant; all others of the store are listed when a digest leads to none of these.
+        The artifacts of a run. If a recorded parent is no longer stored, the artifact among these that has
+        the same content is shown in its place.
     """
 
-    def __init__(self, store: Store, stages: Iterable[ArtifactRef] = ()) -> None:
+    def __init__(self, store: ArtifactStore, stages: Iterable[ArtifactRef] = ()) -> None:
         self._store = store
         self._own = {ref.key: store.details(ref) for ref in stages if store.has(ref)}
-        self._by_digest = _index(self._own.values())
+        self._manifests: dict[str, dict[str, Any] | None] = dict(self._own)
 
     @cached_property
     def _entries(self) -> list[dict[str, Any]]:
         """All artifacts, the newest last."""
         return sorted(self._store.entries(), key=lambda one: str(one["created"]))
 
-    @cached_property
-    def _others(self) -> _Index:
-        return _index(self._entries)
-
     def of_run(self, run: LoggedRun) -> list[Node]:
-        """The results of a run: its evaluations, or what none of its other stages was made of."""
+        """The results of a run: its evaluations, or else the stages that no other stage used."""
         ends = {label: ref for label, ref in run.stages.items() if ref.stage == "evaluation"}
         return [self._of_stage(label, ref) for label, ref in (ends or self._ends(run.stages)).items()]
 
     def _ends(self, stages: Mapping[str, ArtifactRef]) -> dict[str, ArtifactRef]:
-        """Stages that no other one was made of, the record in the tracker aside."""
-        made = {label: ref for label, ref in stages.items() if ref.stage != TRACKING}
-        makers = [self._own[ref.key] for ref in made.values() if ref.key in self._own]
-        used = {
-            found["key"]
-            for maker in makers
-            for role, digest in maker["recipe"]["inputs"].items()
-            if (found := _pick(self._by_digest, digest, role, maker, {maker["key"]}))
-        }
-        return {label: ref for label, ref in made.items() if ref.key not in used}
+        """Stages that no other stage used, except the record in the tracker."""
+        results = {label: ref for label, ref in stages.items() if ref.stage != TRACKING}
+        users = [self._own[ref.key] for ref in results.values() if ref.key in self._own]
+        found = (self._find_parent(user, role) for user in users for role in user["parents"])
+        used = {parent["key"] for parent in found if parent}
+        return {label: ref for label, ref in results.items() if ref.key not in used}
 
     def of_results(self, stages: Mapping[str, ArtifactRef]) -> list[Node]:
-        """All artifacts of a run, with those its report was made of; not its report and its record."""
+        """All artifacts of a run and the inputs of its report, without the report and the tracking record."""
         nodes: list[Node] = []
         for label, ref in stages.items():
             if ref.stage == TRACKING:
@@ -204,76 +193,50 @@ class Genealogy:
         near = {
             one["key"] if one["key"].startswith(name) else one["digest"]: one
             for one in self._entries
-            if len(name) >= LEAST_PREFIX and (one["key"].startswith(name) or one["digest"].startswith(name))
+            if len(name) >= MIN_PREFIX and (one["key"].startswith(name) or one["digest"].startswith(name))
         }
         if len(near) != 1:
-            found = "several begin" if near else "none begins"
-            raise StoreError(
-                f"{found} with {name!r} among the runs and artifacts of the store; "
-                "`labelscape store ls` and `store ls --runs` list them."
-            )
+            found = "several runs or artifacts begin" if near else "no run or artifact begins"
+            raise StoreError(f"{found} with {name!r}; `labelscape store ls` and `store ls --runs` list them.")
         (known,) = near.values()
         return self._node(known, known["digest"])
 
     def _of_stage(self, label: str, ref: ArtifactRef) -> Node:
-        """The artifact of a reference, not another of the same content."""
         known = self._own.get(ref.key)
         return self._node(known, ref.digest, label) if known else _gone(label, ref.digest)
 
-    def _node(
-        self, known: dict[str, Any], digest: str, role: str = "", trail: frozenset[str] = frozenset()
-    ) -> Node:
-        """An artifact and all that it came from; `trail` are the keys of what was made of it."""
-        trail |= {known["key"]}
+    def _node(self, known: dict[str, Any], digest: str, role: str = "") -> Node:
+        """An artifact and everything that it was computed from."""
         label = _label(known)
-        inputs = tuple(
-            # Portions of the features name the items that they hold, which are no artifact.
-            Node(name, name, given, None)
-            if name in OUTSIDE or known["stage"] == PART_STAGE
-            else self._input(known, name, given, trail)
-            for name, given in sorted(known["recipe"]["inputs"].items())
-        )
+        inputs = tuple(self._input(known, *one) for one in sorted(known["recipe"]["inputs"].items()))
         return Node(label, role if role != label else "", digest, known, inputs)
 
-    def _input(self, maker: dict[str, Any], role: str, digest: str, trail: frozenset[str]) -> Node:
-        found = _pick(self._by_digest, digest, role, maker, trail)
-        found = found or _pick(self._others, digest, role, maker, trail)
-        return self._node(found, digest, role, trail) if found else _gone(role, digest)
+    def _input(self, user: dict[str, Any], role: str, digest: str) -> Node:
+        if role not in user["parents"]:
+            return Node(role, role, digest, None)  # bytes from outside the store
+        found = self._find_parent(user, role)
+        return self._node(found, digest, role) if found else _gone(role, digest)
+
+    def _find_parent(self, user: Mapping[str, Any], role: str) -> dict[str, Any] | None:
+        """The manifest of a recorded parent, or of an artifact of the run with the same content."""
+        parent = user["parents"][role]
+        found = self._load(parent["stage"], parent["key"])
+        if found and found["digest"] == parent["digest"]:
+            return found
+        same = (one for one in self._own.values() if user["recipe"]["inputs"][role] in _digests(one))
+        return next((one for one in same if one["key"] != user["key"]), None)
+
+    def _load(self, stage: str, key: str) -> dict[str, Any] | None:
+        if key not in self._manifests:
+            try:
+                self._manifests[key] = self._store.details(self._store.ref(stage, key))
+            except ArtifactDamaged:  # missing, replaced or damaged
+                self._manifests[key] = None
+        return self._manifests[key]
 
 
 def _gone(role: str, digest: str) -> Node:
     return Node(role, role, digest, None, gone=True)
-
-
-def _index(manifests: Iterable[dict[str, Any]]) -> _Index:
-    """Manifests by what other stages may know them by."""
-    found: _Index = {}
-    for one in manifests:
-        for digest in _digests(one):
-            found.setdefault(digest, []).append(one)
-    return found
-
-
-def _pick(
-    index: _Index, digest: str, role: str, maker: Mapping[str, Any], trail: Collection[str]
-) -> dict[str, Any] | None:
-    """The artifact that a stage was given in a role, among all of one content.
-
-    Nothing was made of itself (`trail`). Two methods may score alike, and a trial like the candidate that it
-    becomes: then names tell, and of what was there before the stage the newest is meant.
-    """
-    return max(
-        (one for one in index.get(digest, ()) if one["key"] not in trail),
-        key=lambda one: (_likeness(one, role, maker), one["created"] <= maker["created"], one["created"]),
-        default=None,
-    )
-
-
-def _likeness(manifest: Mapping[str, Any], role: str, maker: Mapping[str, Any]) -> int:
-    """How well names say that an artifact plays a role: its stage's, its method's."""
-    variant = manifest["recipe"]["variant"]
-    of_method = bool(variant) and variant in (role, maker["recipe"]["variant"])
-    return (_label(manifest) == role) + (manifest["stage"] == role) + of_method
 
 
 def _label(manifest: Mapping[str, Any]) -> str:
@@ -282,7 +245,7 @@ def _label(manifest: Mapping[str, Any]) -> str:
 
 
 def _digests(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """What other stages may know it by: its own digest, and those of parts of it."""
+    """The digests by which other stages use an artifact: its own, and those of its parts."""
     yield manifest["digest"]
     yield from (manifest["metadata"][part] for part in ("items", "labels") if part in manifest["metadata"])
 

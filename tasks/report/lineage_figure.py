@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from tasks.maintenance.lineage import GONE, Member
+from tasks.maintenance.lineage import GONE, LineageEntry
 from tasks.report.page_parts import esc, folded, word_table
 
 # Five columns fill the page.
@@ -17,7 +17,7 @@ _STYLE = (
 )
 
 
-def lineage_part(family: Sequence[Member]) -> str:
+def lineage_part(family: Sequence[LineageEntry]) -> str:
     """The diagram, and every digest, setting and version in a table that a click opens."""
     rows = [
         (
@@ -39,7 +39,7 @@ def lineage_part(family: Sequence[Member]) -> str:
     return f"<figure>{drawing}<figcaption>{note}</figcaption></figure>{table}"
 
 
-def draw_lineage(family: Sequence[Member]) -> str:
+def draw_lineage(family: Sequence[LineageEntry]) -> str:
     """An SVG with a box for each artifact, in columns from the source on the left to the results."""
     columns = _columns(family)
     depth = max(map(_depth, columns), default=0)
@@ -58,15 +58,15 @@ def draw_lineage(family: Sequence[Member]) -> str:
     )
 
 
-def _height(one: Member) -> int:
+def _height(one: LineageEntry) -> int:
     return 2 * _PAD + _LINE * (1 + len(_lines(one)))
 
 
-def _depth(members: Sequence[Member]) -> int:
+def _depth(members: Sequence[LineageEntry]) -> int:
     return _SPACE + sum(_height(one) + _SPACE for one in members)
 
 
-def _columns(family: Sequence[Member]) -> list[list[Member]]:
+def _columns(family: Sequence[LineageEntry]) -> list[list[LineageEntry]]:
     """Each artifact right of all it was made of; what nothing else was made of in the last column."""
     known = {one.name: one for one in family}
     levels: dict[str, int] = {}
@@ -78,13 +78,13 @@ def _columns(family: Sequence[Member]) -> list[list[Member]]:
 
     last = max((level(one.name) for one in family), default=0)
     used = {name for one in family for name in one.inputs}
-    columns: list[list[Member]] = [[] for _ in range(last + 1)]
+    columns: list[list[LineageEntry]] = [[] for _ in range(last + 1)]
     for one in family:
         columns[levels[one.name] if one.name in used else last].append(one)
     return columns
 
 
-def _lines(one: Member) -> list[str]:
+def _lines(one: LineageEntry) -> list[str]:
     """What a box says below its name."""
     lines = [f"digest {one.digest[:12]}"]
     if one.seconds is None:
@@ -95,7 +95,7 @@ def _lines(one: Member) -> list[str]:
     return [*lines, *settings[:_SETTINGS], *more]
 
 
-def _box(one: Member, place: tuple[float, float, float]) -> str:
+def _box(one: LineageEntry, place: tuple[float, float, float]) -> str:
     left, top, height = place
     lines = "".join(
         f'<text x="{left + _PAD}" y="{top + _PAD + _LINE * (number + 0.75):.1f}"'

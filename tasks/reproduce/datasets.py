@@ -9,7 +9,7 @@ import numpy as np
 
 from embedding_core.protocols.trial import TrialData
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.reference.sets import locate, reference_sets
 from tasks.dataset import Dataset, load_dataset
 from tasks.settings import FeatureSettings, SourceSettings
@@ -29,7 +29,7 @@ class DatasetRef:
     features: tuple[ArtifactRef | None, ...]
     settings: SourceSettings
 
-    def inputs(self, store: Store) -> dict[str, str | None]:
+    def inputs(self, store: ArtifactStore) -> dict[str, str | None]:
         """Digests of labels and features; None if they do not exist yet."""
         labels = ingest.part_digest(self.manifest, "labels", store)
         first, *others = self.features
@@ -63,7 +63,7 @@ def open_dataset(
     return DatasetRef(name, manifest, tuple(found), settings)
 
 
-def load_items(store: Store, data: DatasetRef) -> Dataset:
+def load_items(store: ArtifactStore, data: DatasetRef) -> Dataset:
     """Every item, including unlabeled ones; features of several color spaces are concatenated."""
     assert data.manifest and all(data.features)
     found = [load_dataset(store, data.manifest, ref) for ref in data.features if ref]
@@ -90,7 +90,7 @@ def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray
     return decode_image(path.read_bytes())
 
 
-def load_trial_data(store: Store, data: DatasetRef) -> TrialData:
+def load_trial_data(store: ArtifactStore, data: DatasetRef) -> TrialData:
     """Data of the rows that a paper uses, as protocols take them."""
     items = load_items(store, data)
     rows = paper_rows(items, data.name)

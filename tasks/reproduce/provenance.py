@@ -11,7 +11,7 @@ from tasks.report.tables import Table, render_markdown
 from tasks.reproduce.experiment import Experiment
 
 if TYPE_CHECKING:
-    from storage.artifacts.store import Store
+    from storage.artifacts.store import ArtifactStore
 
 _SHORT = 12
 
@@ -43,12 +43,12 @@ class Provenance:
     version: str
 
 
-def trace(store: "Store", refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
+def trace(store: "ArtifactStore", refs: Mapping[Key, ArtifactRef | None]) -> dict[Key, Provenance]:
     """Provenance of the cells of every arm, read from the store."""
     return {key: _trace_one(store, ref) for key, ref in refs.items() if ref is not None}
 
 
-def _trace_one(store: "Store", ref: ArtifactRef) -> Provenance:
+def _trace_one(store: "ArtifactStore", ref: ArtifactRef) -> Provenance:
     known = store.details(ref)
     recipe = known["recipe"]
     settings = recipe["params"]["settings"]

@@ -12,10 +12,10 @@ from typing import Any
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
 from storage.artifacts.schemas import StoredFile, pack_files, unpack_files
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.reference.published import published_rows
 from storage.tracking.client import MethodRecord, RunRecord, Tracker
-from storage.tracking.engine import redact
+from storage.urls import redact
 from tasks.reproduce.against_plain import judge_against_plain
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
@@ -31,12 +31,12 @@ from tasks.stages.tracking import PAPERS, load_tracked, make_tracker, pack_track
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
 
 
-def load_measured(store: Store, refs: ArmRefs) -> Measured:
+def load_measured(store: ArtifactStore, refs: ArmRefs) -> Measured:
     """Every cell of an experiment."""
     return {key: load_cells(store, ref) for key, ref in refs.items() if ref is not None}
 
 
-def load_rows(store: Store, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
+def load_rows(store: ArtifactStore, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
     """The comparison of an experiment."""
     return _compare_all(experiment, load_measured(store, refs), quick)
 
@@ -151,7 +151,7 @@ def _track(
     quick: bool,
     report: ArtifactRef | None,
     refs: ArmRefs,
-    store: Store,
+    store: ArtifactStore,
 ) -> Artifact:
     assert report is not None
     rows = load_rows(store, experiment, quick, refs)

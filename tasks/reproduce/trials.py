@@ -11,7 +11,7 @@ from embedding_core.registry import METHODS
 from embedding_core.registry.method import Method
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import TrialCell, pack_cells, unpack_cells
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from tasks.executor import StoreHandle
 from tasks.reproduce.datasets import DatasetRef, load_trial_data
 from tasks.reproduce.experiment import TRIALS, Experiment
@@ -60,7 +60,7 @@ def used_methods(arm: Arm, settings: Mapping[str, Any]) -> list[Method]:
     return [METHODS[name] for name in dict.fromkeys([arm.method, *named]) if name in METHODS]
 
 
-def load_cells(store: Store, ref: ArtifactRef) -> list[TrialCell]:
+def load_cells(store: ArtifactStore, ref: ArtifactRef) -> list[TrialCell]:
     """Every cell of one stage."""
     return unpack_cells(store.read(ref))
 
@@ -98,5 +98,5 @@ def run_trial(job: Trial) -> "list[Cell]":
 
 
 @lru_cache(maxsize=1)
-def _trial_data(store: Store, data: DatasetRef) -> TrialData:
+def _trial_data(store: ArtifactStore, data: DatasetRef) -> TrialData:
     return load_trial_data(store, data)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.schemas import Score
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.dataset import Dataset
 
 CODE = ("embedding_core.model_selection.threshold_tuning", "tasks.selection.out_of_fold")
@@ -65,7 +65,7 @@ def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> l
     return scores
 
 
-def learn_thresholds(tuning: Tuning, dataset: Dataset, store: Store) -> NDArray[np.float64]:
+def learn_thresholds(tuning: Tuning, dataset: Dataset, store: ArtifactStore) -> NDArray[np.float64]:
     """Thresholds (K,) of a model fitted on all labels, tuned on the out-of-fold scores of all folds."""
     from embedding_core.model_selection.threshold_tuning import tune_thresholds
 

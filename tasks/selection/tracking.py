@@ -8,10 +8,10 @@ from typing import Any
 from embedding_core.registry.candidates import Candidate
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
-from storage.tracking.engine import redact
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
+from storage.urls import redact
 from tasks.report.ranking import format_score, group_scores
 from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision, describe
 from tasks.selection.out_of_fold import THRESHOLDS
@@ -57,7 +57,7 @@ def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
     return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
 
 
-def data_digests(data: Data, store: Store) -> dict[str, str]:
+def data_digests(data: Data, store: ArtifactStore) -> dict[str, str]:
     """Digests of the labels and features that candidates are fitted on."""
     return {name: str(digest) for name, digest in data.inputs(False, store).items()}
 
@@ -98,7 +98,7 @@ def _track(
     choice: Choice,
     results: Mapping[str, ArtifactRef | None],
     models: Mapping[str, ArtifactRef | None],
-    store: Store,
+    store: ArtifactStore,
 ) -> Artifact:
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
@@ -122,7 +122,7 @@ def _track(
 
 
 def _method_record(
-    one: CandidateResult, tune_for: str, model: ArtifactRef | None, store: Store
+    one: CandidateResult, tune_for: str, model: ArtifactRef | None, store: ArtifactStore
 ) -> MethodRecord:
     (entry,) = group_scores(one.rows)
     means, spreads = entry_metrics(entry, "")

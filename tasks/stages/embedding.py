@@ -9,7 +9,7 @@ from embedding_core.registry import get_method, inner_methods, method_modules
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.models import FORMAT, dump_model
 from storage.artifacts.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import StoreError
 from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.selection.out_of_fold import CODE as DECISIONS
@@ -42,7 +42,7 @@ class Data:
     scale: str
     edges_given: bool = False
 
-    def inputs(self, uses_graph: bool, store: Store) -> dict[str, str | None]:
+    def inputs(self, uses_graph: bool, store: ArtifactStore) -> dict[str, str | None]:
         """Digests of the inputs of a method; the graph only where the method uses it."""
         inputs = {"labels": part_digest(self.manifest, "labels", store), "features": digest_of(self.features)}
         return {**inputs, "affinity": digest_of(self.affinity)} if uses_graph else inputs
@@ -112,7 +112,7 @@ def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**known, "inner": inner} if inner else known
 
 
-def load_model_payload(ref: ArtifactRef, store: Store) -> bytes | None:
+def load_model_payload(ref: ArtifactRef, store: ArtifactStore) -> bytes | None:
     """The model of a method, or the one that belongs to its embedding; None where it must be fitted again."""
     known = store.details(ref)["metadata"].get("model")
     try:
@@ -176,10 +176,11 @@ def _place_all(annotator: "Annotator", X: Any) -> Any:
     return annotator.transform(X)
 
 
-def _store_model(made: Stage, annotator: "Annotator", store: Store) -> ArtifactRef:
+def _store_model(made: Stage, annotator: "Annotator", store: ArtifactStore) -> ArtifactRef:
     """Keep the fitted model beside the embedding, under the same ingredients."""
     recipe = replace(made.recipe(), stage="model")
-    return store.compute(recipe, lambda: _pack(made.variant, annotator), force=True).ref
+    produce = lambda: _pack(made.variant, annotator)  # noqa: E731
+    return store.compute(recipe, produce, force=True, parents=made.parents).ref
 
 
 def _pack(name: str, annotator: "Annotator") -> Artifact:

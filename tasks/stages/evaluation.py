@@ -6,7 +6,7 @@ from typing import Any
 from embedding_core.registry import get_method, method_modules
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, pack_scores, unpack_scores
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from tasks.dataset import load_dataset
 from tasks.executor import StoreHandle
 from tasks.folds import FoldJob, evaluate_fold, map_folds, split_rows
@@ -40,7 +40,7 @@ def stage(
     )
 
 
-def load_scores(store: Store, ref: ArtifactRef) -> list[Score]:
+def load_scores(store: ArtifactStore, ref: ArtifactRef) -> list[Score]:
     """Every score of one method."""
     return unpack_scores(store.read(ref))
 

@@ -23,7 +23,7 @@ from storage.artifacts.schemas import (
     unpack_features,
     unpack_parts,
 )
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import SourceChanged, SourceError, StoreError
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests
@@ -91,7 +91,7 @@ def feature_code() -> str:
     return combine_digests(fingerprint(("embedding_core.features.color_moments",)).values())
 
 
-def load_skipped(store: Store, ref: ArtifactRef) -> dict[str, str]:
+def load_skipped(store: ArtifactStore, ref: ArtifactRef) -> dict[str, str]:
     """Items that could not be read, with the reason."""
     metadata = store.read(ref).schema.metadata or {}
     return dict(json.loads(metadata.get(_SKIPPED.encode(), b"{}")))
@@ -109,7 +109,11 @@ class KnownRows:
     """
 
     def __init__(
-        self, store: Store, refs: Sequence[ArtifactRef], positions: dict[str, int], sound: bool = False
+        self,
+        store: ArtifactStore,
+        refs: Sequence[ArtifactRef],
+        positions: dict[str, int],
+        sound: bool = False,
     ) -> None:
         self.positions = positions
         self.sound = {ref.key for ref in refs} if sound else set()
@@ -146,7 +150,7 @@ class KnownRows:
             return None, row
 
 
-def load_known_rows(store: Store, place: SourceSettings, recipe: Mapping[str, Any]) -> KnownRows:
+def load_known_rows(store: ArtifactStore, place: SourceSettings, recipe: Mapping[str, Any]) -> KnownRows:
     """What the last run of a source extracted by this recipe; nothing where it used another one."""
     last = load_last_run(store, place)
     try:
@@ -174,7 +178,7 @@ def _makes_same_rows(recipe: Mapping[str, Any], made: Mapping[str, Any]) -> bool
     return same and (recipe["kind"] == _GIVEN or made["code"] == task_code(_IMAGE_CODE, __name__))
 
 
-def _listed_digests(store: Store, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+def _listed_digests(store: ArtifactStore, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
     """Digests of the items in order by their manifest alone; none where it is that of other items."""
     manifest = ArtifactRef.from_json(last["ingest"])
     if made["inputs"]["items"] != part_digest(manifest, "items", store):
@@ -182,7 +186,7 @@ def _listed_digests(store: Store, last: Mapping[str, Any], made: Mapping[str, An
     return columns.strings(store.read(manifest, ["digest"]), "digest")
 
 
-def _stored_digests(store: Store, refs: Sequence[ArtifactRef]) -> list[str]:
+def _stored_digests(store: ArtifactStore, refs: Sequence[ArtifactRef]) -> list[str]:
     return [digest for ref in refs for digest in unpack_feature_digests(store.read(ref, ["digest"]))[0]]
 
 
@@ -313,7 +317,7 @@ def make_moments(recipe: Mapping[str, Any]) -> "ColorMoments":
 
 
 @lru_cache(maxsize=4)
-def _read_part(store: Store, ref: ArtifactRef) -> Features:
+def _read_part(store: ArtifactStore, ref: ArtifactRef) -> Features:
     return unpack_features(store.read(ref))
 
 

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, pack_manifest
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import SourceChanged
 from storage.sources import Collection, Source, SourceOptions, open_source
 from storage.sources.base import combine_digests
@@ -17,7 +17,7 @@ from storage.sources.listing import forget_digests
 from tasks.changes import changes_since
 from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
-from tasks.stage import Stage, Workspace
+from tasks.stage import InputDigest, Stage, Workspace
 
 # What decides which bytes are read is in their digest; the rest decides how they are understood.
 _PATHS = {"path", "labels", "edges", "strict", "paranoid"}
@@ -74,18 +74,18 @@ def digest_labels(manifest: Manifest) -> str:
     return combine_digests(facts)
 
 
-def part_digest(manifest: ArtifactRef | None, part: str, store: Store) -> str | None:
+def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -> str | None:
     """Digest of the `items` or the `labels` of a manifest, so that a change in one leaves the other fresh."""
-    return _facts(manifest, store)[part] if manifest else None
+    return InputDigest(_facts(manifest, store)[part], manifest) if manifest else None
 
 
-def has_single_labels(manifest: ArtifactRef | None, store: Store) -> bool | None:
+def has_single_labels(manifest: ArtifactRef | None, store: ArtifactStore) -> bool | None:
     """Whether every item carries exactly one label; None where the collection has not been read yet."""
     return json.loads(_facts(manifest, store)["single_label"]) if manifest else None
 
 
 @lru_cache(maxsize=2)
-def _facts(manifest: ArtifactRef, store: Store) -> dict[str, str]:
+def _facts(manifest: ArtifactRef, store: ArtifactStore) -> dict[str, str]:
     """What a manifest says in short; nearly every stage asks, and one digest has one answer."""
     return dict(store.details(manifest)["metadata"])
 

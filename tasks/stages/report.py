@@ -21,7 +21,7 @@ from storage.artifacts.schemas import (
     unpack_manifest,
     unpack_matrix,
 )
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.sources import Source
 from storage.tracking.models import check_file_name
 from tasks.dataset import Dataset, load_dataset
@@ -82,9 +82,9 @@ class Circumstances:
         return canonical_json({"stages": keys, "damaged": [dict(one) for one in self.damaged]})
 
 
-def compose_report(ref: ArtifactRef, store: Store, around: Circumstances) -> dict[str, bytes]:
+def compose_report(ref: ArtifactRef, store: ArtifactStore, around: Circumstances) -> dict[str, bytes]:
     """The files of a report by name, its page with the lineage of what it shows."""
-    from tasks.maintenance.lineage import Genealogy, list_family
+    from tasks.maintenance.lineage import LineageGraph, flatten_lineage
     from tasks.report.lineage_figure import lineage_part
     from tasks.report.page_parts import append_section, word_table
 
@@ -96,7 +96,7 @@ def compose_report(ref: ArtifactRef, store: Store, around: Circumstances) -> dic
         text = "<p>These were found damaged, set aside and computed anew.</p>"
         page = append_section(page, "damage", "Damage repaired", text + table)
     if around.stages:
-        family = list_family(Genealogy(store, around.stages.values()).of_results(around.stages))
+        family = flatten_lineage(LineageGraph(store, around.stages.values()).of_results(around.stages))
         page = append_section(page, "lineage", "Lineage", lineage_part(family))
     return {**files, _PAGE: page.encode()}
 

@@ -10,7 +10,7 @@ from embedding_core.registry import get_method
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
 from storage.artifacts.schemas import Score, StoredFile, pack_files, unpack_files
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.tracking.client import (
     MethodRecord,
     RunRecord,
@@ -19,8 +19,8 @@ from storage.tracking.client import (
     default_artifact_root,
     default_uri,
 )
-from storage.tracking.engine import redact
-from tasks.maintenance.lineage import Genealogy, list_family
+from storage.urls import redact
+from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.ranking import Entry, rank_entries
 from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -97,7 +97,7 @@ def list_collections(tracker: Tracker) -> list[str]:
     return [info.name for info in tracker.experiments() if info.name != PAPERS]
 
 
-def load_tracked(store: Store, ref: ArtifactRef) -> TrackedRun:
+def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
     """Where a run was tracked."""
     files = {file.name: file.data for file in unpack_files(store.read(ref))}
     return TrackedRun(**json.loads(files[_RECORD]))
@@ -108,7 +108,7 @@ def _track(
     facts: Facts,
     refs: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
-    store: Store,
+    store: ArtifactStore,
     correlation: ArtifactRef | None,
 ) -> Artifact:
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
@@ -117,7 +117,7 @@ def _track(
     rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
     primary = _first_classifier(ranked, rows)
-    damaged = [one.to_json() for one in store.set_aside]
+    damaged = [one.to_json() for one in store.quarantined]
     stages = {ref.stage if name == "manifest" else name: ref for name, ref in known.items()}
     around = Circumstances(stages | ({correlation.stage: correlation} if correlation else {}), damaged)
     report = compose_report(known["report"], store, around)
@@ -143,14 +143,14 @@ def _track(
 
 
 def lineage_tags(
-    stages: Mapping[str, ArtifactRef], store: Store, made_of: Iterable[ArtifactRef] = ()
+    stages: Mapping[str, ArtifactRef], store: ArtifactStore, made_of: Iterable[ArtifactRef] = ()
 ) -> dict[str, str]:
     """The lineage of every artifact: digest, code, settings, seconds; and the versions that computed it.
 
     What else they may be `made_of` is looked at first, so that not the whole store is.
     """
     tags: dict[str, str] = {}
-    for one in list_family(Genealogy(store, [*stages.values(), *made_of]).of_results(stages)):
+    for one in flatten_lineage(LineageGraph(store, [*stages.values(), *made_of]).of_results(stages)):
         tags[f"labelscape.digest.{one.label}"] = one.digest
         if one.seconds is None:
             continue
@@ -175,7 +175,7 @@ def _method_record(
     entries: list[Entry],
     facts: Facts,
     refs: Mapping[str, ArtifactRef],
-    store: Store,
+    store: ArtifactStore,
 ) -> MethodRecord:
     means, spreads = entry_metrics(entry, "")
     for other in entries:

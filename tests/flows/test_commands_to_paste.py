@@ -12,7 +12,7 @@ from flows.rerun import command_here
 from flows.stores import find_store_uri
 from flows.summary import closing_lines
 from storage.artifacts.run_log import RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tests.conftest import UNTRACKED, Command
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -130,8 +130,8 @@ def test_a_missing_artifact_is_not_shown_as_bytes_of_the_source(
     command: Command, picture_folder: Path, here: Path
 ) -> None:
     command("run", picture_folder, *UNTRACKED, "--until", "affinity")
-    store = Store(here / ".labelscape" / "store")
-    (run,) = RunLog.of(store).entries()
+    store = ArtifactStore.local(here / ".labelscape" / "store")
+    (run,) = RunLog(store).entries()
     features = run.stages["features"]
     assert store.discard("features", features.key)
     text = command("lineage").out

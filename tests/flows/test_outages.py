@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from flows import processes, services
+from flows import services
 from storage.tracking.client import Tracker
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,7 @@ def server(name: str, home: Path, port: int) -> Iterator[services.Service]:
         services._wait([started])
         yield started
     finally:
-        processes.stop(started.pid, started.identity)
+        services.stop_group(started.process)
 
 
 def test_a_run_needs_no_prefect(tmp_path: Path, undisturbed: dict[str, str]) -> None:

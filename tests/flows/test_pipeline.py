@@ -21,7 +21,7 @@ from storage.artifacts.schemas import (
     unpack_features,
     unpack_matrix,
 )
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, LabelscapeError, SourceError
 from tasks.dataset import load_dataset, load_features, load_graph, part_refs
 from tasks.reporter import Reporter
@@ -329,7 +329,7 @@ class Notebook(Reporter):
 
 def test_a_warning_that_several_stages_repeat_is_reported_once_per_run(tmp_path, recwarn):
     reporter = Notebook()
-    workspace = Workspace(home=tmp_path, store=Store(tmp_path / "store"), reporter=reporter)
+    workspace = Workspace(home=tmp_path, store=ArtifactStore.local(tmp_path / "store"), reporter=reporter)
 
     def produce():
         for _ in range(3):

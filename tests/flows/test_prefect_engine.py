@@ -101,11 +101,11 @@ def test_a_damaged_artifact_is_quarantined_and_recomputed_within_the_run(
     assert [one.name.partition("/")[0] for one in result.damaged] == ["features_part"]
     assert {record.label: record.cached for record in result.stages}["features"] is False
     assert result.products.features == first.products.features
-    from storage.artifacts.store import Store
+    from storage.artifacts.store import ArtifactStore
 
-    store = Store(tmp_path / "store")
+    store = ArtifactStore.local(tmp_path / "store")
     assert len(load_features(store, result.products.features).ids) == 30
-    assert any((tmp_path / "store" / "damaged").rglob("*.parquet"))
+    assert any((tmp_path / "store" / "quarantine").rglob("*.parquet"))
     assert {"mlda", "svm"} <= set(result.products.scores)
 
 
@@ -124,9 +124,9 @@ def test_a_tracker_that_refuses_loses_no_result(pictures: Path, tmp_path: Path) 
     assert result.products.tracked is None
     assert result.report is not None
     assert result.report.is_file()
-    from storage.artifacts.store import Store
+    from storage.artifacts.store import ArtifactStore
 
-    assert load_scores(Store(tmp_path / "store"), result.products.scores["mlda"])
+    assert load_scores(ArtifactStore.local(tmp_path / "store"), result.products.scores["mlda"])
     tasks = wait_for_tasks(state, len(result.stages) + 1)
     assert tasks["tracking"].state.type.value == "FAILED"
     assert on_server(state)[0].state.type.value == "COMPLETED"
@@ -142,7 +142,7 @@ def test_a_full_disk_is_reported_by_the_stage_that_met_it(
         raise OSError(28, "No space left on device")
 
     train(local_config(pictures, tmp_path), until="ingest")
-    monkeypatch.setattr(disk, "write_synced", refuse)
+    monkeypatch.setattr(disk, "write_atomically", refuse)
     with pytest.raises(StoreError, match=r"No room to write .*features_part"):
         train(local_config(pictures, tmp_path))
     assert not list(tmp_path.rglob("*.tmp"))

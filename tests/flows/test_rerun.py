@@ -9,9 +9,9 @@ from PIL import Image
 
 from flows.stale_reasons import explain
 from storage.artifacts.run_log import RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.sources.image_files import stamp_files
-from tasks.maintenance.lineage import Genealogy, list_family
+from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.lineage_figure import draw_lineage
 from tests.conftest import UNTRACKED, Command
 
@@ -64,10 +64,10 @@ class TestChangesOfItems:
         again = run(command, picture_folder, *SHORT)
         since = next(one["digest"] for one in first["stages"] if one["stage"] == "ingest")
         assert again["changes"] == {"since": since, **CHANGES}
-        store = Store(tmp_path / ".labelscape" / "store")
+        store = ArtifactStore.local(tmp_path / ".labelscape" / "store")
         (manifest,) = (one for one in store.entries() if one["stage"] == "ingest" and one["history"])
         assert manifest["history"] == again["changes"]
-        assert RunLog(store.root).find(again["run"]).changes == again["changes"]
+        assert RunLog(store).find(again["run"]).changes == again["changes"]
 
     def test_undoing_a_change_is_reported_although_the_manifest_exists_already(
         self, command: Command, picture_folder: Path
@@ -214,9 +214,9 @@ class TestLineageInTheReport:
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
         made = run(command, picture_folder, *SHORT)
-        store = Store(tmp_path / ".labelscape" / "store")
-        stages = RunLog(store.root).find(made["run"]).stages
-        family = list_family(Genealogy(store, stages.values()).of_results(stages))
+        store = ArtifactStore.local(tmp_path / ".labelscape" / "store")
+        stages = RunLog(store).find(made["run"]).stages
+        family = flatten_lineage(LineageGraph(store, stages.values()).of_results(stages))
         names = [one.name for one in family]
         assert [one.label for one in family] == ["source", "ingest", "features", "affinity", "correlation"]
         assert all(names.index(given) < names.index(one.name) for one in family for given in one.inputs)

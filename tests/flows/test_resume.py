@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from flows.runner import repair
-from storage.artifacts.store import Store
-from storage.errors import ArtifactDamaged, Passing, SourceChanged, SourceError, StoreError, StoreUnreachable
+from storage.artifacts.store import ArtifactStore
+from storage.errors import (
+    ArtifactDamaged,
+    SourceChanged,
+    SourceError,
+    StoreError,
+    StoreUnreachable,
+    TransientError,
+)
 from tasks.reporter import Reporter
 from tasks.stage import Workspace
 from tests.conftest import REPOSITORY, UNTRACKED, Command, start_command
@@ -126,7 +133,7 @@ def test_after_which_errors_a_command_can_be_resumed(
         (SourceChanged("a.csv changed", "run again"), "a.csv changed. Reading it again."),
     ],
 )
-def test_transient_errors_are_retried(tmp_path: Path, error: Passing, says: str) -> None:
+def test_transient_errors_are_retried(tmp_path: Path, error: TransientError, says: str) -> None:
     told: list[str] = []
     errors = [error]
 
@@ -139,7 +146,7 @@ def test_transient_errors_are_retried(tmp_path: Path, error: Passing, says: str)
             raise errors.pop()
         return "done"
 
-    assert repair(Workspace(tmp_path, Store(tmp_path), reporter=Listener()), walk) == "done"
+    assert repair(Workspace(tmp_path, ArtifactStore.local(tmp_path), reporter=Listener()), walk) == "done"
     assert told == [says]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from storage.artifacts.run_log import RunLog
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tests.conftest import UNTRACKED, Answer, Command
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -60,8 +60,8 @@ def test_artifacts_made_with_other_settings_are_refused(command: Command, pictur
     assert refused.err.endswith("use --from affinity.\n"), "and no command to resume with"
     done = give(command, picture_folder, "--from", "affinity", *UNTIL)
     assert states(done)["affinity"] == "computed"
-    store = Store(Path(".labelscape") / "store")
-    run = RunLog.of(store).find(json.loads(done.out)["run"])
+    store = ArtifactStore.local(Path(".labelscape") / "store")
+    run = RunLog(store).find(json.loads(done.out)["run"])
     made = store.details(run.stages["affinity"])["recipe"]["params"]
     assert made["n_neighbors"] == run.config["affinity"]["n_neighbors"] == 10
 

@@ -58,7 +58,7 @@ def artifacts(home: Path) -> dict[str, str]:
     return {
         path.relative_to(store).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in store.rglob("*.parquet")
-        if "damaged" not in path.parts
+        if "quarantine" not in path.parts
     }
 
 
@@ -149,12 +149,14 @@ def test_every_damaged_artifact_is_found_and_recomputed(tmp_path: Path, damage: 
         "report",
     }
     for name in sorted(whole):
-        damage((home / "store" / name).with_suffix(suffix), dice)
+        stage, folder, data = name.removesuffix(".parquet").split("/")
+        key = data.partition("-")[0]
+        harmed = name if suffix == ".parquet" else f"{stage}/{folder}/{key}.json"
+        damage(home / "store" / harmed, dice)
         result = quick_run(pictures, home, "embedding.method=mlda")
-        stage, _, key = name.removesuffix(".parquet").split("/")
         assert [one.name for one in result.damaged] == [f"{stage}/{key}"]
         assert artifacts(home) == whole
-        assert (home / "store" / "damaged" / stage / f"{key}{suffix}").exists()
+        assert (home / "store" / "quarantine" / stage / Path(harmed).name).exists()
         assert result.report is not None
         assert f"{stage}/{key}" in result.report.read_text(encoding="utf-8")
     assert quick_run(pictures, home, "embedding.method=mlda").damaged == ()

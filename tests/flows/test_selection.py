@@ -17,7 +17,7 @@ from flows.selection import SelectionResult, select_model
 from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, SourceError, StageError
 from storage.tracking.client import RunRecord, TrackedRun
 from tasks.budget import Budget
@@ -119,11 +119,11 @@ class Notebook:
 def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     iris: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(store: Store) -> None:
+    def refuse(store: ArtifactStore) -> None:
         raise AssertionError("every manifest of the store was read")
 
     notebook = Notebook()
-    monkeypatch.setattr(Store, "looks", refuse)
+    monkeypatch.setattr(ArtifactStore, "checks", refuse)
     monkeypatch.setattr(tracking, "make_tracker", lambda uri, home: notebook)
     refs = {label: record.ref for label, record in iris.runner.records.items()}
     data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")

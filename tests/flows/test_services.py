@@ -1,4 +1,4 @@
-"""Local servers: started once, recognized again, stopped by what they are and not by a number."""
+"""Local servers: started once, recognized by process id and creation time, stopped as a group."""
 
 import http.client
 import json
@@ -12,10 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.request import urlopen
 
+import psutil
 import pytest
 
-from flows import processes, services
-from flows.services import Service, Services, down, running, up
+from flows import services
+from flows.services import (
+    Service,
+    Services,
+    down,
+    find_process,
+    read_tail,
+    running,
+    start_process,
+    stop_group,
+    up,
+)
 from storage.errors import ServiceError
 from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_artifact_root, default_uri
 
@@ -23,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 
 def stand_in(folder: Path, port: int) -> list[str]:
-    """A file server in place of a real one; it answers where its folder holds a file."""
+    """A file server that replaces a real one; it answers if its folder contains the file."""
     return ["http.server", str(port), "--bind", services.HOST, "--directory", str(folder)]
 
 
@@ -40,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def alive(service: Service) -> bool:
-    return processes.identity(service.pid) == service.identity
+    return service.process is not None
 
 
 class TestUpAndDown:
@@ -90,7 +101,7 @@ class TestUpAndDown:
 
     def test_half_a_pair_is_replaced(self, home: Path) -> None:
         first = up(home, 0, 0)
-        processes.stop(first.mlflow.pid, first.mlflow.identity)
+        stop_group(first.mlflow.process)
         assert running(home) is None
         second = up(home, 0, 0)
         assert second.fresh
@@ -104,7 +115,7 @@ class TestUpAndDown:
         kept = record.read_text()
         content = json.loads(kept)
         for name in ("prefect", "mlflow"):
-            content[name]["identity"] = "another-boot/1"
+            content[name]["created"] -= 60.0
         record.write_text(json.dumps(content))
         assert running(home) is None
         assert not down(home)
@@ -162,7 +173,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("port", [-1, 65536])
     def test_what_is_no_port_is_refused(self, home: Path, port: int) -> None:
-        with pytest.raises(ServiceError, match="is no port"):
+        with pytest.raises(ServiceError, match="is not a port"):
             up(home, port)
 
     def test_a_home_that_is_a_file_is_named(self, tmp_path: Path) -> None:
@@ -172,30 +183,49 @@ class TestFailures:
 
 
 class TestProcesses:
-    def test_a_stubborn_process_is_killed(self, tmp_path: Path) -> None:
+    def test_a_process_that_ignores_sigterm_is_killed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         code = (
             "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
             "print('on', flush=True); time.sleep(60)"
         )
         log = tmp_path / "log"
-        pid = processes.start([sys.executable, "-c", code], tmp_path, log, os.environ)
+        process = start_process([sys.executable, "-c", code], tmp_path, log, os.environ)
+        created = process.create_time()
         while "on" not in log.read_text():
             time.sleep(0.01)
-        known = processes.identity(pid)
-        assert known is not None
-        assert processes.stop(pid, known, grace_seconds=0.2)
-        assert processes.identity(pid) is None
+        assert find_process(process.pid, created) is not None
+        monkeypatch.setattr(services, "STOP_SECONDS", 0.2)
+        stop_group(process)
+        assert find_process(process.pid, created) is None
 
-    def test_a_missing_process_has_no_identity(self) -> None:
+    def test_a_child_of_the_server_is_stopped_with_it(self, tmp_path: Path) -> None:
+        code = (
+            "import signal, subprocess, sys\n"
+            "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+            "print(child.pid, flush=True)\n"
+            "signal.pause()"
+        )
+        log = tmp_path / "log"
+        process = start_process([sys.executable, "-c", code], tmp_path, log, os.environ)
+        while not log.read_text().strip():
+            time.sleep(0.01)
+        worker = psutil.Process(int(log.read_text()))
+        stop_group(process)
+        gone, _ = psutil.wait_procs([worker], timeout=30)
+        assert gone == [worker]
+
+    def test_a_process_that_has_ended_is_not_found(self) -> None:
         done = subprocess.run(
             [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
         )
-        assert processes.identity(int(done.stdout)) is None
+        assert find_process(int(done.stdout), time.time()) is None
 
     def test_tail_of_a_long_and_of_no_log(self, tmp_path: Path) -> None:
         (tmp_path / "log").write_text("\n".join(f"line {i}" for i in range(100)))
-        assert processes.tail(tmp_path / "log", 2) == "line 98\nline 99"
-        assert "No such file" in processes.tail(tmp_path / "none")
+        assert read_tail(tmp_path / "log", 2) == "line 98\nline 99"
+        assert "No such file" in read_tail(tmp_path / "none")
 
 
 def test_asking_loads_nothing_heavy(tmp_path: Path) -> None:

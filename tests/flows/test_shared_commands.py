@@ -44,7 +44,7 @@ def test_another_home_finds_everything(command: Command, picture_folder: Path, s
     assert {"ingest", "features", "affinity"} == {one["stage"] for one in again["stages"]}
 
 
-def test_damage_is_reported_and_the_next_run_mends_it(
+def test_damage_is_reported_and_the_next_run_repairs_it(
     command: Command, picture_folder: Path, shared: Path
 ) -> None:
     run = read(command, "run", picture_folder, *SHORT, "--home", "one")
@@ -53,13 +53,13 @@ def test_damage_is_reported_and_the_next_run_mends_it(
     data.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
     done = command("store", "verify", "--home", "two")
     assert done.code == 1
-    assert f"runs that rest on it: {run['run']}" in done.out
-    assert f"1 set aside under file://{shared}/damaged" in done.out
+    assert f"runs that use it: {run['run']}" in done.out
+    assert f"1 moved to quarantine under file://{shared}/quarantine" in done.out
     assert states(read(command, "run", picture_folder, *SHORT, "--home", "two")) == {"computed", "fresh"}
     assert data.read_bytes() == whole
 
 
-def test_damage_to_what_only_the_summary_reads_is_mended_in_the_same_run(
+def test_damage_to_what_only_the_summary_reads_is_repaired_in_the_same_run(
     command: Command, picture_folder: Path, shared: Path
 ) -> None:
     read(command, "run", picture_folder, *SHORT, "--home", "one")

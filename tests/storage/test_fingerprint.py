@@ -176,56 +176,56 @@ def test_the_real_project_is_found() -> None:
     assert fingerprint.ABSENT not in found.values()
 
 
-def test_notes_stand_in_for_the_source_while_it_is_the_same(
+def test_the_cache_replaces_the_source_while_that_is_unchanged(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes = tmp_path / "notes.json"
-    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    cache = tmp_path / "cache.json"
+    monkeypatch.setattr(fingerprint, "_facts_cache", fingerprint._FactsCache())
     monkeypatch.setattr(file_stats, "TICK_NS", -1)
-    fingerprint.keep_notes(notes)
+    fingerprint.use_cache_file(cache)
     first = take()
-    fingerprint.keep_notes(notes)
+    fingerprint.use_cache_file(cache)
     fingerprint._examine.cache_clear()
     monkeypatch.setattr(fingerprint, "_read_source", lambda module, path: pytest.fail(f"{module} was read"))
     assert code_fingerprint(["embedding_core.top"]) == first
     monkeypatch.undo()
 
 
-def test_a_module_looked_at_by_itself_is_noted_too(
+def test_a_single_module_is_cached_too(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: None
 ) -> None:
     take()
-    notes = tmp_path / "notes.json"
-    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
-    fingerprint.keep_notes(notes)
+    cache = tmp_path / "cache.json"
+    monkeypatch.setattr(fingerprint, "_facts_cache", fingerprint._FactsCache())
+    fingerprint.use_cache_file(cache)
     fingerprint._examine.cache_clear()
     first = module_fingerprint("embedding_core.top")
-    fingerprint.keep_notes(notes)
+    fingerprint.use_cache_file(cache)
     fingerprint._examine.cache_clear()
     monkeypatch.setattr(fingerprint, "_read_source", lambda module, path: pytest.fail(f"{module} was read"))
     assert module_fingerprint("embedding_core.top") == first
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"modules": {"embedding_core.top": 1}}'])
-def test_damaged_notes_and_changed_sources_are_read_again(
+def test_a_damaged_cache_and_changed_sources_are_read_again(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
-    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    monkeypatch.setattr(fingerprint, "_facts_cache", fingerprint._FactsCache())
     monkeypatch.setattr(file_stats, "TICK_NS", -1)
-    notes = tmp_path / "notes.json"
-    fingerprint.keep_notes(notes)
+    cache = tmp_path / "cache.json"
+    fingerprint.use_cache_file(cache)
     first = take()
     changed = take({"embedding_core/bottom.py": "def cut(x):\n    return x / 4\n"})
     assert changed != first
-    notes.write_text(damage)
-    fingerprint.keep_notes(notes)
+    cache.write_text(damage)
+    fingerprint.use_cache_file(cache)
     assert take() == first
 
 
-def test_notes_that_find_no_room_leave_nothing(
+def test_a_cache_that_cannot_be_written_leaves_nothing(
     take: Take, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fingerprint, "_notes", fingerprint._Notes())
+    monkeypatch.setattr(fingerprint, "_facts_cache", fingerprint._FactsCache())
     monkeypatch.setattr(file_stats, "TICK_NS", -1)
     write = Path.write_bytes
 
@@ -234,6 +234,6 @@ def test_notes_that_find_no_room_leave_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", half)
-    fingerprint.keep_notes(tmp_path / "home" / "code.json")
+    fingerprint.use_cache_file(tmp_path / "home" / "code.json")
     assert take()
     assert list((tmp_path / "home").iterdir()) == []

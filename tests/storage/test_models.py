@@ -105,7 +105,7 @@ class Explosive:
     ids=["empty", "magic", "pickle", "cut", "cut late"],
 )
 def test_bytes_that_are_no_model_are_refused(payload: bytes) -> None:
-    with pytest.raises(StoreError, match="are no model"):
+    with pytest.raises(StoreError, match="are not a model"):
         load_model(payload, TRUSTED)
 
 

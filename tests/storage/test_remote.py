@@ -1,4 +1,4 @@
-"""Addresses of shared stores: which are taken, and what is said of those that cannot be used."""
+"""Addresses of shared stores: which are accepted, and the messages for the others."""
 
 import importlib
 import sys
@@ -11,8 +11,6 @@ from flows.run_settings import resolved_config
 from flows.stores import open_store
 from storage.artifacts.remote import Remote
 from storage.artifacts.run_log import LoggedRun
-from storage.artifacts.shared_store import SharedStore
-from storage.artifacts.store import Store
 from storage.errors import ConfigError, StoreUnreachable
 
 
@@ -29,7 +27,7 @@ def test_an_unknown_kind_is_refused() -> None:
 
 @pytest.mark.parametrize("uri", ["s3://user:hush@bucket/folder", "s3://hush@bucket", "sftp://me:hush@host/x"])
 def test_credentials_in_an_address_are_refused_and_not_repeated(uri: str) -> None:
-    with pytest.raises(ConfigError, match="holds a user or a password") as refused:
+    with pytest.raises(ConfigError, match="contains a user name or a password") as refused:
         Remote(uri)
     assert "hush" not in str(refused.value)
 
@@ -46,6 +44,13 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     with pytest.raises(ConfigError) as refused:
         Remote(uri)
     assert f'pip install "labelscape[{extra}]"' in str(refused.value)
+
+
+def test_an_s3_server_that_does_not_answer_is_given_up_after_seconds() -> None:
+    pytest.importorskip("s3fs", reason="needs the test extra: pip install labelscape[test]")
+    files = Remote("s3://bucket/folder")._files
+    assert files.config_kwargs["connect_timeout"] <= 5
+    assert files.retries * files.config_kwargs["retries"]["max_attempts"] <= 3
 
 
 def test_addresses_in_messages_of_others_lose_their_passwords(
@@ -68,32 +73,32 @@ def test_addresses_in_messages_of_others_lose_their_passwords(
 def test_objects_beside_the_folder_are_not_listed(tmp_path: Path) -> None:
     Remote(f"file://{tmp_path}/store-2").write("runs/a.json", b"1")
     inside = Remote(f"file://{tmp_path}/store/")
-    assert inside.listing() == {}
+    assert inside.list_objects() == {}
     inside.write("runs/b.json", b"22")
-    assert {name: one.size for name, one in inside.listing().items()} == {"runs/b.json": 2}
-    assert inside.listing("nowhere") == {}
-    assert Remote(f"file://{tmp_path}/store/runs/b.json").listing() == {}
+    assert {name: one.size for name, one in inside.list_objects().items()} == {"runs/b.json": 2}
+    assert inside.list_objects("nowhere") == {}
+    assert Remote(f"file://{tmp_path}/store/runs/b.json").list_objects() == {}
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
     remote = Remote(f"file://{tmp_path}")
     assert remote.read("a") is None
-    assert remote.look("a") is None
+    assert remote.stat("a") is None
     assert remote.digest("a") is None
     assert remote.read_many(["a", "b"]) == {}
     assert not remote.download("a", tmp_path / "copy")
     remote.remove("a")
     remote.copy("a", "b")
-    assert remote.listing() == {}
+    assert remote.list_objects() == {}
 
 
 class TestSetting:
     def test_the_home_folder_is_the_default(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("LABELSCAPE_STORE", raising=False)
         store = open_store(RunConfig(home=str(tmp_path)))
-        assert type(store) is Store
+        assert not store.is_shared
         assert store.root == tmp_path / "store"
-        with pytest.raises(ConfigError, match="is not there yet"):
+        with pytest.raises(ConfigError, match="does not exist yet"):
             open_store(RunConfig(home=str(tmp_path)), must_exist=True)
 
     def test_the_configuration_goes_before_the_environment(
@@ -101,7 +106,7 @@ class TestSetting:
     ) -> None:
         monkeypatch.setenv("LABELSCAPE_STORE", "memory://theirs/")
         store = open_store(RunConfig(home=str(tmp_path)), must_exist=True)
-        assert isinstance(store, SharedStore)
+        assert store.is_shared
         assert store.place == "memory://theirs"
         mine = open_store(load_config(None, ["store.uri=memory://mine"], home=str(tmp_path)))
         assert mine.place == "memory://mine"

@@ -1,14 +1,14 @@
-"""The log of runs: named by what they gave, found by the beginning of a name, never half-written."""
+"""The run log: ids depend on results, runs are found by abbreviated ids, records are never partial."""
 
 from dataclasses import replace
 
 import pytest
 
 from storage.artifacts import disk
-from storage.artifacts.blobs import RemoteShelf
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.remote import Remote
 from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 
 
@@ -30,8 +30,8 @@ def logged(**changes):
 @pytest.fixture(params=["local", "shared"])
 def log(request, tmp_path):
     if request.param == "local":
-        return RunLog(tmp_path / "store")
-    return RunLog(RemoteShelf(Remote(f"file://{tmp_path}/store"), "runs"))
+        return RunLog(ArtifactStore.local(tmp_path / "store"))
+    return RunLog(ArtifactStore.shared(tmp_path / "copies", Remote(f"file://{tmp_path}/store")))
 
 
 def test_a_run_comes_back_as_it_was(log):
@@ -92,9 +92,9 @@ def test_what_no_run_or_several_begin_with_is_refused(log):
         log.find("abcd")
     first = log.add(logged(tracked={"uri": "u", "run_id": "feed1"}))
     second = log.add(logged(config={}, tracked={"uri": "u", "run_id": "feed2"}))
-    with pytest.raises(StoreError, match=f"{first.id[:3]!r}.*4 or more"):
+    with pytest.raises(StoreError, match=f"{first.id[:3]!r}.*first 4 characters"):
         log.find(first.id[:3])
-    with pytest.raises(StoreError, match="'feed' may be one of the runs") as refused:
+    with pytest.raises(StoreError, match="'feed' matches the runs") as refused:
         log.find("feed")
     assert first.id in str(refused.value)
     assert second.id in str(refused.value)
@@ -110,7 +110,7 @@ def test_a_damaged_entry_is_no_run(log, tmp_path, cut):
     assert len(log.entries()) == 1
 
 
-def test_a_record_of_a_later_version_is_a_run(log, tmp_path):
+def test_unknown_fields_of_a_record_are_ignored(log, tmp_path):
     run = log.add(logged())
     file = tmp_path / "store" / "runs" / f"{run.id}.json"
     file.write_bytes(disk.seal({**run.to_json(), "from_the_future": [1]}))

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from storage.artifacts import columns, schemas
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import StoreError
 from tests.store_helpers import recipe
 
@@ -17,7 +17,7 @@ from tests.store_helpers import recipe
 @pytest.fixture
 def through(tmp_path: Path) -> Any:
     """Store an artifact and read it back."""
-    store = Store(tmp_path)
+    store = ArtifactStore.local(tmp_path)
     return lambda artifact: store.read(store.compute(recipe(), lambda: artifact, force=True).ref)
 
 
@@ -68,7 +68,7 @@ def test_dense_features_with_an_unreadable_item(through: Any, n: int) -> None:
 
 
 def test_digests_and_recipe_are_read_without_the_numbers(tmp_path: Path) -> None:
-    store, whole = Store(tmp_path), dense(10)
+    store, whole = ArtifactStore.local(tmp_path), dense(10)
     ref = store.compute(recipe(0), lambda: schemas.pack_features(whole)).ref
     table = store.read(ref, ["digest"])
     assert table.column_names == ["digest"]

@@ -1,4 +1,4 @@
-"""A store at an address: what arrives is whole, what is read is verified, what is in use stays."""
+"""A shared store: uploads are complete or absent, reads are verified, artifacts in use stay."""
 
 import hashlib
 import os
@@ -15,16 +15,17 @@ import pytest
 
 from storage.artifacts import leases
 from storage.artifacts.artifact import Artifact
+from storage.artifacts.blobs import BlobStat
 from storage.artifacts.remote import Remote
 from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.artifacts.shared_store import SharedStore
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactDamaged, StoreError, StoreUnreachable
 from tasks.maintenance.fsck import measure_usage, verify_store
-from tasks.maintenance.gc import find_waste, remove_waste
+from tasks.maintenance.gc import find_garbage, remove_garbage
 from tests.store_helpers import artifact, data_path, files, recipe
 
 NO_GRACE = timedelta(0)
-Open = Callable[..., SharedStore]
+Open = Callable[..., ArtifactStore]
 
 
 def never() -> None:
@@ -46,10 +47,10 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def machine(uri: str, tmp_path: Path) -> Open:
-    """Open the store as another machine would: by name, each with a local store of its own."""
+    """Open the store as another machine would, with its own folder for local copies."""
 
-    def open_as(name: str, grace: timedelta = NO_GRACE) -> SharedStore:
-        return SharedStore(tmp_path / name, Remote(uri), grace)
+    def open_as(name: str, grace: timedelta = NO_GRACE) -> ArtifactStore:
+        return ArtifactStore.shared(tmp_path / name, Remote(uri), grace)
 
     return open_as
 
@@ -60,7 +61,7 @@ def remote(uri: str) -> Remote:
 
 
 def objects(remote: Remote, ending: str = "") -> list[str]:
-    return sorted(name for name in remote.listing() if name.endswith(ending) and "leases" not in name)
+    return sorted(name for name in remote.list_objects() if name.endswith(ending) and "leases" not in name)
 
 
 def content(remote: Remote, name: str) -> bytes:
@@ -107,7 +108,7 @@ def test_nothing_is_asked_of_the_address_to_read_what_is_at_hand(machine: Open, 
 
 
 class Broken(Exception):
-    """The line was cut."""
+    """The connection was cut."""
 
 
 @pytest.mark.parametrize("step", ["upload", "write"])
@@ -153,12 +154,12 @@ def test_an_exception_while_a_file_is_put_leaves_nothing_to_see(
     with pytest.raises(StoreUnreachable, match="no route"):
         remote.upload(tmp_path / "whole", "features/aa/it")
     assert remote.read("features/aa/it") is None
-    assert [name.partition(".")[0] for name in remote.listing()] == ["features/aa/it"]
+    assert [name.partition(".")[0] for name in remote.list_objects()] == ["features/aa/it"]
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".json"])
 @pytest.mark.parametrize("how", ["flip", "truncate", "empty", "remove"])
-def test_damage_is_found_set_aside_and_computed_anew(
+def test_damage_is_found_quarantined_and_recomputed(
     machine: Open, remote: Remote, ending: str, how: str
 ) -> None:
     whole = machine("a").compute(recipe(), artifact).ref
@@ -178,8 +179,8 @@ def test_damage_is_found_set_aside_and_computed_anew(
             store.read(found)
     assert store.find(recipe()) is None
     gone = ending == ".json" and how == "remove"
-    assert len(store.set_aside) == (0 if gone else 1)
-    kept = [one for one in objects(remote) if one.startswith("damaged/features/")]
+    assert len(store.quarantined) == (0 if gone else 1)
+    kept = [one for one in objects(remote) if one.startswith("quarantine/features/")]
     assert bool(kept) == (not gone)
     again = store.compute(recipe(), artifact)
     assert not again.cached
@@ -187,7 +188,7 @@ def test_damage_is_found_set_aside_and_computed_anew(
     assert machine("c").read(whole).num_rows == 50
 
 
-def test_whoever_has_a_whole_copy_mends_the_address(machine: Open, remote: Remote) -> None:
+def test_an_intact_local_copy_repairs_the_address(machine: Open, remote: Remote) -> None:
     store = machine("a")
     ref = store.compute(recipe(), artifact).ref
     (name,) = objects(remote, ".parquet")
@@ -224,11 +225,11 @@ def test_a_result_that_came_out_differently_replaces_the_old_one_at_once(
     assert late.read(first).num_rows == 50
     with pytest.raises(StoreError, match="computed again"):
         machine("d").read(first)
-    with machine("e").alone():
+    with machine("e").exclusive():
         pass
     store = machine("f")
-    with store.alone():
-        removed = store.sweep()
+    with store.exclusive():
+        removed = store.remove_orphans()
     assert [path.name for path in removed] == [f"{first.key}-{first.digest}.parquet"]
     assert machine("g").read(second).num_rows == 50
 
@@ -261,33 +262,33 @@ def test_foreign_objects_are_left_alone(machine: Open, remote: Remote) -> None:
     for name in foreign:
         remote.write(name, b"{}")
     assert len(list(store.entries())) == 1
-    with store.alone():
-        assert store.sweep() == []
+    with store.exclusive():
+        assert store.remove_orphans() == []
     assert set(foreign) <= set(objects(remote))
 
 
-class TestNotes:
-    def test_a_note_is_this_machines_own_else_anybodys(self, machine: Open) -> None:
-        machine("a").remember("run-1", {"from": "a"})
-        assert machine("b").last("run-1") == {"from": "a"}
-        machine("b").remember("run-1", {"from": "b"})
-        assert machine("a").last("run-1") == {"from": "a"}
-        assert machine("c").last("run-1") == {"from": "b"}
-        assert machine("a").notes() == {"run-1": {"from": "b"}}
-        assert machine("a").last("run-2") is None
+class TestPointers:
+    def test_a_pointer_of_this_machine_comes_before_the_shared_one(self, machine: Open) -> None:
+        machine("a").write_pointer("run-1", {"from": "a"})
+        assert machine("b").read_pointer("run-1") == {"from": "a"}
+        machine("b").write_pointer("run-1", {"from": "b"})
+        assert machine("a").read_pointer("run-1") == {"from": "a"}
+        assert machine("c").read_pointer("run-1") == {"from": "b"}
+        assert machine("a").read_pointers() == {"run-1": {"from": "b"}}
+        assert machine("a").read_pointer("run-2") is None
 
-    def test_a_damaged_note_is_none(self, machine: Open, remote: Remote) -> None:
-        machine("a").remember("run/1", {"from": "a"})
+    def test_a_damaged_pointer_counts_as_missing(self, machine: Open, remote: Remote) -> None:
+        machine("a").write_pointer("run/1", {"from": "a"})
         (name,) = objects(remote)
         flip(remote, name)
-        assert machine("b").last("run/1") is None
-        assert machine("b").notes() == {}
+        assert machine("b").read_pointer("run/1") is None
+        assert machine("b").read_pointers() == {}
 
 
-class TestUpkeep:
+class TestMaintenance:
     def test_list_measure_verify_and_remove(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
-        log = RunLog.of(store)
+        log = RunLog(store)
         runs = []
         for seed in (1, 2):
             part = store.compute(recipe(seed, stage="features_part"), lambda seed=seed: artifact(seed)).ref
@@ -299,12 +300,12 @@ class TestUpkeep:
             "features": 2,
             "features_part": 2,
         }
-        assert verify_store(other, RunLog.of(other)) == []
-        assert [run.id for run in RunLog.of(other).entries()] == [run.id for run in reversed(runs)]
-        with other.alone():
-            waste = find_waste(other, RunLog.of(other), keep=1)
+        assert verify_store(other, RunLog(other)) == []
+        assert [run.id for run in RunLog(other).entries()] == [run.id for run in reversed(runs)]
+        with other.exclusive():
+            waste = find_garbage(other, RunLog(other), keep=1)
             assert [run.id for run in waste.runs] == [runs[0].id]
-            freed, leftovers = remove_waste(other, RunLog.of(other), waste)
+            freed, leftovers = remove_garbage(other, RunLog(other), waste)
         assert (freed, list(leftovers)) == (waste.bytes, [])
         assert {one["recipe"]["params"]["seed"] for one in machine("c").entries()} == {2}
         assert len(objects(remote, ".parquet")) == 2
@@ -313,83 +314,102 @@ class TestUpkeep:
     def test_what_was_stored_a_moment_ago_stays_with_all_that_it_links_to(self, machine: Open) -> None:
         store = machine("a", grace=timedelta(hours=1))
         store.compute(recipe(), artifact)
-        with store.alone():
-            assert find_waste(store, RunLog.of(store), keep=0).artifacts == ()
+        with store.exclusive():
+            assert find_garbage(store, RunLog(store), keep=0).artifacts == ()
         late = machine("a")
-        with late.alone():
-            assert len(find_waste(late, RunLog.of(late), keep=0).artifacts) == 1
+        with late.exclusive():
+            assert len(find_garbage(late, RunLog(late), keep=0).artifacts) == 1
 
-    def test_leftovers_go_and_copies_of_what_is_gone_too(self, machine: Open, remote: Remote) -> None:
+    def test_orphans_and_stale_local_copies_are_removed(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
         ref = store.compute(recipe(), artifact).ref
         name = f"features/{ref.key[:2]}/{ref.key}-{'0' * 64}.parquet"
         remote.write(name, b"no manifest names me")
         remote.write(f"{name}.{'f' * 32}.tmp", b"half")
         guarded = machine("a", grace=timedelta(hours=1))
-        with guarded.alone():
-            assert guarded.sweep() == []
+        with guarded.exclusive():
+            assert guarded.remove_orphans() == []
         machine("b").discard("features", ref.key)
-        with store.alone():
-            removed = {path.as_posix() for path in store.sweep()}
-        assert removed == {name, f"{name}.{'f' * 32}.tmp"}
+        with store.exclusive():
+            removed = store.remove_orphans()
+        assert {path.as_posix() for path in removed if not path.is_absolute()} == {
+            name,
+            f"{name}.{'f' * 32}.tmp",
+        }
+        assert {path.name for path in removed if path.is_absolute()} == {
+            f"{ref.key}.json",
+            f"{ref.key}-{ref.digest}.parquet",
+        }
         assert objects(remote) == []
         assert files(store, "*.parquet") == []
 
-    def test_verify_names_the_runs_that_rest_on_damage(self, machine: Open, remote: Remote) -> None:
+    def test_verify_names_the_runs_that_use_a_damaged_artifact(self, machine: Open, remote: Remote) -> None:
         store = machine("a")
         ref = store.compute(recipe(), artifact).ref
-        run = RunLog.of(store).add(LoggedRun("p", "p", "/p", {}, {"features": ref}))
+        run = RunLog(store).add(LoggedRun("p", "p", "/p", {}, {"features": ref}))
         (name,) = objects(remote, ".parquet")
         flip(remote, name)
-        (damage,) = verify_store(machine("b"), RunLog.of(machine("b")))
+        (damage,) = verify_store(machine("b"), RunLog(machine("b")))
         assert (damage.name, damage.runs) == (f"features/{ref.key}", (run.id,))
 
 
 class TestLeases:
     def test_nothing_is_removed_while_another_machine_runs(self, machine: Open) -> None:
         refused = pytest.raises(StoreError, match=r"2 run\(s\) are using")
-        with machine("a").in_use(), machine("b").in_use(), refused, machine("c").alone():
+        with machine("a").in_use(), machine("b").in_use(), refused, machine("c").exclusive():
             raise AssertionError("let in")
-        with machine("c").alone():
+        with machine("c").exclusive():
             pass
 
-    def test_a_killed_run_holds_it_until_its_lease_lapses(
+    def test_a_killed_run_keeps_gc_out_until_its_lease_expires(
         self, machine: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leases.Lease(remote, "run").renew()  # and its holder is killed
-        with pytest.raises(StoreError, match="lapses after 10 minutes"), machine("a").alone():
+        (killed,) = remote.list_objects(leases.FOLDER)
+        with pytest.raises(StoreError, match="expires after 10 minutes"), machine("a").exclusive():
             raise AssertionError("let in")
-        time.sleep(1.6)  # the sweep itself must end within half a lifetime, also on a loaded machine
-        monkeypatch.setattr(leases, "LIFETIME", timedelta(seconds=1.5))
-        store = machine("a")
-        with store.alone():
-            assert [path.parts[0] for path in store.sweep()] == ["leases"]
-        assert remote.listing(leases.FOLDER) == {}
+        list_objects = Remote.list_objects
 
-    def test_a_run_waits_while_it_is_tidied_up_and_then_says_so(
+        def list_later(self: Remote, folder: str = "") -> dict[str, BlobStat]:
+            found = list_objects(self, folder)
+            if killed in found:
+                found[killed] = replace(found[killed], modified=found[killed].modified - leases.LIFETIME)
+            return found
+
+        monkeypatch.setattr(Remote, "list_objects", list_later)
+        store = machine("a")
+        with store.exclusive():
+            assert [path.parts[0] for path in store.remove_orphans()] == ["leases"]
+        assert remote.list_objects(leases.FOLDER) == {}
+
+    def test_a_run_waits_for_gc_and_then_gives_up(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(leases, "_LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
         began = threading.Event()
 
         def run() -> None:
             with machine("b").in_use():
                 began.set()
 
-        with machine("a").alone():
+        with machine("a").exclusive():
             thread = threading.Thread(target=run)
             thread.start()
             assert not began.wait(0.2)
         assert began.wait(10)
         thread.join()
         monkeypatch.setattr(leases, "WAIT_SECONDS", 0.05)
-        with machine("a").alone(), pytest.raises(StoreError, match="being tidied up"), machine("b").in_use():
+        with (
+            machine("a").exclusive(),
+            pytest.raises(StoreError, match="being cleaned up"),
+            machine("b").in_use(),
+        ):
             raise AssertionError("let in")
 
     def test_of_two_that_begin_at_the_same_moment_one_gives_way(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Both have put their leases before either looks: the run goes on, who removes does not."""
+        """Both have written their leases before either looks: the run continues, gc gives up."""
         meet = threading.Barrier(2)
         ages = leases.Lease._ages
 
@@ -399,12 +419,12 @@ class TestLeases:
             return ages(lease)
 
         monkeypatch.setattr(leases.Lease, "_ages", look_together)
-        monkeypatch.setattr(leases, "_LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
         seen = []
 
         def tidy() -> None:
             try:
-                with machine("a").alone():
+                with machine("a").exclusive():
                     seen.append("removing")
             except StoreError:
                 seen.append("gave way")
@@ -421,14 +441,18 @@ class TestLeases:
         self, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
+        renewals, write = threading.Semaphore(0), Remote.write
+
+        def count(self: Remote, name: str, data: bytes) -> None:
+            write(self, name, data)
+            renewals.release()
+
+        monkeypatch.setattr(Remote, "write", count)
         with leases.in_use(remote):
-            (name,) = remote.listing(leases.FOLDER)
-            first = remote.listing(leases.FOLDER)[name].modified
-            deadline = time.monotonic() + 10
-            while remote.listing(leases.FOLDER)[name].modified == first:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        assert remote.listing(leases.FOLDER) == {}
+            assert renewals.acquire(timeout=30), "written"
+            assert renewals.acquire(timeout=30), "renewed"
+            assert renewals.acquire(timeout=30), "renewed again"
+        assert remote.list_objects(leases.FOLDER) == {}
 
     def test_after_a_sleep_nothing_more_is_removed(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
@@ -436,18 +460,18 @@ class TestLeases:
         store = machine("a")
         ref = store.compute(recipe(), artifact).ref
         now = time.time()
-        with store.alone():
+        with store.exclusive():
             monkeypatch.setattr(leases.time, "time", lambda: now + 3600)
-            with pytest.raises(StoreError, match="lost touch"):
+            with pytest.raises(StoreError, match="lost the lease"):
                 store.discard(ref.stage, ref.key)
         assert machine("b").has(ref)
 
 
-def test_a_store_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may write anywhere")
     place = tmp_path / "closed"
     place.mkdir(mode=0o500)
-    store = SharedStore(tmp_path / "a", Remote(f"file://{place}/store"))
-    with pytest.raises(StoreUnreachable, match="gives no permission"):
+    store = ArtifactStore.shared(tmp_path / "a", Remote(f"file://{place}/store"))
+    with pytest.raises(StoreUnreachable, match="denies access"):
         store.compute(recipe(), artifact)

@@ -1,4 +1,4 @@
-"""The shared store on a real server that speaks S3: whole runs, kills, damage, outages."""
+"""The shared store on a real S3 server: complete runs, kills, damage, outages."""
 
 import json
 import os
@@ -26,7 +26,7 @@ URI = f"s3://{BUCKET}/shared"
 
 
 def start(home: Path, port: int, *arguments: str, **more: str) -> subprocess.Popen[str]:
-    """Begin a command that uses the store behind a port, without Prefect."""
+    """Start a command that uses the S3 server at a port, without Prefect."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PREFECT", "AWS"))}
     places = {"LABELSCAPE_HOME": str(home), "LABELSCAPE_STORE": URI, "PYTHONPATH": str(REPOSITORY)}
     nobody = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
@@ -51,7 +51,7 @@ def labelscape(home: Path, port: int, *arguments: str, **more: str) -> subproces
 
 
 def succeed(home: Path, port: int, *arguments: str, **more: str) -> Any:
-    """What a command with --json gave."""
+    """The parsed output of a command with --json."""
     done = labelscape(home, port, *arguments, "--json", **more)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -73,7 +73,7 @@ def objects(server: S3Server, ending: str = "") -> list[str]:
 def assert_whole(server: S3Server) -> None:
     """Every data object has the content that its name says, every manifest has its data."""
     files = server.files()
-    data = {name for name in objects(server, ".parquet") if "/damaged/" not in name}
+    data = {name for name in objects(server, ".parquet") if "/quarantine/" not in name}
     for name in data:
         import hashlib
 
@@ -81,7 +81,7 @@ def assert_whole(server: S3Server) -> None:
         assert found
         assert hashlib.sha256(files.cat_file(name)).hexdigest() == found[1], name
     for name in objects(server, ".json"):
-        if re.search(r"/[0-9a-f]{64}\.json$", name) and "/damaged/" not in name:
+        if re.search(r"/[0-9a-f]{64}\.json$", name) and "/quarantine/" not in name:
             digest = json.loads(files.cat_file(name))["digest"]
             assert f"{name.removesuffix('.json')}-{digest}.parquet" in data
 
@@ -217,7 +217,6 @@ class TestKills:
         run.kill()
         run.communicate()
         proxy.cut()
-        time.sleep(0.5)  # the server notices that the rest will not come
         verb, _, pattern = stall_at.partition(" /")
         assert verb == "PUT"
         assert [name for name in objects(server) if re.fullmatch(pattern, name)] == []
@@ -229,7 +228,7 @@ class TestKills:
         assert_whole(server)
 
     def test_killed_while_a_large_file_is_put_in_parts(self, server: S3Server, tmp_path: Path) -> None:
-        """Above 100 MB a file goes up in parts; they are no object before the last one has arrived."""
+        """A file above 100 MB is uploaded in parts; they become an object when the last one has arrived."""
         large = tmp_path / "large"
         with large.open("wb") as file:
             file.truncate(101 * 2**20)
@@ -244,7 +243,6 @@ class TestKills:
         upload.kill()
         upload.wait()
         proxy.cut()
-        time.sleep(0.5)
         assert objects(server) == []
         environment |= surroundings(server.port)
         subprocess.run([sys.executable, "-c", code, str(large)], env=environment, check=True, timeout=120)
@@ -267,7 +265,7 @@ class TestDamage:
         assert digests(second) == undisturbed
         found = {one["artifact"].partition("/")[0] for one in second["damaged"]}
         assert {"ingest", "features", "evaluation", "report"} <= found
-        aside = {Path(name).name for name in objects(server) if "/damaged/" in name}
+        aside = {Path(name).name for name in objects(server) if "/quarantine/" in name}
         assert {f"{one['artifact'].partition('/')[2]}.json" for one in second["damaged"]} <= aside
         checked = labelscape(tmp_path / "third", server.port, "store", "verify", "--json")
         left = {one["name"].partition("/")[0] for one in json.loads(checked.stdout)["damaged"]}
@@ -304,10 +302,8 @@ class TestOutages:
 
     def test_nobody_answers(self, tmp_path: Path) -> None:
         port = free_port()
-        begun = time.monotonic()
         done = labelscape(tmp_path / "home", port, "run", "wine", *SHORT)
         self.resumes(done, f"http://127.0.0.1:{port}", "Check the address (store.uri)")
-        assert time.monotonic() - begun < 60
         for command in (("store", "ls"), ("status", "wine"), ("lineage",), ("store", "gc"), ("sync",)):
             asked = labelscape(tmp_path / "home", port, *command)
             assert asked.returncode == 2, (command, asked.stderr)
@@ -352,13 +348,13 @@ class TestOutages:
                 tmp_path / "home", server.port, *command, LABELSCAPE_STORE="s3://no-such-bucket/shared"
             )
             assert done.returncode == 2, done.stderr
-            assert "the store s3://no-such-bucket/shared is not there" in done.stderr
-            assert "Make the bucket or folder, or correct store.uri" in done.stderr
+            assert "the store s3://no-such-bucket/shared does not exist" in done.stderr
+            assert "Create the bucket or folder, or correct store.uri" in done.stderr
 
     def test_no_credentials_and_wrong_ones(self, tmp_path: Path) -> None:
         with s3_server(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="0") as server:
             wrong = labelscape(tmp_path / "home", server.port, "run", "wine", *SHORT)
-            self.resumes(wrong, "gives no permission", "AWS_ACCESS_KEY_ID or a profile")
+            self.resumes(wrong, "denies access", "AWS_ACCESS_KEY_ID or a profile")
             none = labelscape(
                 tmp_path / "home",
                 server.port,
@@ -366,7 +362,7 @@ class TestOutages:
                 AWS_ACCESS_KEY_ID="",
                 AWS_SECRET_ACCESS_KEY="",
             )
-            self.resumes(none, "gives no permission", "Unable to locate credentials")
+            self.resumes(none, "denies access", "Unable to locate credentials")
 
 
 def test_credentials_are_kept_nowhere(server: S3Server, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The store within one process: what it keeps, finds, verifies and refuses."""
+"""The artifact store within one process: store, find, verify, reject."""
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 from storage.artifacts import disk, file_stats
-from storage.artifacts.layout import Layout, Look, Place, look_at
+from storage.artifacts.blobs import LocalBlobs
 from storage.artifacts.locks import hold_lock, try_lock
-from storage.artifacts.store import Artifact, Store
+from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import ArtifactDamaged, ArtifactGone, StoreError
-from tests.store_helpers import artifact, data_path, files, recipe, table
+from tests.store_helpers import artifact, data_path, files, manifest_path, recipe, table
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+def store(tmp_path: Path) -> ArtifactStore:
+    return ArtifactStore.local(tmp_path / "store")
 
 
 def never() -> Artifact:
@@ -30,12 +31,12 @@ def never() -> Artifact:
 
 
 def age(path: Path, seconds: float = 60) -> None:
-    """Make a file look old, so that the store may trust its time."""
+    """Make a file look old, so that the store trusts its times."""
     then = time.time() - seconds
     os.utime(path, (then, then))
 
 
-def test_computed_once_then_found(store: Store) -> None:
+def test_computed_once_then_found(store: ArtifactStore) -> None:
     assert store.find(recipe()) is None
     first = store.compute(recipe(), artifact)
     again = store.compute(recipe(), never)
@@ -44,7 +45,7 @@ def test_computed_once_then_found(store: Store) -> None:
     assert (first.ref.kind, first.ref.rows, first.ref.stage) == ("sample", 50, "features")
 
 
-def test_what_was_stored_comes_back(store: Store) -> None:
+def test_what_was_stored_comes_back(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     found = store.read(ref)
     assert found.equals(table())
@@ -55,7 +56,7 @@ def test_what_was_stored_comes_back(store: Store) -> None:
     assert batches[0].schema.metadata[b"kind"] == b"sample"
 
 
-def test_the_manifest_tells_how_it_was_made(store: Store) -> None:
+def test_the_manifest_tells_how_it_was_made(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     details = store.details(ref)
     assert details["recipe"] == recipe().ingredients()
@@ -65,22 +66,25 @@ def test_the_manifest_tells_how_it_was_made(store: Store) -> None:
     assert list(store.entries()) == [details]
 
 
-def test_nothing_but_the_two_files_remains(store: Store) -> None:
-    store.compute(recipe(), artifact)
-    key = recipe().key
-    assert files(store) == [f"features/{key[:2]}/{key}.json", f"features/{key[:2]}/{key}.parquet"]
+def test_nothing_but_the_two_files_remains(store: ArtifactStore) -> None:
+    ref = store.compute(recipe(), artifact).ref
+    place = f"features/{ref.key[:2]}/{ref.key}"
+    assert files(store) == [f"{place}-{ref.digest}.parquet", f"{place}.json"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names open files through /proc")
 def test_every_rename_comes_after_its_file_and_before_its_folder_is_on_the_disk(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.compute(recipe(1), artifact)  # makes the folders above
     steps: list[tuple[str, str]] = []
     real_fsync, real_replace = os.fsync, Path.replace
 
+    def name(path: Path) -> str:
+        return re.sub(r"\.[0-9a-f]{16}\.tmp$", ".tmp", path.name)
+
     def fsync(descriptor: int) -> None:
-        steps.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        steps.append(("sync", name(Path(f"/proc/self/fd/{descriptor}").readlink())))
         real_fsync(descriptor)
 
     def replace(source: Path, target: Path) -> None:
@@ -89,35 +93,34 @@ def test_every_rename_comes_after_its_file_and_before_its_folder_is_on_the_disk(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "replace", replace)
-    store.compute(recipe(), artifact)
-    key = recipe().key
-    data, manifest, folder = f"{key}.parquet", f"{key}.json", key[:2]
+    ref = store.compute(recipe(), artifact).ref
+    data, manifest, folder = f"{ref.key}-{ref.digest}.parquet", f"{ref.key}.json", ref.key[:2]
     assert [step for step in steps if step != ("sync", "features")] == [
-        ("sync", f"{data}.tmp"),
-        ("sync", f"{manifest}.tmp"),
+        ("sync", f"{ref.key}.parquet.tmp"),
         ("rename", data),
         ("sync", folder),
+        ("sync", f"{manifest}.tmp"),
         ("rename", manifest),
         ("sync", folder),
     ]
 
 
-def test_finding_needs_no_pyarrow(store: Store) -> None:
+def test_finding_needs_no_pyarrow(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     code = f"""
 import sys
 from pathlib import Path
 from storage.artifacts.keys import Recipe
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 made = Recipe(**{recipe().ingredients()!r})
-assert Store(Path({str(store.root)!r})).find(made, verify=True).digest == {ref.digest!r}
+assert ArtifactStore.local(Path({str(store.root)!r})).find(made, verify=True).digest == {ref.digest!r}
 heavy = {{"pyarrow", "numpy", "sklearn", "prefect", "mlflow"}} & set(sys.modules)
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
-def test_force_computes_again_and_equal_results_keep_the_reference(store: Store) -> None:
+def test_force_computes_again_and_equal_results_keep_the_reference(store: ArtifactStore) -> None:
     first = store.compute(recipe(), artifact)
     again = store.compute(recipe(), artifact, force=True)
     assert not again.cached
@@ -127,13 +130,13 @@ def test_force_computes_again_and_equal_results_keep_the_reference(store: Store)
     assert store.read(other.ref).equals(table(1))
     with pytest.raises(StoreError, match="computed again"):
         store.read(first.ref)
-    assert store.set_aside == []
+    assert store.quarantined == []
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt(), OSError(28, "No space left")])
 @pytest.mark.parametrize("force", [False, True])
 def test_a_failing_computation_stores_nothing_and_passes_its_error_on(
-    store: Store, error: BaseException, force: bool
+    store: ArtifactStore, error: BaseException, force: bool
 ) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield from table().to_batches()
@@ -149,14 +152,14 @@ def test_a_failing_computation_stores_nothing_and_passes_its_error_on(
     assert store.compute(recipe(), artifact).cached is force
 
 
-def test_a_batch_with_other_columns_is_refused(store: Store) -> None:
+def test_a_batch_with_other_columns_is_refused(store: ArtifactStore) -> None:
     foreign = Artifact("sample", iter(table(width=3).to_batches()), {}, table().schema)
     with pytest.raises(StoreError, match="expected"):
         store.compute(recipe(), lambda: foreign)
     assert files(store) == []
 
 
-def test_two_threads_compute_once_and_the_second_is_told(store: Store) -> None:
+def test_two_threads_compute_once_and_the_second_reports_its_wait(store: ArtifactStore) -> None:
     inside, told = threading.Event(), threading.Event()
     messages: list[str] = []
     outcomes = []
@@ -180,8 +183,8 @@ def test_two_threads_compute_once_and_the_second_is_told(store: Store) -> None:
     assert files(store, "*.lock") == []
 
 
-def test_who_waited_holds_the_lock_that_newcomers_see(tmp_path: Path) -> None:
-    """The first holder removes the file on leaving: the one who waited for it must not lock thin air."""
+def test_after_waiting_the_lock_is_held_on_the_current_file(tmp_path: Path) -> None:
+    """The first holder removes the lock file on release, so the waiting one must not lock a removed file."""
     lock = tmp_path / "locks" / "a.lock"
     waits, holds, leave = threading.Event(), threading.Event(), threading.Event()
 
@@ -202,29 +205,29 @@ def test_who_waited_holds_the_lock_that_newcomers_see(tmp_path: Path) -> None:
     assert not lock.exists()
 
 
-def test_a_reference_to_nothing_says_so(store: Store) -> None:
+def test_a_reference_to_nothing_says_so(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
-    data_path(store, recipe()).with_suffix(".json").unlink()
+    manifest_path(store, recipe()).unlink()
     for call in (store.read, store.details, lambda ref: next(store.iter_batches(ref))):
         with pytest.raises(StoreError, match="not in the store"):
             call(ref)
     with pytest.raises(StoreError, match="not in the store"):
         store.ref("features", "0" * 64)
-    with pytest.raises(StoreError, match="no key"):
+    with pytest.raises(StoreError, match="not a key"):
         store.ref("features", "../../secret")
 
 
-def test_a_manifest_under_another_name_is_not_taken(store: Store) -> None:
+def test_a_manifest_under_another_name_is_not_taken(store: ArtifactStore) -> None:
     store.compute(recipe(0), artifact)
     store.compute(recipe(1), artifact)
-    first, second = (data_path(store, recipe(seed)).with_suffix(".json") for seed in (0, 1))
+    first, second = (manifest_path(store, recipe(seed)) for seed in (0, 1))
     second.write_bytes(first.read_bytes())
     assert store.find(recipe(1)) is None
     assert not store.compute(recipe(1), artifact).cached
-    assert "manifest is that of" in store.set_aside[0].reason
+    assert "manifest is that of" in store.quarantined[0].reason
 
 
-def test_find_changes_nothing_and_a_verified_find_sets_aside(store: Store) -> None:
+def test_find_changes_nothing_and_a_verified_find_quarantines(store: ArtifactStore) -> None:
     store.compute(recipe(), artifact)
     path = data_path(store, recipe())
     path.write_bytes(path.read_bytes()[:-1])
@@ -232,12 +235,12 @@ def test_find_changes_nothing_and_a_verified_find_sets_aside(store: Store) -> No
     assert store.find(recipe()) is None
     assert files(store) == before
     assert store.find(recipe(), verify=True) is None
-    assert files(store) == [f"damaged/features/{recipe().key}.{ending}" for ending in ("json", "parquet")]
-    assert "bytes, not" in store.set_aside[0].reason
+    assert files(store) == [f"quarantine/features/{name}" for name in (path.name, f"{recipe().key}.json")]
+    assert "bytes, not" in store.quarantined[0].reason
 
 
 def test_an_old_file_is_hashed_once_a_process_until_it_changes(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.compute(recipe(), artifact)
     path = data_path(store, recipe())
@@ -261,44 +264,45 @@ def test_an_old_file_is_hashed_once_a_process_until_it_changes(
 
 
 def test_damage_found_while_reading_on_a_store_that_was_repaired_meanwhile(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = store.compute(recipe(), artifact).ref
     path = data_path(store, recipe())
     path.write_bytes(path.read_bytes()[:100] + b"X" + path.read_bytes()[101:])
-    real = Store._set_aside
+    real = ArtifactStore._quarantine
 
-    def repaired_first(self: Store, *args: object) -> bool:
-        other = Store(store.root)
-        monkeypatch.setattr(Store, "_set_aside", real)
+    def repaired_first(self: ArtifactStore, *args: object) -> bool:
+        other = ArtifactStore.local(store.root)
+        monkeypatch.setattr(ArtifactStore, "_quarantine", real)
         assert not other.compute(recipe(), artifact).cached
         return real(self, *args)
 
-    monkeypatch.setattr(Store, "_set_aside", repaired_first)
+    monkeypatch.setattr(ArtifactStore, "_quarantine", repaired_first)
     with pytest.raises(ArtifactGone, match="replaced while"):
         store.read(ref)
     assert store.read(ref).equals(table())
 
 
-def test_another_process_sets_it_aside_while_it_is_verified(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+def test_another_process_quarantines_it_while_it_is_verified(
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.compute(recipe(), artifact)
 
-    def look_then_lose(place: Place) -> Look:
-        look = look_at(place)
-        if look.content:
-            Layout(store.root).move_aside(place)
-        return look
+    real = LocalBlobs.stat
 
-    monkeypatch.setattr("storage.artifacts.store.look_at", look_then_lose)
+    def stat_then_lose(blobs: LocalBlobs, name: str) -> object:
+        found = real(blobs, name)
+        blobs.move(name, f"quarantine/{name}")
+        return found
+
+    monkeypatch.setattr(LocalBlobs, "stat", stat_then_lose)
     assert store.find(recipe(), verify=True) is None
     assert not store.compute(recipe(), artifact).cached
 
 
-def test_what_another_process_took_away_calls_for_another_walk_over_the_stages(store: Store) -> None:
+def test_an_artifact_removed_by_another_process_is_a_transient_error(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
-    Store(root=store.root).discard(ref.stage, ref.key)
+    ArtifactStore.local(store.root).discard(ref.stage, ref.key)
     for lost in (store.read, store.details, lambda ref: store.ref(ref.stage, ref.key)):
         with pytest.raises(ArtifactDamaged, match="not in the store"):
             lost(ref)
@@ -307,39 +311,39 @@ def test_what_another_process_took_away_calls_for_another_walk_over_the_stages(s
         store.read(ref)
 
 
-def test_pointers_are_kept_replaced_and_absent(store: Store) -> None:
-    assert store.last("run") is None
-    store.remember("run", {"id": 1})
-    store.remember("run", {"id": 2, "refs": [{"a": None}]})
-    store.remember("my experiment/../é", {"id": 3})
-    assert store.last("run") == {"id": 2, "refs": [{"a": None}]}
-    assert store.last("my experiment/../é") == {"id": 3}
+def test_pointers_are_kept_replaced_and_absent(store: ArtifactStore) -> None:
+    assert store.read_pointer("run") is None
+    store.write_pointer("run", {"id": 1})
+    store.write_pointer("run", {"id": 2, "refs": [{"a": None}]})
+    store.write_pointer("my experiment/../é", {"id": 3})
+    assert store.read_pointer("run") == {"id": 2, "refs": [{"a": None}]}
+    assert store.read_pointer("my experiment/../é") == {"id": 3}
     assert len(files(store)) == 2
     assert list(store.entries()) == []
 
 
-def test_a_damaged_pointer_counts_as_none_and_is_set_aside(store: Store) -> None:
-    store.remember("run", {"id": 1})
+def test_a_damaged_pointer_counts_as_none_and_is_quarantine(store: ArtifactStore) -> None:
+    store.write_pointer("run", {"id": 1})
     (store.root / "pointers" / "run.json").write_bytes(b"{")
-    assert store.last("run") is None
-    assert files(store) == ["damaged/pointers/run.json"]
-    assert store.set_aside[0].name == "pointers/run"
+    assert store.read_pointer("run") is None
+    assert files(store) == ["quarantine/pointers/run.json"]
+    assert store.quarantined[0].name == "pointers/run"
 
 
-def test_sweep_removes_leftovers_and_nothing_that_is_in_use(store: Store) -> None:
+def test_orphans_are_removed_unless_they_are_in_use(store: ArtifactStore) -> None:
     store.compute(recipe(0), artifact)
     store.compute(recipe(1), artifact)
-    store.remember("run", {"id": 1})
+    store.write_pointer("run", {"id": 1})
     kept = [path for path in files(store) if recipe(1).key not in path]
-    data_path(store, recipe(1)).with_suffix(".json").unlink()
-    temporary = data_path(store, recipe(2))
+    manifest_path(store, recipe(1)).unlink()
+    temporary = manifest_path(store, recipe(2)).with_suffix(".parquet")
     temporary.parent.mkdir(parents=True, exist_ok=True)
     disk.temporary_path(temporary).write_bytes(b"half")
-    (store.root / "pointers" / "run.json.tmp").write_bytes(b"half")
+    (store.root / "pointers" / f"run.json.{'0' * 16}.tmp").write_bytes(b"half")
     (store.root / "locks" / "dead.lock").write_bytes(b"1")
     with hold_lock(store.root / "locks" / f"{recipe(2).key}.lock"):
-        assert len(store.sweep()) == 3
+        assert len(store.remove_orphans()) == 3
         assert disk.temporary_path(temporary).exists()
-    assert [path.name for path in store.sweep()] == [f"{recipe(2).key}.parquet.tmp"]
+    assert [path.name for path in store.remove_orphans()] == [f"{recipe(2).key}.parquet.tmp"]
     assert files(store) == kept
-    assert store.sweep() == []
+    assert store.remove_orphans() == []

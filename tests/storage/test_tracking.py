@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,8 +17,8 @@ from sklearn.base import BaseEstimator
 
 from storage.errors import LabelscapeError, TrackingError
 from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_uri
-from storage.tracking.engine import redact
 from storage.tracking.models import flatten_params, join_metrics, split_metrics
+from storage.urls import redact
 
 TRUSTED = ["tests.storage.test_tracking.Doubler"]
 
@@ -247,7 +246,7 @@ class TestModels:
         assert tracker.model(done.parent_id)[1].method == "dle"
         assert tracker.model(done.parent_id, "mlda")[1].method == "mlda"
         assert tracker.model(done.children["mlda"])[1].method == "mlda"
-        with pytest.raises(TrackingError, match="no model of svm; it holds models of: mlda, dle"):
+        with pytest.raises(TrackingError, match="no model of svm; it has models of: mlda, dle"):
             tracker.model(done.parent_id, "svm")
         with pytest.raises(TrackingError, match="'mlda', not of 'dle'"):
             tracker.model(done.children["mlda"], "dle")
@@ -310,9 +309,14 @@ class TestFinding:
 
 
 class TestBadAddresses:
-    def test_no_server_is_reported_within_seconds(self) -> None:
+    def test_no_server_is_reported_before_mlflow_retries(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import mlflow
+
+        def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("MLflow was asked, which retries for minutes")
+
+        monkeypatch.setattr(mlflow, "MlflowClient", refuse)
         nobody = Tracker(f"http://127.0.0.1:{free_port()}")
-        start = time.monotonic()
         for ask in (
             lambda: nobody.log(record("x", method("mlda"))),
             nobody.latest,
@@ -320,13 +324,12 @@ class TestBadAddresses:
         ):
             with pytest.raises(TrackingError, match="labelscape up"):
                 ask()
-        assert time.monotonic() - start < 10
 
     def test_another_server_is_reported(self) -> None:
         with answering(200, b"hello") as address:
             with pytest.raises(TrackingError, match=r"127\.0\.0\.1"):
                 Tracker(address).log(record("x", method("mlda")))
-            with pytest.raises(TrackingError, match="does not answer as MLflow"):
+            with pytest.raises(TrackingError, match="does not answer like MLflow"):
                 Tracker(address).exists("a")
 
     @pytest.mark.parametrize(

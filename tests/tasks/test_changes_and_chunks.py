@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.changes import compare_items
 from tasks.reporter import Reporter
 from tasks.runs import load_last_run, load_last_runs, remember_run, source_id
@@ -100,11 +100,11 @@ class TestChanges:
 
 
 class TestRuns:
-    def make(self, store: Store, seed: int) -> ArtifactRef:
+    def make(self, store: ArtifactStore, seed: int) -> ArtifactRef:
         return store.compute(recipe(seed), lambda: artifact(seed)).ref
 
     def test_a_shorter_run_keeps_what_it_left_out(self, tmp_path: Path) -> None:
-        store, source = Store(tmp_path / "store"), SourceSettings(path=str(tmp_path))
+        store, source = ArtifactStore.local(tmp_path / "store"), SourceSettings(path=str(tmp_path))
         assert load_last_run(store, source) == {}
         first, second = self.make(store, 0), self.make(store, 1)
         remember_run(store, source, {"features": first, "affinity": first})
@@ -112,16 +112,16 @@ class TestRuns:
         known = {name: ArtifactRef.from_json(ref) for name, ref in load_last_run(store, source).items()}
         assert known == {"features": second, "affinity": first}
 
-    def test_a_note_says_whose_it_is_and_one_of_an_earlier_version_is_read(self, tmp_path: Path) -> None:
-        store, source = Store(tmp_path / "store"), SourceSettings(path=str(tmp_path))
+    def test_the_pointer_names_its_source(self, tmp_path: Path) -> None:
+        store, source = ArtifactStore.local(tmp_path / "store"), SourceSettings(path=str(tmp_path))
         first = self.make(store, 0)
         name = f"run-{source_id(source)}"
-        store.remember(name, {"features": first.to_json()})
+        remember_run(store, source, {"features": first})
         assert load_last_run(store, source) == {"features": first.to_json()}
         assert load_last_runs(store) == [first]
         remember_run(store, source, {"affinity": first})
         assert load_last_runs(store) == [first, first]
-        assert (store.last(name) or {})["source"] == str(tmp_path)
+        assert (store.read_pointer(name) or {})["source"] == str(tmp_path)
 
     def test_sources_are_told_apart_by_their_place(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

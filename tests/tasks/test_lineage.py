@@ -1,4 +1,4 @@
-"""Lineage and repetition: from a result back to the bytes, and the same run once more."""
+"""Lineage and repetition: from a result back to the bytes, and repeating a run."""
 
 import json
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from flows.runner import Run, RunResult
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import SCHEMA_VERSION, StoredFile, pack_files
-from storage.artifacts.store import Store
-from tasks.maintenance.lineage import Genealogy, list_family
+from storage.artifacts.store import ArtifactStore
+from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.lineage_figure import draw_lineage, lineage_part
 from tests.conftest import UNTRACKED, Answer, Command, write_pictures
 
@@ -74,10 +74,10 @@ def test_the_tree_names_each_artifact_once(command: Command, picture_folder: Pat
 def test_a_run_is_traced_without_reading_what_else_the_store_holds(
     command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
 ) -> None:
-    def refuse(store: Store) -> Iterator[tuple[str, object]]:
+    def refuse(store: ArtifactStore) -> Iterator[tuple[str, object]]:
         raise AssertionError("every manifest of the store was read")
 
-    monkeypatch.setattr(Store, "looks", refuse)
+    monkeypatch.setattr(ArtifactStore, "checks", refuse)
     made = run(command, picture_folder, *QUICK, *given)
     assert made["tracking"]["problem"] is None
     assert "bytes of the source" in command("lineage", made["run"]).out
@@ -89,27 +89,28 @@ def test_an_artifact_is_traced_by_its_key(command: Command, picture_folder: Path
     assert command("lineage", key[:10]).out.startswith(f"affinity  {digests(made)['affinity'][:12]}")
     unknown = command("lineage", "zzzz")
     assert unknown.code == 2
-    assert "none begins with 'zzzz'" in unknown.err
+    assert "no run or artifact begins with 'zzzz'" in unknown.err
 
 
 class TestEqualContent:
-    """Two methods that score alike, each on so few folds that its trial is all of it."""
+    """Two methods with equal scores, whose trials are as long as the full evaluation."""
 
     @pytest.fixture
     def stages(self, tmp_path: Path) -> dict[str, ArtifactRef]:
-        store = Store(tmp_path)
+        store = ArtifactStore.local(tmp_path)
         made: dict[str, ArtifactRef] = {}
 
         def keep(label: str, text: str, **inputs: str) -> None:
             stage, _, variant = label.removesuffix("]").partition("[")
-            given = {role: made[name].digest for role, name in inputs.items()}
-            recipe = Recipe(stage, variant, {}, {}, given, SCHEMA_VERSION)
+            parents = {role: made[name] for role, name in inputs.items()}
+            digests = {role: parent.digest for role, parent in parents.items()}
+            recipe = Recipe(stage, variant, {}, {}, digests, SCHEMA_VERSION)
             file = StoredFile("a.txt", "text/plain", text.encode())
-            made[label] = store.compute(recipe, lambda: pack_files([file])).ref
+            made[label] = store.compute(recipe, lambda: pack_files([file]), parents=parents).ref
 
         for name in ("a", "b"):
             keep(f"trial[{name}]", "scores")
-        for name in ("b", "a"):  # who is the newest does not tell
+        for name in ("b", "a"):  # the order of creation must not matter
             keep(f"candidate[{name}]", "scores", trial=f"trial[{name}]")
         keep("choice", "a", a="candidate[a]", b="candidate[b]")
         for name in ("a", "b"):
@@ -117,32 +118,70 @@ class TestEqualContent:
         assert len({made[name].digest for name in made if "choice" not in name and "model" not in name}) == 1
         return made
 
+    def test_the_manifest_records_key_and_digest_of_each_parent(
+        self, tmp_path: Path, stages: dict[str, ArtifactRef]
+    ) -> None:
+        known = ArtifactStore.local(tmp_path).details(stages["choice"])
+        assert known["parents"] == {
+            name: {"stage": "candidate", "key": ref.key, "digest": ref.digest}
+            for name in ("a", "b")
+            for ref in [stages[f"candidate[{name}]"]]
+        }
+        assert known["recipe"]["inputs"] == {name: one["digest"] for name, one in known["parents"].items()}
+
+    def test_parents_are_no_part_of_the_key(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+        """The same digest under another key gives the same artifact; its manifest keeps the first parent."""
+        store = ArtifactStore.local(tmp_path)
+        recipe = Recipe(**store.details(stages["model[a]"])["recipe"])
+        again = store.compute(recipe, lambda: 1 / 0, parents={"scores": stages["candidate[b]"]})
+        assert again.cached
+        assert again.ref == stages["model[a]"]
+        assert store.details(again.ref)["parents"]["scores"]["key"] == stages["candidate[a]"].key
+
+    def test_a_parent_that_was_replaced_is_gone(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+        store = ArtifactStore.local(tmp_path)
+        recipe = Recipe(**store.details(stages["candidate[a]"])["recipe"])
+        file = StoredFile("a.txt", "text/plain", b"other scores")
+        assert store.compute(recipe, lambda: pack_files([file]), force=True).ref != stages["candidate[a]"]
+        (scores,) = LineageGraph(store).of_artifact(stages["model[a]"].key).inputs
+        assert (scores.gone, scores.digest) == (True, stages["candidate[a]"].digest)
+
+    def test_a_missing_parent_is_shown_as_the_equal_artifact_of_the_run(
+        self, tmp_path: Path, stages: dict[str, ArtifactRef]
+    ) -> None:
+        store = ArtifactStore.local(tmp_path)
+        assert store.discard("candidate", stages["candidate[a]"].key)
+        graph = LineageGraph(store, [stages["candidate[b]"], stages["model[a]"]])
+        (scores,) = graph.of_results({"model[a]": stages["model[a]"]})[0].inputs
+        assert (scores.label, scores.gone) == ("candidate[b]", False)
+
     @pytest.mark.parametrize("known", [True, False])
     def test_each_artifact_leads_to_its_own(
         self, tmp_path: Path, stages: dict[str, ArtifactRef], known: bool
     ) -> None:
-        family = Genealogy(Store(tmp_path), stages.values() if known else ())
-        of = {label: family.of_artifact(ref.key) for label, ref in stages.items()}
+        graph = LineageGraph(ArtifactStore.local(tmp_path), stages.values() if known else ())
+        of = {label: graph.of_artifact(ref.key) for label, ref in stages.items()}
         assert [node.label for node in of.values()] == list(of)
         for name in ("a", "b"):
             (trial,) = of[f"candidate[{name}]"].inputs
             assert (trial.label, trial.inputs) == (f"trial[{name}]", ())
             assert [one.label for one in of[f"model[{name}]"].inputs] == [f"candidate[{name}]"]
         assert [one.label for one in of["choice"].inputs] == ["candidate[a]", "candidate[b]"]
-        assert {one.label for one in list_family(of.values())} == set(stages)
+        assert {one.label for one in flatten_lineage(of.values())} == set(stages)
 
     def test_the_ends_of_a_run(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
-        family = Genealogy(Store(tmp_path), stages.values())
-        ends = family.of_run(LoggedRun("a", "a", "a", {}, stages))
+        graph = LineageGraph(ArtifactStore.local(tmp_path), stages.values())
+        ends = graph.of_run(LoggedRun("a", "a", "a", {}, stages))
         assert [one.label for one in ends] == ["choice", "model[a]", "model[b]"]
 
     def test_what_is_gone_leads_to_an_end(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
-        store = Store(tmp_path)
+        store = ArtifactStore.local(tmp_path)
         for name in ("trial[a]", "trial[b]", "candidate[b]"):
             assert store.discard(stages[name].stage, stages[name].key)
-        root = Genealogy(store).of_artifact(stages["candidate[a]"].key)
+        root = LineageGraph(store).of_artifact(stages["candidate[a]"].key)
         assert [one.gone for one in root.inputs] == [True]
-        (member, _) = list_family([root])
+        assert [one.gone for one in LineageGraph(store).of_artifact(stages["model[a]"].key).inputs] == [False]
+        (member, _) = flatten_lineage([root])
         drawing = draw_lineage([member])
         assert drawing.count('class="gone"') == 1
         assert drawing.count('class="outside"') == 0
@@ -235,7 +274,7 @@ def test_what_an_earlier_run_decides_is_not_given_beside_it(command: Command, mo
 
 
 def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Command, tmp_path: Path) -> None:
-    log = RunLog(tmp_path / ".labelscape" / "store")
+    log = RunLog(ArtifactStore.local(tmp_path / ".labelscape" / "store"))
     kept = log.add(LoggedRun("old", "old", "iris", {"gone": {"x": 1}}, {}, problem="nobody answered"))
     again = command("run", "--as", kept.id)
     assert again.code == 2

@@ -38,9 +38,9 @@ def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
     assert found.run_ids == {"here champion", "there champion"} | {
         f"{uri} {which}" for uri in ("silent", "gone") for which in ("champion", "other")
     }
-    assert set(found.silent) == {"silent", "gone"}
-    assert found.silent["silent"] == "no server answers"
-    assert found.silent["gone"] == "its file is gone, and here does not know 2 runs of it"
+    assert set(found.unreachable) == {"silent", "gone"}
+    assert found.unreachable["silent"] == "no server answers"
+    assert found.unreachable["gone"] == "its file is missing, and here does not know 2 of its runs"
     kept = [run for run in runs if found.keeps(run)]
     assert len(kept) == 6
 
@@ -49,21 +49,21 @@ def test_runs_of_a_database_that_has_moved_here_are_known():
     runs = runs_at("gone")
     moved = Answering("here", frozenset({"gone champion", "gone other"}))
     found = find_registered(runs, moved, Answering)
-    assert (found.run_ids, found.silent) == ({"gone champion"}, {})
+    assert (found.run_ids, found.unreachable) == ({"gone champion"}, {})
     partly = find_registered(runs, Answering("here", frozenset({"gone other"})), Answering)
     assert partly.run_ids == {"gone champion"}, "nobody knows"
-    assert partly.silent == {"gone": "its file is gone, and here does not know 1 runs of it"}
+    assert partly.unreachable == {"gone": "its file is missing, and here does not know 1 of its runs"}
 
 
 def test_of_a_present_tracker_that_is_silent_too_all_runs_stay():
     known = frozenset({"gone champion", "gone other"})
     found = find_registered(runs_at("gone"), Answering("silent", known), Answering)
     assert found.run_ids == known
-    assert found.silent == {"gone": "no server answers"}
+    assert found.unreachable == {"gone": "no server answers"}
 
 
 def test_a_tracker_that_is_given_up_keeps_nothing():
     found = find_registered(
         runs_at("gone", "silent", "there"), Answering("here"), Answering, ["gone", "silent"]
     )
-    assert (found.run_ids, found.silent) == ({"there champion"}, {})
+    assert (found.run_ids, found.unreachable) == ({"there champion"}, {})

@@ -15,10 +15,10 @@ from flows.runner import Run, open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import RunLog
 from storage.artifacts.schemas import unpack_files
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, ServiceDown
 from storage.reference.sets import find_data_folder, is_original, reference_sets
-from tasks.maintenance.gc import Waste, find_waste
+from tasks.maintenance.gc import Garbage, find_garbage
 from tasks.reporter import Reporter
 from tasks.reproduce import catalog, report, trials
 from tasks.reproduce.datasets import DatasetRef
@@ -80,8 +80,8 @@ def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
     for quick in (False, True):
         run_experiment(small, quick, tmp_path, config)
-    store = Store(tmp_path / "home" / "store")
-    assert find_waste(store, RunLog.of(store), keep=1) == Waste((), ())
+    store = ArtifactStore.local(tmp_path / "home" / "store")
+    assert find_garbage(store, RunLog(store), keep=1) == Garbage((), ())
 
 
 def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):
@@ -124,7 +124,9 @@ def test_an_experiment_is_tracked_once(tmp_path):
     assert {"table.md", "cells.parquet"} <= names
     client.delete_run(told.parent_id)
     assert run_experiment(small, True, tmp_path, config).products.tracked != first.products.tracked
-    (run,) = RunLog(tmp_path / "home" / "store").entries()  # where it was tracked names no other run
+    (run,) = RunLog(
+        ArtifactStore.local(tmp_path / "home" / "store")
+    ).entries()  # where it was tracked names no other run
     assert run.id == first.run_id
 
 
@@ -227,7 +229,7 @@ def test_cells_name_their_data_settings_and_code(tmp_path):
     config = quiet_config(tmp_path / "home")
     result = run_experiment(TINY, True, tmp_path, config)
     cells = pq.read_table(result.report.parent / "cells.parquet").to_pylist()
-    store = Store(tmp_path / "home" / "store")
+    store = ArtifactStore.local(tmp_path / "home" / "store")
     recipes = {
         one["recipe"]["variant"]: one["recipe"] for one in store.entries() if one["stage"] == "reproduce"
     }
@@ -278,7 +280,7 @@ def test_what_decides_a_number_is_in_its_key(tmp_path):
 def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     config = quiet_config(tmp_path / "home")
     run_experiment(replace(TINY, datasets=("iris",)), True, tmp_path, config)
-    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    (run,) = RunLog(ArtifactStore.local(tmp_path / "home" / "store")).entries()
     again = (
         f"labelscape reproduce dle-table3 --quick --sets iris --data {tmp_path} --home {tmp_path / 'home'}"
     )
@@ -308,7 +310,7 @@ def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
     monkeypatch.setattr("flows.runner.prepare_engine", refuse)
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
     assert "NOT IN PREFECT: no one Record it there later: labelscape sync" in answer.out
-    (run,) = RunLog(tmp_path / "home" / "store").entries()
+    (run,) = RunLog(ArtifactStore.local(tmp_path / "home" / "store")).entries()
     assert run.unrecorded == "no one"
     assert flow_parameters(kind_of(run), run.config, run.source) == {
         "name": "dle-table3",
@@ -330,7 +332,7 @@ def test_a_tracker_that_does_not_answer_is_reported_with_a_remedy(command, tmp_p
 def test_files_of_a_report_are_kept_in_the_store(tmp_path):
     config = quiet_config(tmp_path / "home")
     run_experiment(replace(TINY, datasets=("iris",)), True, tmp_path, config)
-    store = Store(tmp_path / "home" / "store")
+    store = ArtifactStore.local(tmp_path / "home" / "store")
     (entry,) = [one for one in store.entries() if one["stage"] == "reproduce_report"]
     files = unpack_files(store.read(store.ref("reproduce_report", entry["key"])))
     assert {file.name for file in files} == {"table.md", "cells.parquet"}

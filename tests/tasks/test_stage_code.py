@@ -13,7 +13,7 @@ from flows.pipeline import walk
 from flows.runner import open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score
-from storage.artifacts.store import Store
+from storage.artifacts.store import ArtifactStore
 from tasks.reporter import Reporter
 from tasks.selection.choice import CandidateResult, choose
 from tasks.selection.choice import stage as choice_stage
@@ -137,6 +137,10 @@ def test_rows_of_other_code_are_not_taken_over(
 
 def test_portions_are_of_the_task_that_fills_them(picture_folder: Path, tmp_path: Path) -> None:
     extract(picture_folder, tmp_path / "home")
-    parts = [one for one in Store(tmp_path / "home" / "store").entries() if one["stage"] == "features_part"]
+    parts = [
+        one
+        for one in ArtifactStore.local(tmp_path / "home" / "store").entries()
+        if one["stage"] == "features_part"
+    ]
     assert parts
     assert all({"tasks.stages.features", EXTRACTION} <= one["recipe"]["code"].keys() for one in parts)
