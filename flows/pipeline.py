@@ -101,7 +101,7 @@ def walk_data(config: RunConfig, workspace: Workspace, execute: Execute) -> tupl
     check_places(config)
     source = ingest.open_collection(config.source, workspace)
     manifest = execute(ingest.stage(config.source, source, workspace))
-    scale = config.features.resolve_scale(source.kind == "images")
+    scale = config.features.resolve_scale(source.content == "images")
     feats = execute(features.stage(config.features, config.source, source, manifest, workspace))
     graph = execute(affinity.stage(config.affinity, config.source, scale, feats, workspace))
     edges_given = affinity.resolve_graph(config.affinity, config.source) == "given"

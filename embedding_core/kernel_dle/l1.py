@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from embedding_core.features.compiled import compile_kernel
+from embedding_core.compiled import compile_kernel
 
 _ROWS = numba.types.Array(numba.types.float64, 2, "C", readonly=True)
 _VALUES = numba.types.Array(numba.types.float64, 1, "C", readonly=True)

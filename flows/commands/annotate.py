@@ -1,20 +1,23 @@
-"""`annotate`: label new items with a tracked run's model."""
+"""`annotate`: label new items with the model of a tracked run."""
 
 import argparse
 import json
 from pathlib import Path
 
 from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
+from flows.commands.options import read_default_config
 from flows.commands.tracker import open_tracker
+from flows.config import find_home
 from flows.terminal import TerminalReporter, show
 
 _LISTED = 10
 
 
 def annotate(options: argparse.Namespace) -> int:
-    """Write labels with scores; say how many of each, and what was skipped."""
+    """Write labels with scores; print the number of each label and the skipped items."""
     done = annotate_items(
-        Path(options.folder),
+        options.folder,
+        find_home(read_default_config(options)) / "cache",
         open_tracker(options),
         Wanted(options.run, options.method, options.experiment),
         Path(options.out or "annotations"),

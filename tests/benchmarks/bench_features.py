@@ -96,8 +96,8 @@ def variants(paths: list[Path]) -> dict[str, Callable[[], object]]:
         "extract": lambda: [moments.extract_bytes(data) for data in files],
         "naive": lambda: [naive_features(data) for data in files],
         "decode_two": lambda: list(pool.map(decode_all, halves)),
-        "one": lambda: sum(1 for _ in extract_many(paths * 4, moments, 1)),
-        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, 2)),
+        "one": lambda: sum(1 for _ in extract_many(paths * 4, moments)),
+        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, map_files=pool.map)),
     }
 
 
@@ -138,8 +138,9 @@ def peak_memory(folder: Path, n_files: int) -> float:
 def print_peak(folder: Path, n_files: int) -> None:
     paths = sorted(folder.glob("*.jpg"))
     many = [paths[index % len(paths)] for index in range(n_files)]
-    for _ in extract_many(many, ColorMoments((GRID, GRID)), 2):
-        pass
+    with ThreadPoolExecutor(2) as pool:
+        for _ in extract_many(many, ColorMoments((GRID, GRID)), map_files=pool.map):
+            pass
     print(peak_bytes() / 1e6)
 
 

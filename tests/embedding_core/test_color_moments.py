@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from embedding_core.errors import InvalidInput
-from embedding_core.features import block_sums
+from embedding_core.features import moment_kernels
 from embedding_core.features.color_moments import BANDS, ColorMoments
 from embedding_core.features.images import UnreadableImage
 
@@ -101,7 +101,7 @@ def test_blocks_beyond_exact_integers_still_agree():
     mean, variance = ColorMoments(grid=(1, 1)).extract(pixels)[:2]
     assert mean == 127.5
     assert variance == pytest.approx(127.5**2, rel=1e-6)
-    assert pixels.shape[0] * pixels.shape[1] > block_sums._MAX_EXACT_PIXELS
+    assert pixels.shape[0] * pixels.shape[1] > moment_kernels._MAX_EXACT_PIXELS
 
 
 def test_default_has_384_features_in_documented_order():

@@ -10,8 +10,14 @@ from PIL import Image, ImageOps
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features import images
-from embedding_core.features.exif import exif_orientation, jpeg_orientation, turn_upright
-from embedding_core.features.images import PixelBuffer, UnreadableImage, decode_image
+from embedding_core.features.images import (
+    PixelBuffer,
+    UnreadableImage,
+    decode_image,
+    exif_orientation,
+    jpeg_orientation,
+    turn_upright,
+)
 
 
 def smooth_pixels(height: int = 40, width: int = 60, seed: int = 0) -> np.ndarray:

@@ -104,7 +104,12 @@ class TestConfig:
         [
             [],
             ["embedding.method=dle", "embedding.params.dle.n_components=2", "embedding.params.svm.C=0.5"],
-            ["source.drop_labels=['a', 'b|\"c']", "affinity.sigma=2", "features.grid=[4, 2]", "workers=3"],
+            [
+                "source.drop_labels=['a', 'b|\"c']",
+                "affinity.sigma=2",
+                "features.color_moments.grid=[4, 2]",
+                "workers=3",
+            ],
             ["name=été \u007f \\", "tracking.enabled=false", "tracking.uri=sqlite:////a.db"],
         ],
     )

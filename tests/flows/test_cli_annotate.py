@@ -132,12 +132,12 @@ class TestAnnotate:
     @pytest.mark.parametrize(
         ("model", "given", "says"),
         [
-            ("images", "gone", "gone: no such folder or file"),
-            ("images", "empty", "empty holds no images; give the folder"),
-            ("images", "broken", "none of 1 images is readable; the first is a.png"),
-            ("images", "t.csv", "t.csv is a file, but the model was trained on images"),
-            ("table", "new", "trained on given features, not on images; annotate a table"),
-            ("table", "t.csv", "has 2 feature columns; the model was trained on 4"),
+            ("images", "gone", "there is no file or folder gone"),
+            ("images", "empty", "empty is empty. Expected: "),
+            ("images", "broken", "none of 1 items is readable; the first is a.png"),
+            ("images", "t.csv", "t.csv contains features, but the model was trained on images"),
+            ("table", "new", "new contains images, but the model was trained on a table of features"),
+            ("table", "t.csv", "t.csv has 2 features; the model was trained on 4"),
             (None, "new", "no run has been tracked at sqlite:////fake.db yet"),
         ],
     )
@@ -173,10 +173,10 @@ class TestAnnotate:
     ) -> None:
         use(models["images"])
         write_pictures(tmp_path / "new", 2)
-        monkeypatch.setattr("tasks.annotation.feature_code", lambda: "f" * 32)
+        monkeypatch.setattr("tasks.stages.features.fingerprint", lambda modules: {"changed": "f" * 32})
         done = command("annotate", "new")
         assert done.code == 2
-        assert "another version of the extraction" in done.err
+        assert "another version of the extractor" in done.err
         assert "Train again" in done.err
 
     def test_a_folder_that_is_not_there_to_write_in(

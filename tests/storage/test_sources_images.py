@@ -156,7 +156,7 @@ def test_names_as_they_occur_in_life(tmp_path: Path) -> None:
 def test_one_folder_a_class(tmp_path: Path) -> None:
     folder = tmp_path / "pets"
     put_images(
-        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabeled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
+        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabelled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
     )
     collection = read(folder)
     assert collection.single_label
@@ -167,7 +167,7 @@ def test_one_folder_a_class(tmp_path: Path) -> None:
         "cat/1.jpg": {"cat"},
         "cat/young/2.jpg": {"cat"},
         "dog/1.jpg": {"dog"},
-        "unlabeled/7.jpg": None,
+        "unlabelled/7.jpg": None,
     }
 
 
@@ -202,7 +202,7 @@ def test_links_are_followed_once(folder: Path) -> None:
     (folder / "gone.jpg").symlink_to(folder / "nowhere.jpg")
     collection = read(folder)
     assert collection.ids == ["a.jpg", "b.png", "c.jpg"]
-    assert [note.file for note in collection.notes if "left out" in note.message] == ["gone.jpg"]
+    assert [note.file for note in collection.notes if "skipped" in note.message] == ["gone.jpg"]
 
 
 def test_digest_follows_content_and_nothing_else(folder: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_ids_are_taken_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"t{suffix}", columns)
     assert read(path).ids == ["u", "v", "w"]
     write(path, columns | {"id": ["u", "v", "u"]})
-    with pytest.raises(SourceError, match="row 3: the id 'u' is that of row 1"):
+    with pytest.raises(SourceError, match="row 3: the id 'u' is also that of row 1"):
         read(path)
     write(path, columns | {"id": ["u", "", "w"]})
     with pytest.raises(SourceError, match="row 2: the id is empty"):
@@ -163,7 +163,7 @@ def test_min_label_count_and_drop_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", columns | {"label:never": [0, 0, 0, 0]})
     plain = read(path)
     assert plain.label_names == ["a", "b", "c"]
-    assert "label 'never' is left out: nobody has it" in [note.message for note in plain.notes]
+    assert "label 'never' is dropped: no item has it" in [note.message for note in plain.notes]
     assert read(path, min_label_count=0).label_names == ["a", "b", "c", "never"]
     assert read(path, min_label_count=3).label_names == ["a", "b"]
     assert read(path, drop_labels=("b",)).label_names == ["a", "c"]
@@ -173,7 +173,7 @@ def test_dropping_a_class_leaves_its_items_unlabeled(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"f0": [1, 2, 3, 4], "class": ["x", "y", "z", "y"]})
     collection = read(path, drop_labels=("z",))
     assert collection.labels.tolist() == [[1, 0], [0, 1], [-1, -1], [0, 1]]
-    assert any("1 items had left-out labels only" in note.message for note in collection.notes)
+    assert any("1 items had dropped labels only" in note.message for note in collection.notes)
 
 
 @pytest.mark.slow

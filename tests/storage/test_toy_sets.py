@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.sources.base import SourceOptions
-from storage.sources.recognize import open_source
+from storage.sources.registry import open_source
 from storage.sources.toy_sets import GARBAGE_WIDTH, TOY_SETS, draw_clusdat, draw_three_suns, draw_torus
 
 

@@ -145,4 +145,4 @@ class TestNeighbors:
         reporter.say = said.append  # type: ignore[method-assign]
         for asked in (10, 10, 3):
             limit_neighbors("affinity.n_neighbors", asked, 5, reporter)
-        assert said == ["  affinity.n_neighbors is 10, the collection gives 5 at most: 5 are used."]
+        assert said == ["  affinity.n_neighbors is 10, but only 5 neighbors are available: using 5."]

@@ -1,4 +1,4 @@
-"""Features of many files: in order, with reasons for the bad, with and without a compiler."""
+"""Features of many files: in order, with reasons for unreadable ones, with and without compiled kernels."""
 
 import os
 import subprocess
@@ -12,11 +12,10 @@ import pytest
 from numba.core import caching
 from PIL import Image
 
-from embedding_core.errors import InvalidInput
-from embedding_core.features import extraction
-from embedding_core.features.color_moments import ColorMoments
-from embedding_core.features.compiled import MOMENTS, PIXELS, compile_kernel
+from embedding_core.compiled import compile_kernel
+from embedding_core.features.color_moments import ColorMoments, plain_moments
 from embedding_core.features.extraction import extract_file, extract_many
+from embedding_core.features.moment_kernels import MOMENTS, PIXELS, rgb_moments
 from tests.embedding_core.test_color_moments import jpeg, naive_rgb, random_pixels
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -36,53 +35,30 @@ def folder(tmp_path: Path) -> list[Path]:
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
     moments = ColorMoments(grid=(2, 2))
-    counts: list[int] = []
-    results = list(extract_many(folder, moments, workers, counts.append))
-    assert [index for index, _, _ in results] == list(range(40))
-    assert counts == list(range(1, 41))
-    for index, features, error in results:
+    with ThreadPoolExecutor(workers) as pool:
+        results = list(extract_many(folder, moments, map_files=pool.map if workers > 1 else map))
+    assert len(results) == 40
+    for index, (features, error) in enumerate(results):
         if index in (11, 23):
             assert features is None
             assert error is not None
         else:
             assert error is None
             np.testing.assert_array_equal(features, extract_file(folder[index], moments))
-    assert "not an image" in results[11][2]
-    assert "No such file" in results[23][2]
-
-
-def test_threads_stay_a_few_files_ahead(folder, monkeypatch):
-    handed_over: list[int] = []
-
-    class WatchedPool(ThreadPoolExecutor):
-        def submit(self, function, paths, moments):
-            handed_over.append(len(paths))
-            return super().submit(function, paths, moments)
-
-    monkeypatch.setattr(extraction, "ThreadPoolExecutor", WatchedPool)
-    iterator = extract_many(folder * 20, ColorMoments(grid=(1, 1)), 2)
-    for consumed in range(1, 200):
-        next(iterator)
-        assert consumed <= sum(handed_over) <= consumed + 5 * extraction._CHUNK
-    iterator.close()
-    assert sum(handed_over) < 300
+    assert "not an image" in results[11][1]
+    assert "No such file" in results[23][1]
 
 
 def test_no_file_is_no_result():
-    assert list(extract_many([], ColorMoments(), 2)) == []
+    assert list(extract_many([], ColorMoments())) == []
 
 
 def test_folder_and_huge_file_are_reasons(tmp_path, monkeypatch):
     monkeypatch.setattr("embedding_core.features.extraction.MAX_FILE_BYTES", 3)
     (tmp_path / "huge.jpg").write_bytes(b"1234")
-    reasons = [error for _, _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments(), 1)]
+    reasons = [error for _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments())]
     assert reasons[0] == "not a regular file"
     assert "4 bytes" in reasons[1]
-
-
-def test_workers_must_be_positive():
-    with pytest.raises(InvalidInput, match="workers=0"):
-        next(extract_many([], ColorMoments(), 0))
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -111,9 +87,9 @@ def test_describing_features_does_not_import_numba():
 @pytest.mark.parametrize("low", [0, 250])
 def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
     pixels = np.random.default_rng(7).integers(low, 256, (*size, 3), dtype=np.uint8)
-    compiled = ColorMoments(grid, ("mean", "std")).extract(pixels)
-    plain = ColorMoments(grid, ("mean", "std"), compiled=False).extract(pixels)
-    assert plain.tobytes() == compiled.tobytes()
+    compiled = np.empty((*grid, 3, 2))
+    rgb_moments(pixels, compiled)
+    assert plain_moments(pixels, grid).tobytes() == compiled.tobytes()
 
 
 @pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
@@ -124,8 +100,8 @@ def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
         "import sys; from pathlib import Path; "
         "from embedding_core.features.color_moments import ColorMoments; "
         "from embedding_core.features.extraction import extract_many; "
-        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)), 2)); "
-        "assert [row[1][0] for row in found] == list(range(len(found))); "
+        f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)))); "
+        "assert [row[0] for row, _ in found] == list(range(len(found))); "
         "sys.stdout.write(str('numba' in sys.modules))"
     )
     assert run_python(code) == loaded
@@ -165,7 +141,7 @@ def test_a_kernel_is_compiled_where_the_cache_fails(action, error, monkeypatch):
 def test_photographs_are_all_read_and_exact(shared_data):
     paths = sorted((shared_data / "msrc_v2" / "images").glob("*.jpg"))
     assert len(paths) == 591
-    results = list(extract_many(paths, ColorMoments(), 2))
-    assert [error for _, _, error in results if error is not None] == []
+    results = list(extract_many(paths, ColorMoments()))
+    assert [error for _, error in results if error is not None] == []
     with Image.open(paths[100]) as image:
-        np.testing.assert_array_equal(results[100][1], naive_rgb(np.asarray(image), (8, 8)))
+        np.testing.assert_array_equal(results[100][0], naive_rgb(np.asarray(image), (8, 8)))
