@@ -12,10 +12,8 @@ from tasks.selection.budget import parse_duration
 
 if TYPE_CHECKING:
     SourceKind = str
-    ExtractorName = str
 else:
     SourceKind = Literal[("auto", *READERS)]
-    ExtractorName = Literal[tuple(EXTRACTORS)]
 
 
 class Settings(BaseModel):
@@ -57,13 +55,16 @@ class SourceSettings(Settings):
     drop_labels: tuple[str, ...] = Field((), description="labels to drop")
 
 
+_EXTRACTOR = Field("color_moments", description="extractor for collections of images")
+
+
 class BaseFeatureSettings(Settings):
     """The feature extractor of images, its parameters, and the scaling of features.
 
     Each registered extractor has a table of its parameters, for instance `features.color_moments`.
     """
 
-    extractor: ExtractorName = Field("color_moments", description="extractor for collections of images")
+    extractor: str = _EXTRACTOR
     scale: Literal["auto", "none", "zscore", "unit"] = Field(
         "auto",
         description="scaling before a method; auto: zscore for images, none for supplied features",
@@ -102,19 +103,31 @@ def _parameter_table(name: str) -> Any:
     return create_model(f"{name}_settings", __base__=Settings, __validators__=validators, **fields)
 
 
-if TYPE_CHECKING:
-
-    class FeatureSettings(BaseFeatureSettings):
-        """The feature extractor, one table of parameters per extractor, and the scaling of features."""
-
-else:
-    _TABLES = {name: _parameter_table(name) for name in EXTRACTORS}
-    FeatureSettings = create_model(
+def make_feature_settings() -> type[BaseFeatureSettings]:
+    """Settings with one table per registered extractor."""
+    extractor: Any = (Literal[tuple(EXTRACTORS)], _EXTRACTOR)
+    tables: dict[str, Any] = {
+        name: (table, Field(table(), description=f"parameters of the extractor {name}"))
+        for name in EXTRACTORS
+        for table in [_parameter_table(name)]
+    }
+    return create_model(
         "FeatureSettings",
         __base__=BaseFeatureSettings,
         __module__=__name__,
-        **{name: (table, Field(table(), description=table.__doc__)) for name, table in _TABLES.items()},
+        __doc__=BaseFeatureSettings.__doc__,
+        extractor=extractor,
+        **tables,
     )
+
+
+if TYPE_CHECKING:
+
+    class FeatureSettings(BaseFeatureSettings):
+        """See `make_feature_settings`."""
+
+else:
+    FeatureSettings = make_feature_settings()
 
 
 class AffinitySettings(Settings):

@@ -118,7 +118,7 @@ class Painter:
             return
         away = np.hypot(self.columns - x, self.rows - y)[:, :, None] / self.height
         disk, halo = (0.028, 0.1) if self.name == "night" else (0.04, 0.22)
-        color = np.float32((255, 214, 130) if self.name == "sunset" else (255, 250, 228))
+        color = np.array((255, 214, 130) if self.name == "sunset" else (255, 250, 228), np.float32)
         strength = np.clip(np.exp(-((away / halo) ** 2)) * 0.7 + (away < disk), 0, 1)
         self.pixels += (color - self.pixels) * strength
 
@@ -129,7 +129,7 @@ class Painter:
         alpha = np.clip((field + cover) * 1.6, 0, 1) * np.float32(self.rng.uniform(0.6, 0.95))
         shade = np.clip(0.8 + 0.2 * field, 0.5, 1.05)[:, :, None]
         white = {"noon": (248, 250, 252), "sunset": (246, 178, 140), "night": (58, 62, 84)}
-        color = np.float32(white.get(self.name, (206, 208, 214))) * shade
+        color = np.array(white.get(self.name, (206, 208, 214)), np.float32) * shade
         self.pixels += (color - self.pixels) * alpha[:, :, None]
         self.material[alpha > 0.35] = _MATERIALS["clouds"]
 
@@ -188,10 +188,10 @@ class Painter:
                         pen.polygon([(x - wide * 0.6, tip + 0.3 * tall), (x, tip), (x, foot)], bright)
                 else:
                     pen.rectangle((x - 0.05 * tall, y - 0.4 * tall, x + 0.05 * tall, y), dark)
-                    for part, shift in ((dark, 0.06), (bright, -0.06)):
+                    for crown, shift in ((dark, 0.06), (bright, -0.06)):
                         wide, middle = (0.36 - abs(shift)) * tall, y - (0.66 - shift) * tall
-                        cx = x + shift * tall
-                        pen.ellipse((cx - wide, middle - wide, cx + wide, middle + wide), part)
+                        center = x + shift * tall
+                        pen.ellipse((center - wide, middle - wide, center + wide, middle + wide), crown)
 
         self.overlay(draw, _MATERIALS["trees"])
 
@@ -249,7 +249,7 @@ class Painter:
         """Mist that is dense at the horizon."""
         dense = np.exp(-(((self.rows / self.height - 0.6) / 0.25) ** 2))[:, :, None]
         strength = dense * np.float32(self.rng.uniform(0.3, 0.65))
-        self.pixels += (np.float32(self.light.horizon) - self.pixels) * strength
+        self.pixels += (np.array(self.light.horizon, np.float32) - self.pixels) * strength
 
 
 def draw_scene(seed: int, index: int, size: tuple[int, int]) -> Scene:
