@@ -190,7 +190,7 @@ def test_moments_are_taken_in_the_order_asked():
 
 
 @pytest.mark.parametrize("color_space", BANDS)
-def test_views_and_read_only_arrays_are_taken(color_space):
+def test_views_and_read_only_arrays_are_accepted(color_space):
     moments = ColorMoments(color_space=color_space)
     pixels = random_pixels(50, 60)
     frozen = pixels.copy()
@@ -219,7 +219,7 @@ def test_rows_exchanged_within_a_block_change_nothing():
     ],
     ids=["gray", "rgba", "float", "empty", "list"],
 )
-def test_what_is_no_rgb_array_is_refused(pixels):
+def test_other_arrays_are_rejected(pixels):
     with pytest.raises(InvalidInput, match=r"expected a uint8 array|no pixels"):
         ColorMoments().extract(pixels)
 
@@ -241,12 +241,12 @@ def test_what_is_no_rgb_array_is_refused(pixels):
         ({"color_space": ["rgb"]}, "rgb, ycbcr, hsv, luv"),
     ],
 )
-def test_wrong_parameters_are_refused_with_the_legal_ones(parameters, message):
+def test_invalid_parameters_are_rejected_with_the_valid_ones(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         ColorMoments(**parameters)
 
 
-def test_lists_from_a_configuration_are_taken():
+def test_lists_from_a_configuration_are_accepted():
     assert ColorMoments(grid=[4, 4], moments=["mean"]) == ColorMoments(grid=(4, 4), moments=("mean",))
 
 

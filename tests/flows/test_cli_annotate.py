@@ -1,4 +1,4 @@
-"""`labelscape annotate`: labels with scores for new items, and what it refuses."""
+"""`labelscape annotate`: labels with scores for new items, and its errors."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ class FakeTracker:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A model of images and one of a table, as a run keeps them."""
+    """A model of images and one of a table, as stored by a run."""
     place = tmp_path_factory.mktemp("models")
     found = {}
     for name, source in (("images", write_pictures(place / "pictures", 40)), ("table", "iris")):
@@ -129,6 +129,23 @@ class TestAnnotate:
         found = json.loads(command("annotate", tmp_path / "t.csv", "--json").out)
         assert found["labels"] == {"setosa": 1, "versicolor": 0, "virginica": 1}
 
+    def test_features_of_an_arff_file_are_matched_by_name(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["table"])
+        names = ["petal width (cm)", "petal length (cm)", "sepal width (cm)", "sepal length (cm)"]
+        header = "".join(f"@attribute '{name}' numeric\n" for name in names)
+        rows = "0.2,1.4,3.5,5.1\n1.9,5.0,2.5,6.3\n"
+        (tmp_path / "t.arff").write_text(f"@relation new\n{header}@data\n{rows}")
+        found = json.loads(command("annotate", tmp_path / "t.arff", "--json").out)
+        assert found["labels"] == {"setosa": 1, "versicolor": 0, "virginica": 1}
+
+    def test_a_built_in_set(
+        self, command: Command, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["table"])
+        assert json.loads(command("annotate", "iris", "--json").out)["items"] == 150
+
     @pytest.mark.parametrize(
         ("model", "given", "says"),
         [
@@ -138,6 +155,7 @@ class TestAnnotate:
             ("images", "t.csv", "t.csv contains features, but the model was trained on images"),
             ("table", "new", "new contains images, but the model was trained on a table of features"),
             ("table", "t.csv", "t.csv has 2 features; the model was trained on 4"),
+            ("table", "wine", "wine lacks 4 of the 4 features of the model: sepal length (cm), "),
             (None, "new", "no run has been tracked at sqlite:////fake.db yet"),
         ],
     )
@@ -179,7 +197,7 @@ class TestAnnotate:
         assert "another version of the extractor" in done.err
         assert "Train again" in done.err
 
-    def test_a_folder_that_is_not_there_to_write_in(
+    def test_a_missing_output_folder(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
     ) -> None:
         use(models["images"])

@@ -63,7 +63,7 @@ def test_another_seed_gives_other_pictures(small: Path, tmp_path: Path) -> None:
     assert all(ours[f"images/scene_00{k}.jpg"] != theirs[f"images/scene_00{k}.jpg"] for k in range(3))
 
 
-def test_a_scene_does_not_depend_on_how_many_there_are(small: Path, tmp_path: Path) -> None:
+def test_a_scene_does_not_depend_on_the_number_of_scenes(small: Path, tmp_path: Path) -> None:
     write_demo(tmp_path / "few", n=2, seed=3, size=SMALL)
     assert contents(tmp_path / "few")["images/scene_001.jpg"] == contents(small)["images/scene_001.jpg"]
 
@@ -108,7 +108,7 @@ def test_sunset_and_night_exclude_each_other(scenes: list[Scene]) -> None:
 
 
 @pytest.mark.parametrize(("given", "other"), [("snow", "mountains"), ("mountains", "snow")])
-def test_what_goes_together(scenes: list[Scene], given: str, other: str) -> None:
+def test_correlated_labels(scenes: list[Scene], given: str, other: str) -> None:
     assert share_with(scenes, other, given) > 1.1 * share_with(scenes, other)
 
 
@@ -151,7 +151,7 @@ def test_labels_are_read_off_the_pixels() -> None:
     assert visible_labels(material_map(mountains=VISIBLE / 2), "overcast") == ()
 
 
-def test_a_whole_collection_is_left_alone(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_collection_is_not_rewritten(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def draw_nothing(*_: object) -> Scene:
         raise AssertionError("drawn again")
 
@@ -179,7 +179,7 @@ DAMAGES: list[Callable[[Path], object]] = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_collection_is_made_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+def test_a_damaged_collection_is_redrawn(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     folder = tmp_path / "demo"
     write_demo(folder, n=3, seed=3, size=SMALL)
     whole = contents(folder)
@@ -216,7 +216,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == [folder]
 
 
-def test_a_faster_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_of_two_processes_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "demo"
     request = (2, 3, SMALL)
     write_files = demo._write_files
@@ -235,9 +235,7 @@ def test_a_faster_process_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert demo._is_complete(folder, {"version": demo.VERSION, "n": 2, "seed": 3, "size": list(SMALL)})
 
 
-def test_a_collection_that_appears_at_the_last_moment_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_concurrently_written_collection_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "demo"
     write_demo(folder, n=2, seed=3, size=SMALL)
     request = json.loads((folder / "demo.json").read_text())
@@ -282,7 +280,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         ({"size": (40, 128)}, "size=40x128"),
     ],
 )
-def test_impossible_requests_are_refused(tmp_path: Path, request_: dict[str, object], message: str) -> None:
+def test_invalid_parameters_are_rejected(tmp_path: Path, request_: dict[str, object], message: str) -> None:
     with pytest.raises(SourceError, match=message):
         write_demo(tmp_path / "demo", **request_)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())

@@ -46,7 +46,7 @@ def read(path: Path, **options: object) -> Collection:
 
 @pytest.mark.parametrize("text", [DENSE, SPARSE, "\ufeff" + DENSE])
 @pytest.mark.parametrize("name", ["", "small.arff"])
-def test_dense_and_sparse_say_the_same(tmp_path: Path, text: str, name: str) -> None:
+def test_dense_and_sparse_files_read_the_same(tmp_path: Path, text: str, name: str) -> None:
     folder = write_set(tmp_path / "set", text)
     collection = read(folder / name)
     assert collection.kind == "arff"
@@ -201,7 +201,7 @@ def test_bad_xml_is_named(tmp_path: Path, xml: str, message: str) -> None:
         read(write_set(tmp_path / "set", DENSE, xml))
 
 
-def test_labels_alone_are_no_data(tmp_path: Path) -> None:
+def test_a_file_without_features_is_an_error(tmp_path: Path) -> None:
     text = "@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@data\n0,1\n1,0\n"
     xml = '<labels><label name="a"/><label name="b"/></labels>'
     with pytest.raises(SourceError, match="every attribute is a label"):
@@ -213,7 +213,7 @@ def test_nested_labels_are_flattened(tmp_path: Path) -> None:
     assert read_label_xml(folder / "small.xml") == ["deep water", "sky"]
 
 
-def test_a_real_table_survives_the_way_through_arff(shared_data: Path, tmp_path: Path) -> None:
+def test_a_real_table_round_trips_through_arff(shared_data: Path, tmp_path: Path) -> None:
     table = pq.read_table(shared_data / "emotions" / "emotions.parquet").drop_columns(["split"])
     labels = [name.removeprefix("label:") for name in table.column_names if name.startswith("label:")]
     lines = ["@relation emotions"]

@@ -1,4 +1,4 @@
-"""What bad input gets: an error that names file, row and remedy, or a note."""
+"""Bad input: an error that names file, row and remedy, or a note."""
 
 from pathlib import Path
 
@@ -27,14 +27,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "pics"
 
 
-def test_every_refusal_is_a_users_error() -> None:
+def test_source_errors_are_user_errors() -> None:
     assert issubclass(SourceError, LabelscapeError)
 
 
 # Paths that do not exist or are not supported.
 
 
-def test_missing_folder_names_the_near_one(folder: Path, cache: Path) -> None:
+def test_missing_folder_suggests_a_similar_name(folder: Path, cache: Path) -> None:
     with pytest.raises(
         SourceError, match=r"no file or folder .*pisc.* Did you mean 'pics'\? Expected: a sparse"
     ):
@@ -51,7 +51,7 @@ def test_empty_folder(tmp_path: Path, cache: Path) -> None:
         read(tmp_path / "empty", cache)
 
 
-def test_a_folder_of_other_things_says_what_it_found(tmp_path: Path, cache: Path) -> None:
+def test_a_folder_without_data_lists_what_it_contains(tmp_path: Path, cache: Path) -> None:
     put_images(tmp_path / "x", "a.docx", "b.docx", "c", "sub/d.docx")
     with pytest.raises(SourceError, match=r"found: 2 x \.docx, .*1 x folder"):
         read(tmp_path / "x", cache)
@@ -74,7 +74,7 @@ def test_files_of_other_kinds(tmp_path: Path, cache: Path, name: str, message: s
     assert "Supported: " in str(caught.value)
 
 
-def test_a_foreign_csv_says_its_columns(tmp_path: Path, cache: Path) -> None:
+def test_another_csv_lists_its_columns(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "t.csv").write_text("name,age,city\nx,1,y\n")
     with pytest.raises(SourceError, match="has the columns name, age, city: neither features"):
         read(tmp_path / "t.csv", cache)
@@ -123,7 +123,7 @@ def test_images_without_any_label(tmp_path: Path, cache: Path) -> None:
         read(tmp_path / "set" / "images", cache)
 
 
-def test_labels_for_files_that_are_not_there_and_files_without_labels(folder: Path, cache: Path) -> None:
+def test_labels_for_missing_files_and_files_without_labels(folder: Path, cache: Path) -> None:
     put_images(folder, "d.jpg")
     (folder / "labels.csv").write_text(CSV + "gone.jpg,sky\nA.JPG,sky\n")
     collection = read(folder, cache)
@@ -138,7 +138,7 @@ def test_labels_for_files_that_are_not_there_and_files_without_labels(folder: Pa
         read(folder, cache, strict=True)
 
 
-def test_strict_also_refuses_unknown_files(folder: Path, cache: Path) -> None:
+def test_strict_rejects_unknown_files(folder: Path, cache: Path) -> None:
     read(folder, cache, strict=True)
     put_images(folder, "movie.mp4")
     with pytest.raises(SourceError, match=r"movie\.mp4: skipped"):
@@ -217,7 +217,7 @@ def test_a_name_that_is_not_utf8_is_listed(folder: Path, cache: Path) -> None:
     open_source(SourceOptions(path=str(folder)), cache).digest(cache)
 
 
-# Labels that cannot be learnt.
+# Labels that cannot be learned.
 
 
 @pytest.mark.parametrize("layout", ["file", "folders", "table"])
@@ -234,7 +234,7 @@ def test_one_label_alone(tmp_path: Path, cache: Path, layout: str) -> None:
         read(path, cache)
 
 
-def test_no_label_left(folder: Path, cache: Path) -> None:
+def test_all_labels_dropped(folder: Path, cache: Path) -> None:
     with pytest.raises(SourceError, match=r"no label is left \(2 found, 2 dropped .*min_label_count=50\)"):
         read(folder, cache, min_label_count=50)
     with pytest.raises(SourceError, match="has one label only, 'sky'"):

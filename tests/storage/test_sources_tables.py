@@ -98,7 +98,7 @@ def test_class_as_dictionary_and_from_another_column(tmp_path: Path) -> None:
     assert collection.labels[2].tolist() == [-1, -1]
 
 
-def test_ids_are_taken_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
+def test_ids_are_read_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
     columns = {"id": ["u", "v", "w"], "f0": [1, 2, 3], "class": ["x", "y", ""]}
     path = write(tmp_path / f"t{suffix}", columns)
     assert read(path).ids == ["u", "v", "w"]
@@ -120,7 +120,7 @@ def test_a_row_with_no_positive_label_is_labeled(tmp_path: Path) -> None:
     assert read(write(tmp_path / "t.parquet", columns)).labels[1].tolist() == [0, 0]
 
 
-def test_csv_with_mark_blanks_and_semicolons(tmp_path: Path) -> None:
+def test_csv_with_byte_order_mark_blanks_and_semicolons(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("\ufefff0; f1 ;class\r\n1; 2;é\r\n3;4e-1; y \r\n".encode())
     collection = read(path)
@@ -219,7 +219,7 @@ def test_builtin_tables(tmp_path: Path, name: str, shape: tuple[int, int, int]) 
     assert len({open_source(SourceOptions(path=p), tmp_path).digest(tmp_path) for p in ("iris", "wine")}) == 2
 
 
-def test_the_demo_is_drawn_below_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_is_drawn_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     def draw(folder: Path) -> None:

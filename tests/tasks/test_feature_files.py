@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> list[Path]:
-    """Forty files; a text file in place 11, nothing at all in place 23."""
+    """Forty files; number 11 is text, number 23 is missing."""
     paths = [tmp_path / f"{index:02d}.jpg" for index in range(40)]
     for index, path in enumerate(paths):
         path.write_bytes(jpeg(random_pixels(20, 30, seed=index)))
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
+def test_results_are_in_order_with_reasons_for_unreadable_files(folder, workers):
     moments = ColorMoments(grid=(2, 2))
     with ThreadPoolExecutor(workers) as pool:
         results = list(extract_many(folder, moments, map_files=pool.map if workers > 1 else map))
@@ -49,7 +49,7 @@ def test_many_files_come_in_order_with_reasons_for_the_bad(folder, workers):
     assert "No such file" in results[23][1]
 
 
-def test_no_file_is_no_result():
+def test_no_files_give_no_results():
     assert list(extract_many([], ColorMoments())) == []
 
 
@@ -85,7 +85,7 @@ def test_describing_features_does_not_import_numba():
 @pytest.mark.parametrize("size", [(1, 1), (3, 200), (97, 64), (131, 17)])
 @pytest.mark.parametrize("grid", [(1, 1), (8, 8), (5, 11)])
 @pytest.mark.parametrize("low", [0, 250])
-def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
+def test_numpy_and_kernels_give_the_same_bits(size, grid, low):
     pixels = np.random.default_rng(7).integers(low, 256, (*size, 3), dtype=np.uint8)
     compiled = np.empty((*grid, 3, 2))
     rgb_moments(pixels, compiled)
@@ -93,7 +93,7 @@ def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
 
 
 @pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
-def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
+def test_a_few_files_do_not_load_numba(tmp_path, count, loaded):
     for number in range(count):
         Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number:02d}.png")
     code = (
@@ -118,8 +118,8 @@ def counted_values(kernel) -> float:
 
 
 def test_a_kernel_is_compiled_where_no_cache_folder_can_be_found():
-    # numba refuses to keep code of a function whose file it cannot place, as it does where neither the
-    # source's folder nor the user's cache folder can be written.
+    # numba cannot cache a function whose file it does not find, just as if neither the source folder nor
+    # the user's cache folder were writable.
     code = count_values.__code__.replace(co_filename="<no file>")
     homeless = type(count_values)(code, globals())
     with pytest.raises(RuntimeError, match="cannot cache"):
