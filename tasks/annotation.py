@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from storage.artifacts.schemas import Features
 from storage.errors import SourceError
-from storage.sources import Source
+from storage.sources import Collection, Source
+from tasks.dataset import join_features
 from tasks.reporter import Reporter
-from tasks.stages.features import GIVEN, compute_features, extractor_recipe
+from tasks.stages.chunks import split_items
+from tasks.stages.features import GIVEN, advance_after, compute_features, extractor_recipe
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
@@ -62,22 +64,36 @@ def annotate_source(
     recipe = dict(model.recipe or {})
     check_recipe(recipe, source)
     collection = source.read(cache_dir)
-    rows = range(len(collection.ids))
-    with reporter.progress("features", len(rows)) as advance:
-        found = compute_features(collection, rows, recipe, workers, advance)
+    if not collection.ids:
+        raise SourceError(f"{source.options.path} has no items. Give a source with items to annotate.")
+    found = _compute_all(collection, recipe, reporter, workers)
     readable = found.readable
     errors = found.errors or [None] * len(found.ids)
     skipped = {name: why for name, why in zip(found.ids, errors, strict=True) if why is not None}
     if not readable.any():
         name, why = next(iter(skipped.items()))
         raise SourceError(
-            f"{source.options.path}: none of {len(rows)} items is readable; the first is {name}: {why}."
+            f"{source.options.path}: none of {len(found.ids)} items is readable; the first is {name}: {why}."
         )
     X = match_columns(found, recipe, model.n_features_in_, source.options.path)[readable]
     ids = [name for name, fine in zip(found.ids, readable, strict=True) if fine]
     return Annotations(
         ids, [str(name) for name in model.classes_], model.predict(X), model.predict_scores(X), skipped
     )
+
+
+def _compute_all(
+    collection: Collection, recipe: Mapping[str, Any], reporter: Reporter, workers: int
+) -> Features:
+    """Features of all items, computed in portions to limit the number of files in flight."""
+    parts: list[Features] = []
+    with reporter.progress("features", len(collection.ids)) as advance:
+        for rows in split_items(collection.ids):
+            parts.append(
+                compute_features(collection, rows, recipe, workers, advance_after(rows.start, advance))
+            )
+            advance(rows.stop)
+    return join_features(parts)
 
 
 def check_recipe(recipe: Mapping[str, Any], source: Source) -> None:

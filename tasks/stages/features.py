@@ -156,6 +156,11 @@ def _extract(
     return made
 
 
+def advance_after(done: int, advance: Advance) -> Advance:
+    """Report the progress of a portion, `done` items after the start."""
+    return lambda count: advance(done + count)
+
+
 @contextmanager
 def _threads(workers: int) -> Iterator[Callable[..., Iterable[Any]]]:
     """A `map` over several threads."""
@@ -226,13 +231,11 @@ class _Portions:
 
     def compute(self) -> list[ArtifactRef]:
         """Compute every portion in order; only one is in memory at a time."""
-        done = 0
         refs = []
         with self._workspace.reporter.progress("features", len(self._collection.ids)) as advance:
             for rows in split_items(self._collection.ids):
-                refs.append(self._portion(rows, lambda count, done=done: advance(done + count)))  # type: ignore[misc]
-                done += len(rows)
-                advance(done)
+                refs.append(self._portion(rows, advance_after(rows.start, advance)))
+                advance(rows.stop)
         return refs
 
     def _portion(self, rows: range, advance: Advance) -> ArtifactRef:

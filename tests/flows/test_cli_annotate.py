@@ -155,6 +155,7 @@ class TestAnnotate:
             ("images", "t.csv", "t.csv contains features, but the model was trained on images"),
             ("table", "new", "new contains images, but the model was trained on a table of features"),
             ("table", "t.csv", "t.csv has 2 features; the model was trained on 4"),
+            ("table", "no_rows.csv", "no_rows.csv has no items"),
             ("table", "wine", "wine lacks 4 of the 4 features of the model: sepal length (cm), "),
             (None, "new", "no run has been tracked at sqlite:////fake.db yet"),
         ],
@@ -175,6 +176,7 @@ class TestAnnotate:
             (tmp_path / name).mkdir()
         (tmp_path / "broken" / "a.png").write_bytes(b"no picture")
         (tmp_path / "t.csv").write_text("f0,f1\n1,2\n")
+        (tmp_path / "no_rows.csv").write_text("f0,f1,f2,f3\n")
         done = command("annotate", given)
         assert done.code == 2
         assert says in done.err
