@@ -28,7 +28,7 @@ class Annotated:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ModelSelector:
     """Which model annotates.
 
     Without a run and a method it is the champion that `labelscape auto` registered, or else the best model of
@@ -44,7 +44,7 @@ def annotate_items(
     path: str,
     cache_dir: Path,
     tracker: Tracker,
-    wanted: Wanted,
+    selector: ModelSelector,
     out: Path,
     reporter: Reporter,
     workers: int,
@@ -55,11 +55,11 @@ def annotate_items(
     """
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
-    champion = None if wanted.run or wanted.method else find_champion(tracker, wanted.experiment)
+    champion = None if selector.run or selector.method else find_champion(tracker, selector.experiment)
     payload, info = (
         _champions_model(tracker, champion)
         if champion
-        else tracker.model(wanted.run or _newest(tracker, wanted.experiment), wanted.method)
+        else tracker.model(selector.run or _newest(tracker, selector.experiment), selector.method)
     )
     reporter.say(f"model      {name_model(info, champion)}")
     model: Any = load_model(payload, SKOPS_TRUSTED_TYPES)
@@ -75,7 +75,7 @@ def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
     return ModelRegistry(tracker).find(model_name(names[0]), CHAMPION) if names else None
 
 
-def is_plain(champion: Version) -> bool:
+def is_baseline(champion: Version) -> bool:
     """Whether a champion is a plain baseline."""
     return champion.tags.get(BASELINE_TAG) == "true"
 
@@ -85,7 +85,7 @@ def name_model(info: ModelInfo, champion: Version | None) -> str:
     place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
     if champion is None:
         return place
-    plain = ", a plain baseline" if is_plain(champion) else ""
+    plain = ", a plain baseline" if is_baseline(champion) else ""
     return f"{place}, champion: version {champion.version} of {champion.name}{plain}"
 
 

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
+from flows.annotate import Annotated, ModelSelector, annotate_items, is_baseline, name_model
 from flows.commands.options import read_default_config
 from flows.commands.tracker import open_tracker
 from flows.config import find_home
@@ -19,7 +19,7 @@ def annotate(options: argparse.Namespace) -> int:
         options.folder,
         find_home(read_default_config(options)) / "cache",
         open_tracker(options),
-        Wanted(options.run, options.method, options.experiment),
+        ModelSelector(options.run, options.method, options.experiment),
         Path(options.out or "annotations"),
         TerminalReporter(quiet=options.json),
         workers=0,
@@ -36,7 +36,7 @@ def _as_record(done: Annotated) -> dict[str, object]:
         "champion": {
             "model": champion.name,
             "version": champion.version,
-            "plain_baseline": is_plain(champion),
+            "plain_baseline": is_baseline(champion),
         }
         if champion
         else None,
