@@ -52,8 +52,8 @@ def set_to(*settings: str) -> tuple[str, ...]:
 
 
 BAD = [
-    Bad("missing folder", ("no file or folder", "pictures", "Expected is"), shutil.rmtree),
-    Bad("empty folder", ("pictures is empty", "Expected is"), without_pictures),
+    Bad("missing folder", ("no file or folder", "pictures", "Expected: "), shutil.rmtree),
+    Bad("empty folder", ("pictures is empty", "Expected: "), without_pictures),
     Bad(
         "duplicate names",
         ("labels.csv, line 18", "'p00.png' is repeated", "line 2", "Keep one line"),
@@ -68,7 +68,7 @@ BAD = [
     ),
     Bad(
         "labels without file, strict",
-        ("labels.csv, line 18", "gone.png", "turn strict off"),
+        ("labels.csv, line 18", "gone.png", "set strict to false"),
         lambda folder: add_row(folder, "gone.png", "red"),
         set_to("source.strict=true"),
     ),
@@ -76,7 +76,7 @@ BAD = [
     Bad("no labels", ("none of the 16 items", "Label some"), lambda folder: relabel(folder, lambda _: "")),
     Bad(
         "one label left among readable items",
-        ("carry 1 different label(s) of 2", "mend unreadable ones"),
+        ("have 1 different label(s) of 2", "fix unreadable ones"),
         lambda folder: (
             relabel(folder, lambda number: "rare" if number == 3 else "red"),
             (folder / "p03.png").write_bytes(b"no picture"),
@@ -180,7 +180,10 @@ class TestBadInput:
         ("content", "says"),
         [
             ("a = = 3\n", ("c.toml: is not valid TOML", "line 1")),
-            ("[features]\ngird = [2, 2]\n", ("c.toml does not fit", "features.gird", "did you mean grid?")),
+            (
+                "[features.color_moments]\ngird = [2, 2]\n",
+                ("c.toml does not fit", "features.color_moments.gird", "did you mean grid?"),
+            ),
             ('source = "pictures"\n', ("source: is a table of settings, [source]",)),
             ("[features.color_moments]\ngrid = [0, 2]\n", ("features.color_moments", "from 1 to 256")),
             (None, ("c.toml: cannot be read (No such file or directory)",)),
@@ -287,9 +290,9 @@ class TestOddInput:
         (picture_folder / "film.mp4").write_bytes(b"x")
         found = self.run(command, picture_folder, "--until", "ingest")
         notes = {(note["file"], note["row"]): note["message"] for note in found["notes"]}
-        assert notes["labels.csv", 3] == "labels for 'gone.png', which is not there"
+        assert notes["labels.csv", 3] == "labels for 'gone.png', which does not exist"
         assert notes["labels.csv", 5] == "'p00.png' is repeated, as in line 4"
-        assert "counts as unlabeled" in notes["p02.png", None]
+        assert "treated as unlabeled" in notes["p02.png", None]
         assert ".mp4 is not among the images" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
@@ -331,7 +334,7 @@ class TestOddInput:
         (home / "reports" / "x").mkdir(parents=True)
         (picture_folder / "p00.png").rename(home / "reports" / "x" / "figure.png")
         found = self.run(command, picture_folder, "--home", home, "--until", "ingest")
-        assert [note["message"] for note in found["notes"]] == ["labels for 'p00.png', which is not there"]
+        assert [note["message"] for note in found["notes"]] == ["labels for 'p00.png', which does not exist"]
 
     def test_baselines_may_be_named_as_methods(self, command: Command, picture_folder: Path) -> None:
         found = self.run(command, picture_folder, "--methods", "svm", "--until", "evaluation")
