@@ -293,7 +293,7 @@ class TestOddInput:
         assert notes["labels.csv", 3] == "labels for 'gone.png', which does not exist"
         assert notes["labels.csv", 5] == "'p00.png' is repeated, as in line 4"
         assert "treated as unlabeled" in notes["p02.png", None]
-        assert ".mp4 is not among the images" in notes["film.mp4", None]
+        assert ".mp4 is not a supported image format" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
         assert f"noted      {len(found['notes'])} in the source, as film.mp4: skipped" in shown
