@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -253,8 +254,12 @@ class Painter:
 
 
 def draw_scene(seed: int, index: int, size: tuple[int, int]) -> Scene:
-    """Draw one scene; the same seed, index and size give the same pixels."""
-    rng = np.random.default_rng((seed, index))
+    """Draw one scene with at least one label; the same seed, index and size give the same pixels."""
+    attempts = (_draw(np.random.default_rng((seed, index, attempt)), size) for attempt in count())
+    return next(scene for scene in attempts if scene.labels)
+
+
+def _draw(rng: np.random.Generator, size: tuple[int, int]) -> Scene:
     names = list(_LIGHTS)
     light = names[rng.choice(len(names), p=[one.frequency for one in _LIGHTS.values()])]
     place = list(_PLACES)[rng.integers(len(_PLACES))]

@@ -130,7 +130,9 @@ def test_light_and_framing_vary(scenes: list[Scene]) -> None:
 @pytest.mark.parametrize("size", [(48, 48), (50, 120), (171, 49)])
 def test_odd_sizes_are_drawn(size: tuple[int, int]) -> None:
     for index in range(12):
-        assert draw_scene(1, index, size).image.height == size[1]
+        scene = draw_scene(1, index, size)
+        assert scene.image.height == size[1]
+        assert scene.labels
 
 
 def material_map(**shares: float) -> np.ndarray:
