@@ -6,10 +6,11 @@ from typing import Any
 
 from storage.artifacts.models import load_model
 from storage.errors import SourceError, TrackingError
+from storage.sources import SourceOptions, open_source
 from storage.tracking.client import ModelInfo, Tracker
 from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
 from storage.urls import redact
-from tasks.annotation import Annotations, annotate_images, annotate_table, write_annotations
+from tasks.annotation import Annotations, annotate_source, write_annotations
 from tasks.executor import Executor
 from tasks.reporter import Reporter
 from tasks.selection.tracking import BASELINE_TAG
@@ -18,7 +19,7 @@ from tasks.stages.tracking import list_collections
 
 @dataclass(frozen=True)
 class Annotated:
-    """What was annotated, by which model, and where it lies; `champion` where the model has that title."""
+    """The annotations, the model that made them, and the files written; `champion` if it is the champion."""
 
     annotations: Annotations
     model: ModelInfo
@@ -27,11 +28,11 @@ class Annotated:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which model annotates: that of a run, by one of its methods, or the best one of an experiment.
+class ModelSelector:
+    """Which model annotates.
 
-    Without a run and a method it is the champion that `labelscape auto` registered, and where there is none
-    the newest run's best model; without an experiment that of the newest run.
+    Without a run and a method it is the champion that `labelscape auto` registered, or else the best model of
+    the newest run. Without an experiment it is that of the newest run.
     """
 
     run: str | None = None
@@ -40,51 +41,51 @@ class Wanted:
 
 
 def annotate_items(
-    place: Path,
+    path: str,
+    cache_dir: Path,
     tracker: Tracker,
-    wanted: Wanted,
+    selector: ModelSelector,
     out: Path,
     reporter: Reporter,
     executor: Executor,
 ) -> Annotated:
-    """Label every item of a folder or table and write Parquet and CSV."""
+    """Label every item of a source and write Parquet and CSV.
+
+    The source may be anything that `labelscape run` reads; its labels are not needed.
+    """
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
-    champion = None if wanted.run or wanted.method else find_champion(tracker, wanted.experiment)
+    champion = None if selector.run or selector.method else find_champion(tracker, selector.experiment)
     payload, info = (
         _champions_model(tracker, champion)
         if champion
-        else tracker.model(wanted.run or _newest(tracker, wanted.experiment), wanted.method)
+        else tracker.model(selector.run or _newest(tracker, selector.experiment), selector.method)
     )
     reporter.say(f"model      {name_model(info, champion)}")
     model: Any = load_model(payload, SKOPS_TRUSTED_TYPES)
-    if not place.exists():
-        raise SourceError(f"{place}: no such folder or file; give new images, or a table of features.")
-    if place.is_dir():
-        annotations = annotate_images(place, model, reporter, executor)
-    else:
-        annotations = annotate_table(place, model)
+    source = open_source(SourceOptions(path=path, labeled=False), cache_dir)
+    annotations = annotate_source(source, model, cache_dir, reporter, executor)
     files = write_annotations(annotations, out, {"run": info.parent_id, "method": info.method})
     return Annotated(annotations, info, files, champion)
 
 
 def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
-    """The champion of an experiment, by default of the one used last; None where none is registered."""
+    """The champion of an experiment, by default of the one used last; None if none is registered."""
     names = [experiment] if experiment else list_collections(tracker)
     return ModelRegistry(tracker).find(model_name(names[0]), CHAMPION) if names else None
 
 
-def is_plain(champion: Version) -> bool:
+def is_baseline(champion: Version) -> bool:
     """Whether a champion is a plain baseline."""
     return champion.tags.get(BASELINE_TAG) == "true"
 
 
 def name_model(info: ModelInfo, champion: Version | None) -> str:
-    """Which model annotates, in words."""
+    """Describe the model that annotates."""
     place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
     if champion is None:
         return place
-    plain = ", a plain baseline" if is_plain(champion) else ""
+    plain = ", a plain baseline" if is_baseline(champion) else ""
     return f"{place}, champion: version {champion.version} of {champion.name}{plain}"
 
 
@@ -93,7 +94,7 @@ def _champions_model(tracker: Tracker, champion: Version) -> tuple[bytes, ModelI
         return tracker.model(champion.run_id)
     except TrackingError as error:
         raise TrackingError(
-            f"the champion (version {champion.version} of {champion.name}) cannot be had: {error} "
+            f"the champion (version {champion.version} of {champion.name}) cannot be loaded: {error} "
             "Run `labelscape auto` again, or name a run with --run."
         ) from error
 

@@ -152,9 +152,9 @@ def _place_labels(source: dict[str, Any]) -> None:
 
 def place_from(folder: Path, path: str) -> str:
     """Absolute path of a source that was named in a folder; a built-in set keeps its name."""
-    from storage.sources.base import BUILTIN_NAMES
+    from storage.sources.registry import source_names
 
-    if not path or path in BUILTIN_NAMES:
+    if not path or path in source_names():
         return path
     return str((folder / Path(path).expanduser()).absolute())
 

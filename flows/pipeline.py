@@ -71,7 +71,7 @@ class PipelineState:
     @cached_property
     def scale(self) -> Any:
         """How features are scaled: as configured, else by the kind of source."""
-        return self.config.features.resolve_scale(self.source.kind == "images")
+        return self.config.features.resolve_scale(self.source.content == "images")
 
     @property
     def data(self) -> embedding.Data:

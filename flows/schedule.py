@@ -125,9 +125,9 @@ def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 def _absolute(key: str, value: Any) -> Any:
     """The absolute path of a place; `labels` may also be a column, or a file beside the data."""
-    from storage.sources.base import BUILTIN_NAMES
+    from storage.sources.registry import source_names
 
-    if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in BUILTIN_NAMES:
+    if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in source_names():
         return value
     place = Path(value).expanduser()
     return value if key == "labels" and not place.exists() else str(place.resolve())

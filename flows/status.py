@@ -24,7 +24,8 @@ from tasks.reporter import Reporter
 from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
 from tasks.stages import ingest
-from tasks.stages.features import feature_recipe, load_known_rows
+from tasks.stages.features import feature_code, feature_recipe
+from tasks.stages.known_rows import load_known_rows
 
 _SHOWN = 3
 
@@ -151,14 +152,14 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
     """Name the changed items of a stale ingest, and the number of items that features would extract."""
     if one.state != "stale" or one.label not in ("ingest", "features"):
         return one
-    collection = ingest.open_collection(config.source, workspace).read(workspace.cache_dir)
+    source = ingest.open_collection(config.source, workspace)
+    collection = source.read(workspace.cache_dir)
     if one.label == "ingest":
         changes = _changes(config, collection, workspace)
         kept = [reason for reason in one.reasons if not reason.startswith("data: ")]
         return replace(one, reasons=[f"data: {changes}", *kept]) if changes else one
-    known = load_known_rows(
-        workspace.store, config.source, feature_recipe(config.features, collection.paths is not None)
-    )
+    recipe = feature_recipe(config.features, source.content == "images")
+    known = load_known_rows(workspace.store, config.source, recipe, feature_code(recipe, source))
     if not known.positions:
         return one
     missing = sum(digest not in known.positions for digest in collection.digests)

@@ -1,4 +1,4 @@
-"""What happened to the items of a source between two readings."""
+"""Changes of the items of a source between two runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,15 +14,15 @@ from storage.errors import StoreError
 from storage.sources import Collection
 
 _SHOWN = 3
-# A manifest is read by every `status`; beyond so many names of a kind it keeps their number alone.
+# Names stored per kind of change; every `status` reads the manifest, so it must stay small.
 _KEPT = 1000
 
 
 @dataclass(frozen=True)
 class ItemChanges:
-    """Ids of items that came, went, changed their content, their labels, or only their name.
+    """Ids of items that were added, changed, removed, renamed or relabeled.
 
-    `renamed` gives the old name by the new one.
+    `renamed` maps new names to old ones.
     """
 
     added: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class ItemChanges:
     relabeled: list[str] = field(default_factory=list)
 
     def describe(self) -> str:
-        """For instance `1 changed (a.jpg), 2 added (b.jpg, c.jpg)`; empty where nothing happened."""
+        """For instance `1 changed (a.jpg), 2 added (b.jpg, c.jpg)`; empty without changes."""
         renamed = [f"{old} → {new}" for new, old in self.renamed.items()]
         parts = [
             f"{len(names)} {verb} ({', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''})"
@@ -48,7 +48,7 @@ class ItemChanges:
         return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
-        """As a manifest keeps it: how many of each kind, and their names, or the first of them."""
+        """Numbers of changes by kind, and the first names of each."""
         names: dict[str, Sequence[Any]] = {
             "added": self.added,
             "changed": self.changed,
@@ -63,7 +63,7 @@ class ItemChanges:
 def compare_items(
     before: tuple[Sequence[str], Sequence[str]], now: tuple[Sequence[str], Sequence[str]]
 ) -> ItemChanges:
-    """Compare two readings, each given as ids and content digests in the same order."""
+    """Compare two lists of items, each given as ids and content digests in the same order."""
     old, new = dict(zip(*before, strict=True)), dict(zip(*now, strict=True))
     gone: dict[str, list[str]] = {}
     for name, digest in old.items():
@@ -80,19 +80,19 @@ def compare_items(
 
 
 def compare_readings(before: Manifest, now: Manifest | Collection) -> ItemChanges:
-    """Compare items and labels of two readings."""
+    """Compare the items and labels of two runs."""
     items = compare_items((before.ids, before.digests), (now.ids, now.digests))
     return replace(items, relabeled=_relabeled(before, now))
 
 
 def changes_since(store: ArtifactStore, last: Mapping[str, Any] | None, now: Manifest) -> dict[str, Any]:
-    """What happened to the items since an earlier manifest, as plain data; empty where it is not there.
+    """Changes since an earlier manifest as plain data; empty if that manifest is missing.
 
     Parameters
     ----------
     store : ArtifactStore
     last : mapping or None
-        Reference of the earlier manifest, as a run remembers it.
+        Reference of the earlier manifest in JSON form.
     now : Manifest
     """
     if last is None:
@@ -106,7 +106,7 @@ def changes_since(store: ArtifactStore, last: Mapping[str, Any] | None, now: Man
 
 
 def _relabeled(before: Manifest, now: Manifest | Collection) -> list[str]:
-    """Items of both readings that carry other labels than before."""
+    """Items of both lists whose labels differ."""
     rows = {name: row for row, name in enumerate(before.ids)}
     both = [(name, rows[name], row) for row, name in enumerate(now.ids) if name in rows]
     label_names = sorted({*before.label_names, *now.label_names})
@@ -116,7 +116,7 @@ def _relabeled(before: Manifest, now: Manifest | Collection) -> list[str]:
 
 
 def _by_name(items: Manifest | Collection, label_names: list[str]) -> NDArray[np.int8]:
-    """Labels with a column for each name; rows of -1 where an item is unlabeled."""
+    """Labels with one column per name; rows of -1 for unlabeled items."""
     found = np.zeros((len(items.ids), len(label_names)), np.int8)
     found[:, [label_names.index(name) for name in items.label_names]] = items.labels
     found[(items.labels < 0).all(axis=1)] = -1

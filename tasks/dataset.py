@@ -1,4 +1,4 @@
-"""From references to arrays: what the stages below features work on."""
+"""Load the arrays that the stages after features work on."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Items with readable features, row by row.
+    """Items with readable features, one row per item.
 
     Attributes
     ----------
     ids : list of n str
     X : (n, p) float32 array or CSR array
     Y : (n, K) int8 array
-        0/1, rows of -1 unlabeled.
+        0/1; rows of -1 for unlabeled items.
     label_names : list of K str
     single_label : bool
     split : list of n str, or None
-        The part that the source puts each item in, where it does.
+        Split of each item, if the source states one.
     errors : dict
-        Reason by id, for items that have no features and are left out.
+        Reason by id, for items without features, which are left out.
     recipe : dict
-        How the features were made.
+        How the features were computed. For supplied features it includes their names, so that a model can
+        check new items.
     """
 
     ids: list[str]
@@ -48,23 +49,21 @@ class Dataset:
 
 
 def part_refs(store: ArtifactStore, features: ArtifactRef) -> list[ArtifactRef]:
-    """The portions that a features artifact lists."""
+    """References of the portions of a features artifact."""
     parts = unpack_parts(store.read(features))
     refs = [store.ref(PART_STAGE, key) for key in parts.keys]
     if [ref.digest for ref in refs] != parts.digests:
-        raise ArtifactGone(
-            "A portion of the features was computed again and came out differently", "run again"
-        )
+        raise ArtifactGone("A portion of the features was recomputed with another result", "run again")
     return refs
 
 
 def load_features(store: ArtifactStore, features: ArtifactRef) -> Features:
-    """All portions as one, unreadable items included."""
+    """Load all portions, including unreadable items."""
     return join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])
 
 
 def join_features(parts: list[Features]) -> Features:
-    """Portions one below the other."""
+    """Concatenate portions."""
     first = parts[0]
     if isinstance(first.X, np.ndarray):
         X: Any = np.concatenate([part.X for part in parts])
@@ -84,7 +83,7 @@ def join_features(parts: list[Features]) -> Features:
 
 @lru_cache(maxsize=2)
 def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: ArtifactRef) -> Dataset:
-    """Features and labels of the readable items; arrays are shared between stages and read-only."""
+    """Features and labels of the readable items. Stages share the arrays, which are read-only."""
     items, found = unpack_manifest(store.read(manifest)), load_features(store, features)
     readable = found.readable
     X, Y = found.X[readable], items.labels[readable]
@@ -99,13 +98,19 @@ def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: Artifact
         label_names=items.label_names,
         single_label=items.single_label,
         errors={n: e for n, e in zip(found.ids, found.errors or [], strict=True) if e is not None},
-        recipe=dict(found.recipe),
+        recipe=_named_recipe(found),
         split=None if items.split is None else [items.split[i] for i in np.flatnonzero(readable)],
     )
 
 
+def _named_recipe(found: Features) -> dict[str, Any]:
+    """The recipe, with the names of supplied features."""
+    given = found.recipe.get("extractor") == "given" and found.feature_names
+    return {**found.recipe, "feature_names": list(found.feature_names or [])} if given else dict(found.recipe)
+
+
 def load_graph(store: ArtifactStore, affinity: ArtifactRef | None) -> "csr_array":
-    """The graph between the readable items."""
+    """Load the graph of the readable items."""
     assert affinity is not None
     return unpack_edges(store.read(affinity))
 
@@ -115,6 +120,6 @@ def _check_labeled(Y: NDArray[np.int8], label_names: list[str]) -> None:
     used = int((Y[labeled] > 0).any(axis=0).sum())
     if used < 2:
         raise SourceError(
-            f"{int(labeled.sum())} readable items are labeled and carry {used} different label(s) of "
-            f"{len(label_names)}; an embedding needs two or more. Label more items, or mend unreadable ones."
+            f"{int(labeled.sum())} readable items are labeled and have {used} different label(s) of "
+            f"{len(label_names)}; an embedding needs two or more. Label more items, or fix unreadable ones."
         )

@@ -1,5 +1,6 @@
 """Real data sets as the protocols take them, and the plain methods that stand beside."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,9 +50,9 @@ def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray
     known = sorted({one for text in labels for one in text.split("|") if one} - {"horse"})
     Y = np.array([[one in text.split("|") for one in known] for text in labels], dtype=np.int8)
     files = [folder / "msrc_v2" / "images" / name for name in names]
-    rows: dict[int, Any] = {
-        number: row for number, row, _ in extract_many(files, ColorMoments(color_space=color_space))
-    }
+    with ThreadPoolExecutor(2) as pool:
+        found = extract_many(files, ColorMoments(color_space=color_space), map_files=pool.map)
+        rows: dict[int, Any] = {number: row for number, (row, _) in enumerate(found)}
     return np.array([rows[number] for number in range(len(files))], dtype=np.float64), Y
 
 

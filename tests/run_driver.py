@@ -20,7 +20,7 @@ from storage.sources.demo import write_demo
 from tasks.stage import Stage, Workspace, run_stage
 
 _HEAVY = (
-    "embedding_core.features.block_sums",
+    "embedding_core.features.moment_kernels",
     "matplotlib.backends.backend_agg",
     "sklearn.neighbors",
     "sklearn.svm",

@@ -1,13 +1,13 @@
-"""Block color moments: the classical global description of a photograph's layout of colors."""
+"""Block color moments: a global description of the color layout of a photograph."""
 
+import sys
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
 from embedding_core.errors import InvalidInput
-from embedding_core.features.images import PixelBuffer, decode_image
-from embedding_core.features.plain_sums import plain_moments
+from embedding_core.features.base import ImageExtractor
 
 ColorSpace = Literal["rgb", "ycbcr", "hsv", "luv"]
 Moment = Literal["mean", "variance", "std", "skewness"]
@@ -19,13 +19,102 @@ BANDS: dict[str, tuple[str, str, str]] = {
     "luv": ("l", "u", "v"),
 }
 _MAX_GRID = 256
-# Larger images are worth the time that the compiled kernel takes to load.
+# Loading the compiled kernels takes longer than extracting this many images without them.
+_FEW_IMAGES = 8
+# For larger images loading the compiled kernels pays off at once.
 _PLAIN_BYTES = 3 * 2**21
-_BUFFER = PixelBuffer()
+# The limit of `moment_kernels`: beyond it the numerator of the variance is not exact.
+_MAX_EXACT_PIXELS = 2**24
+_KERNELS = "embedding_core.features.moment_kernels"
+
+
+def _bounds(side: int, n_blocks: int) -> tuple[np.ndarray, np.ndarray]:
+    first = np.arange(n_blocks) * side // n_blocks
+    last = np.maximum(np.arange(1, n_blocks + 1) * side // n_blocks, first + 1)
+    return first, last
+
+
+def plain_moments(rgb: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Mean and population variance of each block and band, bit for bit as the kernel `rgb_moments`.
+
+    Parameters
+    ----------
+    rgb : uint8 array (height, width, 3)
+    grid : (int, int)
+        Block rows and block columns.
+
+    Returns
+    -------
+    float64 array (block rows, block columns, 3, 2)
+
+    Notes
+    -----
+    The sums of bytes and of their squares are integers below 2**53, so float64 arithmetic adds them exactly
+    in any order.
+    """
+    height, width, _ = rgb.shape
+    tops, bottoms = _bounds(height, grid[0])
+    lefts, rights = _bounds(width, grid[1])
+    n = np.outer(bottoms - tops, rights - lefts)[:, :, np.newaxis]
+    if n.max() > _MAX_EXACT_PIXELS:
+        raise InvalidInput(f"a block of {n.max()} pixels is too large for exact sums in NumPy.")
+    total = np.empty((*grid, 3), np.int64)
+    squares = np.empty((*grid, 3), np.int64)
+    for row, (top, bottom) in enumerate(zip(tops, bottoms, strict=True)):
+        values = rgb[top:bottom].reshape(bottom - top, -1).astype(np.float64)
+        columns = np.ones(bottom - top) @ values
+        column_squares = np.einsum("ij,ij->j", values, values)
+        for block, (left, right) in enumerate(zip(lefts, rights, strict=True)):
+            total[row, block] = columns[3 * left : 3 * right].reshape(-1, 3).sum(axis=0)
+            squares[row, block] = column_squares[3 * left : 3 * right].reshape(-1, 3).sum(axis=0)
+    whole = total // n
+    rest = total - whole * n
+    centered = squares - 2 * whole * total + n * whole * whole
+    variance = (n * centered - rest * rest).astype(np.float64) / (n.astype(np.float64) * n)
+    return np.stack([total / n, variance], axis=-1)
+
+
+def _moment(central: np.ndarray, moment: Moment) -> np.ndarray:
+    if moment == "mean":
+        return central[..., 0]
+    variance = central[..., 1]
+    if moment == "variance":
+        return variance
+    if moment == "std":
+        return np.sqrt(variance)
+    flat = variance == 0
+    return np.where(flat, 0.0, central[..., 2] / np.where(flat, 1.0, variance) ** 1.5)
+
+
+def _checked_grid(grid: object) -> tuple[int, int]:
+    sides = tuple(grid) if isinstance(grid, tuple | list) else ()
+    if len(sides) != 2 or not all(type(side) is int and 1 <= side <= _MAX_GRID for side in sides):
+        raise InvalidInput(
+            f"grid={grid!r} is not a pair of integers from 1 to {_MAX_GRID}; "
+            "give block rows and columns, for instance (8, 8)."
+        )
+    return sides[0], sides[1]
+
+
+def _checked_moments(moments: object) -> tuple[Moment, ...]:
+    names = tuple(moments) if isinstance(moments, tuple | list) else ()
+    known = get_args(Moment)
+    if not names or any(name not in known or names.count(name) > 1 for name in names):
+        raise InvalidInput(f"moments={moments!r}: give one or more of {', '.join(known)}, each once.")
+    return names
+
+
+def _checked_pixels(rgb: np.ndarray) -> np.ndarray:
+    if not isinstance(rgb, np.ndarray) or rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
+        found = f"{rgb.dtype} {rgb.shape}" if isinstance(rgb, np.ndarray) else type(rgb).__name__
+        raise InvalidInput(f"found {found}; expected a uint8 array (height, width, 3) of RGB pixels.")
+    if rgb.size == 0:
+        raise InvalidInput(f"the image has no pixels (shape {rgb.shape}); leave it out.")
+    return np.ascontiguousarray(rgb)
 
 
 @dataclass(frozen=True)
-class ColorMoments:
+class ColorMoments(ImageExtractor):
     """Mean and variance (or other moments) of each color band in each block of an image.
 
     Parameters
@@ -33,22 +122,21 @@ class ColorMoments:
     grid : (int, int), default (8, 8)
         Number of block rows and block columns.
     moments : tuple of {"mean", "variance", "std", "skewness"}, default ("mean", "variance")
-        What is computed of each block and band, in this order. Variance is that of the population
-        (divided by the number of pixels n), std its root; skewness is m3 / m2^1.5, and 0 where m2 = 0.
+        Moments of each block and band, in this order. Variance is the population variance (divided by the
+        number of pixels n), std its square root. Skewness is m3 / m2^1.5, and 0 where m2 = 0.
     color_space : {"rgb", "ycbcr", "hsv", "luv"}, default "rgb"
-        Where moments are taken; `embedding_core.features.color_spaces` defines the last three.
-    compiled : bool, default True
-        False takes sums without the compiled kernel, where there are such, for a few images in a process
-        that has not loaded it; the features are the same bit for bit.
+        Color space of the bands; `embedding_core.features.moment_kernels` defines the last three.
 
     Notes
     -----
-    Features are ordered by block row, then block column, then band, then moment; the default makes
-    8 · 8 · 3 · 2 = 384 of them. Block i of g on a side of h pixels covers pixels floor(i·h/g) up to but
-    not including floor((i+1)·h/g), and always at least its first one: on an image smaller than
-    the grid neighboring blocks share pixels (all blocks of a 1 x 1 image are that pixel, with variance 0).
+    Features are ordered by block row, block column, band and moment; the default yields 8 · 8 · 3 · 2 = 384.
+    Block i of g on a side of h pixels covers the pixels from floor(i·h/g) up to but not including
+    floor((i+1)·h/g), and at least one pixel. On an image smaller than the grid, neighboring blocks share
+    pixels; all blocks of a 1 x 1 image are that pixel, with variance 0.
 
-    RGB mean, variance and std come from integer sums and are exact up to the rounding to float32.
+    RGB mean, variance and std come from integer sums and are exact up to the rounding to float32. A compiled
+    kernel computes them; a few small images use NumPy, because loading the kernel takes longer. Both give the
+    same bits.
 
     Examples
     --------
@@ -59,13 +147,19 @@ class ColorMoments:
           dtype=float32)
     """
 
-    grid: tuple[int, int] = (8, 8)
-    moments: tuple[Moment, ...] = ("mean", "variance")
-    color_space: ColorSpace = "rgb"
-    compiled: bool = field(default=True, compare=False)
+    name: ClassVar[str] = "color_moments"
+
+    grid: tuple[int, int] = field(
+        default=(8, 8), metadata={"description": "block rows and block columns, each from 1 to 256"}
+    )
+    moments: tuple[Moment, ...] = field(
+        default=("mean", "variance"),
+        metadata={"description": "moments of each block and band, in this order"},
+    )
+    color_space: ColorSpace = field(default="rgb", metadata={"description": "color space of the bands"})
 
     def __post_init__(self) -> None:
-        # A configuration read from JSON brings lists.
+        # A configuration read from JSON contains lists.
         object.__setattr__(self, "grid", _checked_grid(self.grid))
         object.__setattr__(self, "moments", _checked_moments(self.moments))
         if self.color_space not in tuple(BANDS):
@@ -89,7 +183,7 @@ class ColorMoments:
         ]
 
     def extract(self, rgb: np.ndarray) -> np.ndarray:
-        """Features of one image.
+        """Extract the features of one image.
 
         Parameters
         ----------
@@ -101,73 +195,30 @@ class ColorMoments:
         """
         pixels = _checked_pixels(rgb)
         central = self._central_moments(pixels)
-        if self.moments == ("mean", "variance"):  # as the kernels lay them out
+        if self.moments == ("mean", "variance"):  # the layout of the kernels
             return central[..., :2].astype(np.float32).reshape(-1)
         out = np.empty((*self.grid, 3, len(self.moments)), np.float32)
         for index, moment in enumerate(self.moments):
             out[..., index] = _moment(central, moment)
         return out.reshape(-1)
 
-    def extract_bytes(self, data: bytes) -> np.ndarray:
-        """Features of one image file's bytes; raises `UnreadableImage` with the reason."""
-        return self.extract(decode_image(data, buffer=_BUFFER))
-
-    def warm_up(self) -> None:
-        """Compile or load the kernel now, so that no image is charged for it."""
-        self.extract(np.zeros((1, 1, 3), np.uint8))
+    def warm_up(self, n_items: int) -> None:
+        """Load the compiled kernels if there are more than a few images."""
+        if n_items > _FEW_IMAGES:
+            import embedding_core.features.moment_kernels  # noqa: F401
 
     def _central_moments(self, pixels: np.ndarray) -> np.ndarray:
-        """Mean, variance and, unless the exact kernel served, third central moment."""
-        # The kernels import numba, which costs more than describing features should.
+        """Mean and variance, and the third central moment where a conversion or skewness needs it."""
         if self.color_space == "rgb" and "skewness" not in self.moments:
-            if not self.compiled and pixels.size <= _PLAIN_BYTES:
+            if _KERNELS not in sys.modules and pixels.size <= _PLAIN_BYTES:
                 return plain_moments(pixels, self.grid)
-            from embedding_core.features.block_sums import rgb_moments
+            from embedding_core.features.moment_kernels import rgb_moments
 
             central = np.empty((*self.grid, 3, 2))
             rgb_moments(pixels, central)
         else:
-            from embedding_core.features.color_spaces import CODES, converted_moments
+            from embedding_core.features.moment_kernels import CODES, converted_moments
 
             central = np.empty((*self.grid, 3, 3))
             converted_moments(pixels, CODES[self.color_space], central)
         return central
-
-
-def _moment(central: np.ndarray, moment: Moment) -> np.ndarray:
-    if moment == "mean":
-        return central[..., 0]
-    variance = central[..., 1]
-    if moment == "variance":
-        return variance
-    if moment == "std":
-        return np.sqrt(variance)
-    flat = variance == 0
-    return np.where(flat, 0.0, central[..., 2] / np.where(flat, 1.0, variance) ** 1.5)
-
-
-def _checked_grid(grid: object) -> tuple[int, int]:
-    sides = tuple(grid) if isinstance(grid, tuple | list) else ()
-    if len(sides) != 2 or not all(type(side) is int and 1 <= side <= _MAX_GRID for side in sides):
-        raise InvalidInput(
-            f"grid={grid!r} is not a pair of whole numbers from 1 to {_MAX_GRID}; "
-            "give block rows and columns, for instance (8, 8)."
-        )
-    return sides[0], sides[1]
-
-
-def _checked_moments(moments: object) -> tuple[Moment, ...]:
-    names = tuple(moments) if isinstance(moments, tuple | list) else ()
-    known = get_args(Moment)
-    if not names or any(name not in known or names.count(name) > 1 for name in names):
-        raise InvalidInput(f"moments={moments!r}: give one or more of {', '.join(known)}, each once.")
-    return names
-
-
-def _checked_pixels(rgb: np.ndarray) -> np.ndarray:
-    if not isinstance(rgb, np.ndarray) or rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
-        found = f"{rgb.dtype} {rgb.shape}" if isinstance(rgb, np.ndarray) else type(rgb).__name__
-        raise InvalidInput(f"found {found}; expected a uint8 array (height, width, 3) of RGB pixels.")
-    if rgb.size == 0:
-        raise InvalidInput(f"the image has no pixels (shape {rgb.shape}); leave it out.")
-    return np.ascontiguousarray(rgb)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.utils import check_random_state
 
+from embedding_core.compiled import compile_kernel
 from embedding_core.errors import InvalidInput
-from embedding_core.features.compiled import compile_kernel
 from embedding_core.graph.knn import squared_norms
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.scaling import Scaler

@@ -1,11 +1,12 @@
-"""`annotate`: label new items with a tracked run's model."""
+"""`annotate`: label new items with the model of a tracked run."""
 
 import argparse
 import json
 from pathlib import Path
 
-from flows.annotate import Annotated, Wanted, annotate_items, is_plain, name_model
-from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker
+from flows.annotate import Annotated, ModelSelector, annotate_items, is_baseline, name_model
+from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker, read_default_config
+from flows.config import find_home
 from flows.terminal import TerminalReporter, show
 from tasks.executor import make_executor
 
@@ -24,11 +25,12 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def annotate(options: argparse.Namespace) -> int:
-    """Write labels with scores; say how many of each, and what was skipped."""
+    """Write labels with scores; print the number of each label and the skipped items."""
     done = annotate_items(
-        Path(options.folder),
+        options.folder,
+        find_home(read_default_config(options)) / "cache",
         open_tracker(options),
-        Wanted(options.run, options.method, options.experiment),
+        ModelSelector(options.run, options.method, options.experiment),
         Path(options.out or "annotations"),
         TerminalReporter(quiet=options.json),
         make_executor("auto"),
@@ -45,7 +47,7 @@ def _as_record(done: Annotated) -> dict[str, object]:
         "champion": {
             "model": champion.name,
             "version": champion.version,
-            "plain_baseline": is_plain(champion),
+            "plain_baseline": is_baseline(champion),
         }
         if champion
         else None,

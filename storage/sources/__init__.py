@@ -1,7 +1,7 @@
-"""Data readers: from what a user has to items with labels."""
+"""Data readers: from the data of a user to items with labels."""
 
-from storage.sources.base import Collection, Note, Source, SourceOptions
+from storage.sources.base import Collection, Note, Source, SourceOptions, SourceReader
 from storage.sources.edges import read_edges
-from storage.sources.recognize import open_source
+from storage.sources.registry import open_source
 
-__all__ = ["Collection", "Note", "Source", "SourceOptions", "open_source", "read_edges"]
+__all__ = ["Collection", "Note", "Source", "SourceOptions", "SourceReader", "open_source", "read_edges"]

@@ -1,4 +1,4 @@
-"""Mulan data sets: an ARFF file and the XML file that says which attributes are labels."""
+"""Mulan data sets: an ARFF file, and an XML file that lists the label attributes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ import numpy as np
 
 from storage.errors import SourceError
 from storage.sources.arff_text import ArffData, Attribute, parse_arff
-from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
+from storage.sources.base import (
+    Collection,
+    Content,
+    FileReader,
+    Match,
+    SourceOptions,
+    combine_digests,
+    digest_rows,
+    given_file,
+)
 from storage.sources.columns import read_text
-from storage.sources.labeling import Labeling, settle_labels
+from storage.sources.labeling import Labeling, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.sparse_text import digest_sparse_rows
 
@@ -24,7 +33,7 @@ _PARTS = ("-train", "-test")
 
 
 def find_label_xml(path: Path) -> Path | None:
-    """The XML file of an ARFF file: of its name, of its name without -train or -test, or the only one."""
+    """Find the XML file: the same name, the name without -train or -test, or the only one in the folder."""
     stems = [path.stem, *(path.stem.removesuffix(part) for part in _PARTS if path.stem.endswith(part))]
     for stem in stems:
         candidate = path.with_name(f"{stem}.xml")
@@ -35,7 +44,7 @@ def find_label_xml(path: Path) -> Path | None:
 
 
 def read_label_xml(path: Path) -> list[str]:
-    """Label names of a Mulan XML file; a hierarchy of labels is flattened, parents first."""
+    """Read label names from a Mulan XML file. A hierarchy is flattened, parents first."""
     from xml.parsers import expat
 
     names: list[str] = []
@@ -45,7 +54,7 @@ def read_label_xml(path: Path) -> list[str]:
             names.append(attributes["name"])
 
     def refuse(*declaration: object) -> None:
-        raise SourceError(f"{path} declares XML entities, which a list of labels does not need. Remove them.")
+        raise SourceError(f"{path} declares XML entities, which are not allowed. Remove them.")
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
@@ -55,17 +64,17 @@ def read_label_xml(path: Path) -> list[str]:
     except expat.ExpatError as error:
         raise SourceError(f"{path}, line {error.lineno}: not well-formed XML ({error}).") from error
     if not names:
-        raise SourceError(f'{path} lists no labels; elements <label name="..."> are expected.')
+        raise SourceError(f'{path} lists no labels; expected elements <label name="...">.')
     return names
 
 
 def feature_matrix(
     data: ArffData, positions: list[int], path: Path
 ) -> tuple[np.ndarray | csr_array, list[str]]:
-    """Features as float32 and their names.
+    """Return the features as float32 and their names.
 
-    Nominal attributes whose values are numbers count as these numbers; of two values the second counts
-    as 1; more values become one 0/1 column each.
+    A nominal attribute with numeric values becomes these numbers. One with two other values becomes a 0/1
+    column for the second value; one with more becomes one 0/1 column per value.
     """
     blocks, names = [], []
     for plain, group in groupby(positions, key=lambda k: _is_plain(data.attributes[k])):
@@ -82,7 +91,7 @@ def feature_matrix(
 
 
 def _is_plain(attribute: Attribute) -> bool:
-    """Whether the cells are the feature as they stand."""
+    """Whether the cells are the values of the feature."""
     return attribute.values is None or attribute.values == tuple(map(str, range(len(attribute.values))))
 
 
@@ -107,13 +116,13 @@ def _stack(
     from scipy.sparse import csr_array, hstack
 
     if not blocks:
-        raise SourceError(f"{path}: every attribute is a label, none is a feature. Check the XML file.")
+        raise SourceError(f"{path}: every attribute is a label and none is a feature. Check the XML file.")
     with np.errstate(over="ignore"):
         if isinstance(data.cells, np.ndarray):
             X = np.hstack(blocks).astype(np.float32)
         else:
             X = csr_array(hstack([csr_array(block) for block in blocks], format="csr"), dtype=np.float32)
-            X.sum_duplicates()  # sorts: rows written in another order are the same rows
+            X.sum_duplicates()  # sorts: the order of the cells in the file does not matter
             X.eliminate_zeros()
     rows, columns = _bad_cells(X)
     if len(rows):
@@ -133,12 +142,12 @@ def _bad_cells(X: np.ndarray | csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -> Labeling:
-    """Labeling by the attributes that the XML file names, in the order of the ARFF file."""
+    """Read the label attributes that the XML file names, in the order of the ARFF file."""
     declared = {attribute.name for attribute in data.attributes}
     absent = [name for name in names if name not in declared]
     if absent:
         raise SourceError(
-            f"{xml} names the label {absent[0]!r}, which is no attribute of {path} "
+            f"{xml} names the label {absent[0]!r}, which is not an attribute of {path} "
             f"({len(absent)} such labels). Give the XML file that belongs to the ARFF file."
         )
     positions = [k for k, attribute in enumerate(data.attributes) if attribute.name in set(names)]
@@ -169,13 +178,13 @@ def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
         row = int(np.argmax(bad))
         raise SourceError(
             f"{path}, line {data.lines[row]}: the label {attribute.name!r} is {values[row]:g}; "
-            "0, 1 or ? is expected."
+            "expected 0, 1 or ?."
         )
     return np.where(missing, -1, values).astype(np.int8)
 
 
 def read_class(data: ArffData, position: int) -> Labeling:
-    """Labeling by one nominal attribute; every declared value is a class."""
+    """Read one nominal attribute as the class; every declared value is a class."""
     codes, values = data.column(position), data.attributes[position].values or ()
     Y = (codes[:, None] == np.arange(len(values))).astype(np.int8)
     Y[np.isnan(codes)] = -1
@@ -184,12 +193,13 @@ def read_class(data: ArffData, position: int) -> Labeling:
 
 @dataclass(frozen=True)
 class ArffSource:
-    """An ARFF file; its labels are the attributes that `xml` lists, or without it one class attribute."""
+    """An ARFF file. Its labels are the attributes that `xml` lists, or one class attribute."""
 
     path: Path
     xml: Path | None
     options: SourceOptions
     kind: str = "arff"
+    content: Content = "features"
 
     @property
     def name(self) -> str:
@@ -197,14 +207,16 @@ class ArffSource:
 
     def digest(self, cache_dir: Path) -> str:
         files = [self.path] if self.xml is None else [self.path, self.xml]
-        # Without an XML file the class is an attribute of the file, which its bytes do not say.
+        # Without an XML file the options choose the class attribute, which the bytes do not show.
         chosen = ["class", self._class_name.lower()] if self.xml is None else []
         return combine_digests(["arff", *chosen, *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
         """Read attributes and labels."""
         data = parse_arff(self.path)
-        if self.xml is None:
+        if self._is_unlabeled(data.attributes):
+            labels, labeling = [], no_labels(len(data.lines))
+        elif self.xml is None:
             labels = [self._class_position(data.attributes)]
             labeling = read_class(data, labels[0])
         else:
@@ -227,6 +239,11 @@ class ArffSource:
             notes=notes,
         )
 
+    def _is_unlabeled(self, attributes: list[Attribute]) -> bool:
+        """Whether no labels are wanted and none can be told from the features."""
+        named = {attribute.name.lower() for attribute in attributes}
+        return not self.options.labeled and self.xml is None and self._class_name.lower() not in named
+
     @property
     def _class_name(self) -> str:
         return self.options.labels or "class"
@@ -236,8 +253,8 @@ class ArffSource:
         found = [k for k, attribute in enumerate(attributes) if attribute.name.lower() == wanted.lower()]
         if not found:
             raise SourceError(
-                f"{self.path}: no XML file with the names of the labels lies beside it, and it has no "
-                f"attribute {wanted!r}. Put the Mulan XML there, or name the class attribute in `labels`."
+                f"{self.path}: there is no XML file with label names beside it, and it has no "
+                f"attribute {wanted!r}. Add the Mulan XML file, or name the class attribute in `labels`."
             )
         if attributes[found[-1]].values is None:
             raise SourceError(
@@ -245,3 +262,20 @@ class ArffSource:
                 "Declare it nominal, for instance {0,1,2}."
             )
         return found[-1]
+
+
+class ArffReader(FileReader):
+    """Opens Mulan data sets."""
+
+    kind = "arff"
+    supports = "a Mulan .arff file with its .xml, or with a class attribute"
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """Any .arff file."""
+        return Match.DATA_SET if path.is_file() and path.suffix.lower() == ".arff" else Match.NO
+
+    def open(self, path: Path, options: SourceOptions) -> ArffSource:
+        """Open an ARFF file with the XML file that belongs to it."""
+        if options.labels is not None and not options.labels.lower().endswith(".xml"):
+            return ArffSource(path, None, options)
+        return ArffSource(path, given_file(options, path.parent) or find_label_xml(path), options)

@@ -1,4 +1,4 @@
-"""The text of an ARFF file: attributes and rows, dense or sparse."""
+"""Parse ARFF files: attributes and rows, dense or sparse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True)
 class Attribute:
-    """One column; `values` are the names of a nominal attribute, None of a numeric one."""
+    """One column. `values` are the names of a nominal attribute; None for a numeric one."""
 
     name: str
     values: tuple[str, ...] | None
@@ -36,8 +36,8 @@ class Attribute:
 class ArffData:
     """Attributes and values of an ARFF file.
 
-    `cells` (n, A) float64 holds numbers, or positions in `Attribute.values`; NaN where `?` stood.
-    It is sparse where the file is, zeros left out. `lines` are the rows' line numbers.
+    `cells` (n, A) float64 contains numbers, or positions in `Attribute.values`, and NaN for `?`. It is sparse
+    if the file is. `lines` are the line numbers of the rows.
     """
 
     attributes: list[Attribute]
@@ -45,14 +45,14 @@ class ArffData:
     lines: list[int]
 
     def column(self, position: int) -> np.ndarray:
-        """Cells of one attribute, dense."""
+        """Cells of one attribute as a dense array."""
         if isinstance(self.cells, np.ndarray):
             return self.cells[:, position]
         return self.cells[:, [position]].toarray().ravel()
 
 
 def parse_arff(path: Path) -> ArffData:
-    """Parse an ARFF file; errors name the line."""
+    """Parse an ARFF file. Errors name the line."""
     lines = _meaningful_lines(read_text(path))
     attributes = _parse_header(lines, path)
     readers = [_cell_reader(attribute) for attribute in attributes]
@@ -66,15 +66,15 @@ def parse_arff(path: Path) -> ArffData:
         else:
             dense.append(_parse_dense(line, attributes, readers, where))
         if sparse and dense:
-            raise SourceError(f"{where}: dense and sparse rows are mixed. Write all rows one way.")
+            raise SourceError(f"{where}: dense and sparse rows are mixed. Write all rows in one format.")
         numbers.append(number)
     if not numbers:
-        raise SourceError(f"{path} has no rows after @data. Give a file with data.")
+        raise SourceError(f"{path} has no rows after @data. Give a file with rows.")
     return ArffData(attributes, np.stack(dense) if dense else _to_csr(sparse, len(attributes)), numbers)
 
 
 def _meaningful_lines(text: str) -> Iterator[tuple[int, str]]:
-    # Split at line ends alone: str.splitlines would also split at characters that names may hold.
+    # Split at line ends only: str.splitlines also splits at characters that names may contain.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("%"):
@@ -91,10 +91,12 @@ def _parse_header(lines: Iterator[tuple[int, str]], path: Path) -> list[Attribut
             attributes.append(_parse_attribute(line, f"{path}, line {number}"))
         elif keyword != "@relation":
             raise SourceError(
-                f"{path}, line {number}: {line[:40]!r} where @relation, @attribute or @data is expected. "
+                f"{path}, line {number}: {line[:40]!r} found; expected @relation, @attribute or @data. "
                 "Check that this is an ARFF file."
             )
-    raise SourceError(f"{path} ends without @data: it is no ARFF file, or cut off. Fetch it again.")
+    raise SourceError(
+        f"{path} ends without @data: it is not an ARFF file, or it is truncated. Download it again."
+    )
 
 
 def _check_attributes(attributes: list[Attribute], path: Path) -> list[Attribute]:
@@ -110,18 +112,18 @@ def _check_attributes(attributes: list[Attribute], path: Path) -> list[Attribute
 def _parse_attribute(line: str, where: str) -> Attribute:
     match = _ATTRIBUTE.fullmatch(line)
     if match is None:
-        raise SourceError(f"{where}: {line[:60]!r} is no '@attribute name type'.")
+        raise SourceError(f"{where}: {line[:60]!r} is not of the form '@attribute name type'.")
     name, kind = _unquote(match[1]), match[2].strip()
     if kind.startswith("{"):
         end = kind.rfind("}")
         if end < 0:
-            raise SourceError(f"{where}: the values of {name!r} lack their closing brace.")
+            raise SourceError(f"{where}: the values of {name!r} have no closing brace.")
         return Attribute(name, tuple(_split_values(kind[1:end], where)))
     word = kind.split()[0].lower()
     if word not in NUMERIC_TYPES:
         raise SourceError(
-            f"{where}: attribute {name!r} is of type {word!r}; numeric, real, integer and {{nominal}} "
-            "are understood. Drop or encode the attribute."
+            f"{where}: attribute {name!r} has the type {word!r}; supported are numeric, real, integer "
+            "and {{nominal}}. Drop or encode the attribute."
         )
     return Attribute(name, None)
 
@@ -159,7 +161,7 @@ def _parse_dense(
     cells = _split_values(line, where)
     if len(cells) != len(attributes):
         raise SourceError(
-            f"{where}: {len(cells)} values where {len(attributes)} attributes are declared. Mend the row."
+            f"{where}: {len(cells)} values for {len(attributes)} declared attributes. Fix the row."
         )
     try:
         return np.array([read(cell) for read, cell in zip(readers, cells, strict=True)])
@@ -171,12 +173,12 @@ def _parse_sparse(
     line: str, attributes: list[Attribute], readers: list[Callable[[str], float]], where: str
 ) -> dict[int, float]:
     if not line.endswith("}"):
-        raise SourceError(f"{where}: the sparse row lacks its closing brace.")
+        raise SourceError(f"{where}: the sparse row has no closing brace.")
     row: dict[int, float] = {}
     for position, cell in _split_pairs(line[1:-1], where):
         if position >= len(attributes) or position in row:
-            problem = "is given twice" if position in row else f"is beyond the last, {len(attributes) - 1}"
-            raise SourceError(f"{where}: attribute {position} {problem}. Attributes count from 0.")
+            problem = "is repeated" if position in row else f"exceeds the last one, {len(attributes) - 1}"
+            raise SourceError(f"{where}: attribute {position} {problem}. Attributes are numbered from 0.")
         row[position] = _read_cell(position, cell, attributes, readers, where)
     return row
 
@@ -187,7 +189,7 @@ def _split_pairs(text: str, where: str) -> Iterator[tuple[int, str]]:
         match = _PAIR.match(text, position)
         if match is None:
             raise SourceError(
-                f"{where}: {text[position : position + 40].strip()!r} is no 'attribute-number value'."
+                f"{where}: {text[position : position + 40].strip()!r} is not a pair 'attribute-number value'."
             )
         yield int(match[1]), _unquote(match[2])
         position = match.end()

@@ -1,4 +1,4 @@
-"""What every data reader takes and gives."""
+"""The contract of data readers: options in, a collection of items with labels out."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import hashlib
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -16,15 +18,8 @@ from storage.errors import SourceError
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-KINDS = ("auto", "images", "table", "arff", "sparse", "builtin")
-BUILTIN_NAMES = ("demo", "digits", "iris", "wine", "torus", "clusdat", "three_suns")
-UNDERSTOOD = (
-    "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet or one sub-folder a class; "
-    "a .parquet or .csv table with columns f0, f1, ... and label:<name> or class; "
-    "a Mulan .arff (with its .xml); a sparse .npz with *_labels.parquet beside it; "
-    "or a built-in set: " + ", ".join(BUILTIN_NAMES)
-)
-# A folder with a hundred thousand files and a short label file would bury the notes that matter.
+Content = Literal["images", "features"]
+# Notes of one sort that are listed; a folder of 100,000 images with a short label file has many.
 LISTED_NOTES = 100
 
 
@@ -35,22 +30,24 @@ class SourceOptions:
     Parameters
     ----------
     path : str
-        A folder, a file, or the name of a built-in set. A folder that happens to bear the name of a
-        built-in set is reached as ``./iris``.
+        A folder, a file or the name of a built-in set. Write ``./iris`` for a folder that has the name of a
+        built-in set.
     kind : str
-        One of `KINDS`; "auto" recognizes the source by what it is.
+        Kind of a registered reader, or "auto" to recognize the source by its content.
     labels : str or None
         Image folder: the label file. ARFF: the XML file, or the name of the class attribute. Sparse
         text: the table of labels. Table: the column that holds the class.
     label_separator : str
-        Between the labels of one cell.
+        Separates the labels of one cell.
     strict : bool
         Label entries without a file, files without an entry, repeated entries and files of unknown kind
-        are errors rather than notes.
+        are errors instead of notes.
     min_label_count : int
-        Labels that fewer items carry are left out.
+        Labels with fewer items are dropped.
     drop_labels : tuple of str
-        Labels to leave out.
+        Labels to drop.
+    labeled : bool
+        False reads items without labels, for annotation: labels need not exist and are not read.
     """
 
     path: str = "demo"
@@ -60,11 +57,12 @@ class SourceOptions:
     strict: bool = False
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
+    labeled: bool = True
 
 
 @dataclass(frozen=True)
 class Note:
-    """An oddity that did not stop the reading.
+    """A problem that did not stop the reader.
 
     `row` is the line of a text file (the header is line 1) or the data row of a table, from 1.
     """
@@ -81,14 +79,17 @@ class Collection:
     Attributes
     ----------
     kind : str
-        "images" (see `paths`) or the kind of the source that gave `X`.
+        Kind of the source.
     ids, digests : list of str
-        Name and content digest of each item; `digests` cover images or feature rows, not labels.
+        Name and content digest of each item. Digests cover images or feature rows, not labels.
     labels : ndarray of int8, shape (n, K)
-        0/1, whole rows of -1 where an item is unlabeled.
+        0/1; rows of -1 for unlabeled items.
     split : list of str or None
-        As the source states it, "" where it states none.
+        As stated by the source, "" for items without a split.
+    paths : list of Path or None
+        Files of the items, if an extractor computes the features.
     X : ndarray of float32 or csr_array of float32, shape (n, p), or None
+        Features that the source supplies.
     """
 
     kind: str
@@ -103,36 +104,120 @@ class Collection:
     feature_names: list[str] | None
     notes: list[Note]
 
+    @cached_property
+    def columns_digest(self) -> str:
+        """One digest of the number and names of the supplied features."""
+        width = 0 if self.X is None else self.X.shape[1]
+        return combine_digests([str(width), *(self.feature_names or [])])
+
+    @cached_property
+    def items_digest(self) -> str:
+        """One digest of everything that features depend on: the items and the supplied columns."""
+        return combine_digests([digest_items(self.ids, self.digests), self.columns_digest])
+
 
 class Source(Protocol):
-    """A recognized source; opening it reads no data."""
+    """A recognized source. Opening it reads no data."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """Kind of the reader."""
+        ...
 
     @property
-    def name(self) -> str: ...
+    def content(self) -> Content:
+        """What the items are: "images" that an extractor reads, or rows of "features"."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Default name of the experiment."""
+        ...
 
     @property
     def options(self) -> SourceOptions: ...
 
     def digest(self, cache_dir: Path) -> str:
-        """Digest of the content of everything `read` reads; cheap when nothing changed."""
+        """Digest of everything that `read` reads; fast if nothing changed."""
         ...
 
     def read(self, cache_dir: Path) -> Collection: ...
 
 
+class Match(IntEnum):
+    """How well a reader matches a path."""
+
+    NO = 0
+    # The reader can open the path, but parts may be missing. Opening it reports which.
+    POSSIBLE = 1
+    # A complete data set in one file.
+    DATA_SET = 2
+    # A folder as a whole, whatever other data sets lie in it.
+    CERTAIN = 3
+
+
+class SourceReader(Protocol):
+    """Recognizes and opens one kind of source.
+
+    Attributes
+    ----------
+    kind : str
+        Value of `source.kind`.
+    supports : str
+        What it reads, for messages and help.
+    names : tuple of str
+        Names of built-in sets, used in place of a path.
+    reads_folders : bool
+        Whether `open` accepts a folder; else it receives a file.
+    """
+
+    kind: str
+    supports: str
+    names: tuple[str, ...]
+    reads_folders: bool
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """How well this reader matches an existing file or folder; reads a header at most."""
+        ...
+
+    def open(self, path: Path, options: SourceOptions) -> Source:
+        """Open a path that this reader matches."""
+        ...
+
+
+class FileReader:
+    """Base class of readers that read files and have no built-in sets."""
+
+    names: tuple[str, ...] = ()
+    reads_folders = False
+
+
+def given_file(options: SourceOptions, folder: Path) -> Path | None:
+    """The file that `labels` names, relative to the data or to the working directory."""
+    if options.labels is None:
+        return None
+    given = Path(options.labels).expanduser()
+    for candidate in (folder / given, given):
+        if candidate.is_file():
+            return candidate
+    raise SourceError(f"labels={options.labels!r}: no such file, neither in {folder} nor here.")
+
+
 def combine_digests(parts: Iterable[str]) -> str:
-    """One digest of a sequence of texts; lengths are hashed too, so that no two sequences collide."""
+    """One digest of a sequence of strings. Lengths are hashed too, so that ["ab"] and ["a", "b"] differ."""
     texts = list(parts)
     whole = "".join(texts)
-    if whole.isascii():  # in one go: ten thousand names are joined often
+    if whole.isascii():  # fast path for many names
         data, sizes = whole.encode("ascii"), map(len, texts)
     else:
         encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
         data, sizes = b"".join(encoded), map(len, encoded)
     return hashlib.blake2b(struct.pack(f"<{len(texts)}q", *sizes) + data, digest_size=16).hexdigest()
+
+
+def digest_items(ids: Sequence[str], digests: Sequence[str]) -> str:
+    """One digest of the ids and contents of items, independent of their labels."""
+    return combine_digests([*ids, "", *digests])
 
 
 def digest_rows(X: np.ndarray) -> list[str]:
@@ -142,7 +227,7 @@ def digest_rows(X: np.ndarray) -> list[str]:
 
 
 def limit_notes(notes: Sequence[Note], limit: int = LISTED_NOTES) -> list[Note]:
-    """The first notes of one sort, then a last one that counts the rest."""
+    """The first notes, then one note that counts the rest."""
     if len(notes) <= limit:
         return list(notes)
     rest = f"and {len(notes) - limit} more like this: {notes[limit - 1].message}"
@@ -150,12 +235,12 @@ def limit_notes(notes: Sequence[Note], limit: int = LISTED_NOTES) -> list[Note]:
 
 
 def refuse_if_strict(notes: Sequence[Note], options: SourceOptions) -> None:
-    """Turn the first oddity into an error when the options ask for it."""
+    """Raise the first note as an error if `strict` is set."""
     if not (options.strict and notes):
         return
     first = notes[0]
     where = first.file if first.row is None else f"{first.file}, line {first.row}"
     raise SourceError(
-        f"{where}: {first.message} ({len(notes)} oddities in all, refused because strict is on). "
-        "Mend the source, or turn strict off to have them listed instead."
+        f"{where}: {first.message} ({len(notes)} problems in total; strict makes them errors). "
+        "Fix the source, or set strict to false to list them instead."
     )

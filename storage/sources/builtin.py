@@ -1,4 +1,4 @@
-"""Built-in sets: a demo collection of drawn scenes, digits, iris and wine of scikit-learn, toy problems."""
+"""Built-in sets: the demo collection, digits, iris and wine from scikit-learn, and toy problems."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.sources.base import Collection, SourceOptions, combine_digests, digest_rows
+from storage.sources.base import (
+    Collection,
+    Content,
+    Match,
+    SourceOptions,
+    combine_digests,
+    digest_rows,
+)
 from storage.sources.image_folder import ImageFolder, find_label_file
 from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.toy_sets import TOY_SETS
 
-# Where scikit-learn keeps the data of each set, so that a digest does not cost the import of scikit-learn.
+# Data files of scikit-learn: hashing them is faster than importing scikit-learn.
 _DATA_FILES = {"digits": "digits.csv.gz", "iris": "iris.csv", "wine": "wine_data.csv"}
 
 
 @dataclass(frozen=True)
 class DemoSource:
-    """The demo collection, drawn below the cache folder on first use."""
+    """The demo collection, drawn in the cache folder on first use."""
 
     options: SourceOptions
     kind: str = "images"
+    content: Content = "images"
     name: str = "demo"
 
     def digest(self, cache_dir: Path) -> str:
         return self._folder(cache_dir).digest(cache_dir)
 
     def read(self, cache_dir: Path) -> Collection:
-        """Draw the collection where it is not there yet, and read it."""
+        """Draw the collection if necessary, and read it."""
         return self._folder(cache_dir).read(cache_dir)
 
     def is_drawn(self, cache_dir: Path) -> bool:
-        """Whether an earlier use left the collection there."""
+        """Whether the collection exists already."""
         return _demo_folder(cache_dir).is_dir()
 
     def _folder(self, cache_dir: Path) -> ImageFolder:
@@ -52,11 +60,12 @@ def _demo_folder(cache_dir: Path) -> Path:
 
 @dataclass(frozen=True)
 class BuiltinTable:
-    """A set that scikit-learn brings along."""
+    """A set that scikit-learn includes."""
 
     name: str
     options: SourceOptions
     kind: str = "builtin"
+    content: Content = "features"
 
     def digest(self, cache_dir: Path) -> str:
         spec = importlib.util.find_spec("sklearn")
@@ -78,18 +87,19 @@ class BuiltinTable:
 
 @dataclass(frozen=True)
 class ToySource:
-    """A toy problem of a paper, drawn whenever it is read."""
+    """A toy problem of a paper, generated whenever it is read."""
 
     name: str
     options: SourceOptions
     kind: str = "builtin"
+    content: Content = "features"
 
     def digest(self, cache_dir: Path) -> str:
         toy = TOY_SETS[self.name]()
         return combine_digests(["builtin", self.name, *digest_rows(toy.X), *toy.classes])
 
     def read(self, cache_dir: Path) -> Collection:
-        """Draw the set."""
+        """Generate the set."""
         toy = TOY_SETS[self.name]()
         return _collect(self.name, toy.X, toy.classes, toy.feature_names, self.options)
 
@@ -114,10 +124,22 @@ def _collect(
     )
 
 
-def open_builtin(options: SourceOptions) -> DemoSource | BuiltinTable | ToySource:
-    """The built-in set that the options name."""
-    if options.path == "demo":
-        return DemoSource(options)
-    if options.path in TOY_SETS:
-        return ToySource(options.path, options)
-    return BuiltinTable(options.path, options)
+class BuiltinReader:
+    """Opens the built-in sets by name."""
+
+    kind = "builtin"
+    names = ("demo", *_DATA_FILES, *TOY_SETS)
+    supports = "a built-in set: " + ", ".join(names)
+    reads_folders = False
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """Built-in sets have names, not paths."""
+        return Match.NO
+
+    def open(self, path: Path, options: SourceOptions) -> DemoSource | BuiltinTable | ToySource:
+        """Open the set that the options name."""
+        if options.path == "demo":
+            return DemoSource(options)
+        if options.path in TOY_SETS:
+            return ToySource(options.path, options)
+        return BuiltinTable(options.path, options)

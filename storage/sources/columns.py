@@ -1,4 +1,4 @@
-"""Columns of a Parquet or CSV file as arrays, with errors that name file, row and column."""
+"""Read columns of Parquet and CSV files as arrays, with errors that name file, row and column."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t"
 CSV_SUFFIXES = (".csv", ".tsv")
-# What pyarrow takes for an empty cell, so that the hunt for a bad cell agrees with it.
+# Cells that pyarrow reads as empty; the search for a bad cell must agree with it.
 NULL_CELLS = ("", "#N/A", "N/A", "NA", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
 
 
 def read_text(path: Path) -> str:
-    """Text of a UTF-8 file, with or without byte-order mark."""
+    """Read a UTF-8 file with or without byte-order mark."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -35,7 +35,7 @@ def read_text(path: Path) -> str:
 
 
 def guess_delimiter(line: str) -> str:
-    """The delimiter of a CSV file by its first line: a comma unless only ';' or tabs occur."""
+    """Guess the delimiter from the first line: a comma, unless only ';' or tabs occur."""
     return next((mark for mark in DELIMITERS if mark in line), ",")
 
 
@@ -52,17 +52,17 @@ def read_header(path: Path) -> tuple[list[str], str]:
     try:
         names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
-        raise SourceError(f"{path}, line 1 is no line of a CSV file: {error}.") from error
+        raise SourceError(f"{path}, line 1 is not a CSV header: {error}.") from error
     return names, delimiter
 
 
 def read_columns(path: Path, wanted: Callable[[str], bool], numeric: Callable[[str], bool]) -> pa.Table:
-    """The wanted columns of a Parquet or CSV file, in the order of the file.
+    """Read the wanted columns of a Parquet or CSV file, in the order of the file.
 
     Parameters
     ----------
     wanted, numeric : callables of a column name
-        Which columns to read; which of them a CSV file holds as numbers (the rest is text).
+        Which columns to read, and which of them are numbers in a CSV file (the others are text).
     """
     if path.suffix.lower() in CSV_SUFFIXES:
         return _read_csv(path, wanted, numeric)
@@ -70,7 +70,7 @@ def read_columns(path: Path, wanted: Callable[[str], bool], numeric: Callable[[s
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a Parquet or CSV file, each once."""
+    """Column names of a Parquet or CSV file; repeated names are an error."""
     if path.suffix.lower() in CSV_SUFFIXES:
         names = read_header(path)[0]
     else:
@@ -91,7 +91,7 @@ def _open_parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"{path} is no readable Parquet file: {_first_line(error)}") from error
+        raise SourceError(f"{path} is not a readable Parquet file: {_first_line(error)}") from error
 
 
 def _read_parquet(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
@@ -102,7 +102,7 @@ def _read_parquet(path: Path, wanted: Callable[[str], bool]) -> pa.Table:
         with _open_parquet(path) as file:
             return file.read(columns=names)
     except (OSError, pa.ArrowException) as error:
-        raise SourceError(f"{path} is damaged: {_first_line(error)} Fetch or write it again.") from error
+        raise SourceError(f"{path} is damaged: {_first_line(error)} Download or write it again.") from error
 
 
 def _read_csv(path: Path, wanted: Callable[[str], bool], numeric: Callable[[str], bool]) -> pa.Table:
@@ -122,23 +122,23 @@ def _read_csv(path: Path, wanted: Callable[[str], bool], numeric: Callable[[str]
         )
     except (OSError, pa.ArrowException) as error:
         _raise_bad_cell(path, names, delimiter, {name for name in types if numeric(name)})
-        raise SourceError(f"{path} is no readable CSV table: {_first_line(error)}") from error
+        raise SourceError(f"{path} is not a readable CSV table: {_first_line(error)}") from error
 
 
 def _raise_bad_cell(path: Path, names: list[str], delimiter: str, numeric: set[str]) -> None:
-    """Find the row that stopped the fast reader and name it."""
+    """Find the row that stopped pyarrow and report it."""
     rows = csv.reader(read_text(path).splitlines(), delimiter=delimiter)
     next(rows, None)
     for number, cells in enumerate((row for row in rows if row), start=1):
         if len(cells) != len(names):
             raise SourceError(
-                f"{path}, row {number}: {len(cells)} cells where the header has {len(names)}. Mend the row."
+                f"{path}, row {number}: {len(cells)} cells, but the header has {len(names)}. Fix the row."
             )
         for name, cell in zip(names, cells, strict=True):
             if name in numeric and not _is_number(cell):
                 raise SourceError(
                     f"{path}, row {number}, column {name!r}: {cell!r} is not a number. "
-                    "Put a number there, or encode the column as numbers."
+                    "Enter a number, or encode the column as numbers."
                 )
 
 
@@ -158,7 +158,7 @@ def _first_line(error: Exception) -> str:
 
 
 def number_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
-    """A column as float64; NaN where a cell is empty."""
+    """A column as float64, with NaN for empty cells."""
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -168,19 +168,19 @@ def number_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
     if not (numeric or types.is_decimal(kind) or types.is_null(kind)):
         sample = next((value for value in column.to_pylist() if value is not None), None)
         raise SourceError(
-            f"{path}, column {name!r} holds {kind} ({sample!r}), not numbers. Encode it as numbers."
+            f"{path}, column {name!r} contains {kind} ({sample!r}), not numbers. Encode it as numbers."
         )
     values = column.cast(pa.float64(), safe=False) if not types.is_boolean(kind) else column.cast(pa.int8())
     return values.to_numpy().astype(np.float64)
 
 
 def text_column(table: pa.Table, name: str) -> list[str | None]:
-    """A column as stripped text; None where a cell is empty."""
+    """A column as stripped text, with None for empty cells."""
     return [cell_text(value) for value in table.column(name).to_pylist()]
 
 
 def cell_text(value: object) -> str | None:
-    """Text of one cell. A whole number kept as float, as spreadsheets do, reads as a whole number."""
+    """Text of one cell. An integer stored as float, as spreadsheets do, reads as an integer."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -191,15 +191,15 @@ def cell_text(value: object) -> str | None:
 
 
 def unique_ids(values: Sequence[str | None], path: Path) -> list[str]:
-    """Ids of the rows, each there and each once."""
+    """Check that ids are neither empty nor repeated."""
     seen: dict[str, int] = {}
     for row, value in enumerate(values, start=1):
         if value is None:
             raise SourceError(f"{path}, row {row}: the id is empty. Give each row an id, or drop the column.")
         if value in seen:
             raise SourceError(
-                f"{path}, row {row}: the id {value!r} is that of row {seen[value]} already. "
-                "Make ids unique, or drop the column to count rows instead."
+                f"{path}, row {row}: the id {value!r} is also that of row {seen[value]}. "
+                "Make ids unique, or drop the column to use row numbers."
             )
         seen[value] = row
     return list(seen)

@@ -1,4 +1,4 @@
-"""The demo collection: a few hundred drawn scenes as JPEGs, and a table with the labels of most of them."""
+"""The demo collection: a few hundred drawn scenes as JPEG files, and a table of labels for most of them."""
 
 import contextlib
 import csv
@@ -14,7 +14,7 @@ import numpy as np
 
 from storage.errors import SourceError, StoreError
 
-VERSION = 1
+VERSION = 2
 UNLABELED_SHARE = 0.25
 SMALLEST_SIDE = 48
 
@@ -22,29 +22,29 @@ _OWN_FILES = re.compile(r"labels\.csv|demo\.json|images/scene_\d+\.jpg")
 
 
 def write_demo(folder: Path, n: int = 360, seed: int = 7, size: tuple[int, int] = (192, 128)) -> None:
-    """Write the demo collection into `folder`, unless it is there already, whole and unchanged.
+    """Write the demo collection into `folder`, unless it exists there complete and unchanged.
 
     The folder holds ``images/scene_000.jpg`` ..., ``labels.csv`` (``filename,labels``; several labels joined
-    by ``|``, an empty cell for the quarter that is unlabeled) and ``demo.json``, which says what was asked
-    for and the digest of all files. It is made aside and renamed, so that it is never seen half-written.
+    by ``|``, an empty cell for the quarter that is unlabeled) and ``demo.json`` with the parameters and a
+    digest of all files. It is written to a temporary folder and renamed, so that it is never incomplete.
 
     Parameters
     ----------
     folder : Path
-        Made if missing. A folder with other files in it is refused rather than replaced.
+        Created if missing. A folder with other files is an error.
     n : int
-        Number of scenes. The k-th scene is the same whatever the number.
+        Number of scenes. The k-th scene does not depend on it.
     seed : int
-        Seed of everything random; the same seed gives the same bytes.
+        Random seed; the same seed gives the same bytes.
     size : (width, height)
         Size of the images in pixels; some are a little narrower.
 
     Raises
     ------
     SourceError
-        For a number or size that makes no collection, or a folder that holds something else.
+        A parameter is out of range, or the folder contains other files.
     StoreError
-        If the folder cannot be written.
+        The folder cannot be written.
     """
     _check_request(n, seed, size)
     request = {"version": VERSION, "n": n, "seed": seed, "size": list(size)}
@@ -64,30 +64,30 @@ def write_demo(folder: Path, n: int = 360, seed: int = 7, size: tuple[int, int] 
     except OSError as error:
         raise StoreError(
             f"The demo collection cannot be written to {folder}: {error.strerror or error}. "
-            "Make room or choose another home folder (LABELSCAPE_HOME or --home)."
+            "Free disk space or choose another home folder (LABELSCAPE_HOME or --home)."
         ) from error
 
 
 def choose_unlabeled(n: int, seed: int) -> frozenset[int]:
-    """Numbers of the scenes whose labels are withheld: a quarter of them, at random."""
+    """Indices of the scenes without labels: a random quarter."""
     order = np.random.default_rng((seed, n)).permutation(n)
     return frozenset(order[: round(UNLABELED_SHARE * n)].tolist())
 
 
 def _check_request(n: int, seed: int, size: tuple[int, int]) -> None:
     if n < 1:
-        raise SourceError(f"The demo collection was asked for {n} scenes; give a number from 1 on.")
+        raise SourceError(f"n={n}: the demo collection needs at least one scene.")
     if seed < 0:
-        raise SourceError(f"The demo collection was asked for with seed {seed}; give a number from 0 on.")
+        raise SourceError(f"seed={seed}: the seed of the demo collection must not be negative.")
     if min(size) < SMALLEST_SIDE:
         raise SourceError(
-            f"The demo collection was asked for at {size[0]}x{size[1]} pixels; "
-            f"give at least {SMALLEST_SIDE}x{SMALLEST_SIDE}, or nothing can be made out."
+            f"size={size[0]}x{size[1]}: scenes of the demo collection need at least "
+            f"{SMALLEST_SIDE}x{SMALLEST_SIDE} pixels."
         )
 
 
 def _write_files(folder: Path, n: int, seed: int, size: tuple[int, int]) -> None:
-    """Draw the scenes, write them and their labels."""
+    """Draw the scenes and write them with their labels."""
     from storage.sources.demo_scenes import draw_scene
 
     (folder / "images").mkdir(parents=True)
@@ -106,19 +106,19 @@ def _write_files(folder: Path, n: int, seed: int, size: tuple[int, int]) -> None
 
 
 def _put_in_place(fresh: Path, folder: Path, request: dict[str, object]) -> None:
-    """Rename the finished folder; an outdated collection steps aside first."""
+    """Rename the finished folder; move an outdated collection away first."""
     with contextlib.suppress(FileNotFoundError):
         folder.rename(fresh.with_name("outdated"))
     try:
         fresh.rename(folder)
     except OSError:
-        # Another process was faster; its collection is as good as ours.
+        # Another process finished first; its collection has the same content.
         if not _is_complete(folder, request):
             raise
 
 
 def _is_complete(folder: Path, request: dict[str, object]) -> bool:
-    """Whether the folder holds what is asked for, every byte of it."""
+    """Whether the folder contains the requested collection, byte for byte."""
     try:
         note = json.loads((folder / "demo.json").read_text(encoding="utf-8"))
         return bool(note == {**request, "digest": _digest(folder)})
@@ -127,7 +127,7 @@ def _is_complete(folder: Path, request: dict[str, object]) -> bool:
 
 
 def _digest(folder: Path) -> str:
-    """Digest of the collection's files but for the note itself."""
+    """Digest of all files except `demo.json`."""
     total = hashlib.blake2b(digest_size=16)
     for name in sorted(_own_files(folder)):
         if name != "demo.json":
@@ -144,7 +144,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """A folder that is replaced may hold nothing but an earlier demo collection."""
+    """Raise an error if the folder contains anything but an earlier demo collection."""
     if folder.exists() and not folder.is_dir():
         raise SourceError(
             f"{folder} is a file; the demo collection needs a folder. Remove it or choose another place."
@@ -152,6 +152,6 @@ def _refuse_foreign(folder: Path) -> None:
     foreign = sorted(name for name in _files(folder) if not _OWN_FILES.fullmatch(name))
     if foreign:
         raise SourceError(
-            f"{folder} holds {len(foreign)} files that are not of the demo collection ({foreign[0]} ...); "
-            "the demo collection would replace them. Move them away or choose another folder."
+            f"{folder} contains {len(foreign)} files that are not of the demo collection ({foreign[0]} ...) "
+            "and would be replaced. Move them away or choose another folder."
         )

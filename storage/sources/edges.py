@@ -1,4 +1,4 @@
-"""Given pairwise similarities: an edge list as Parquet or CSV."""
+"""Read given pairwise similarities: an edge list as Parquet or CSV."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ WEIGHT_COLUMNS = ("w", "weight")
 
 
 def read_edges(path: Path, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges between the items of a collection.
+    """Read the edges between the items of a collection.
 
     Parameters
     ----------
     path : Path
         Columns `i, j` (positions from 0 in the order of `ids`), or `source, target` or `id_i, id_j`
-        (ids), and optionally `w` or `weight` (1 where there is none).
+        (ids), and optionally `w` or `weight` (default 1).
     ids : sequence of str
         Ids of the collection.
 
     Returns
     -------
     i, j : ndarray of int64
-        Ends of each edge as the file lists them: either direction, repeated or from an item to itself.
+        Ends of each edge as listed: in either direction, possibly repeated or from an item to itself.
     w : ndarray of float64
-        Weights, finite and not negative.
+        Weights, finite and nonnegative.
     """
     path = Path(path)
     names = _edge_columns(path)
@@ -55,7 +55,7 @@ def _edge_columns(path: Path) -> list[str]:
     if not path.is_file():
         raise SourceError(f"there is no edge list at {path}. Give a .parquet or .csv file.")
     if path.suffix.lower() not in (".parquet", *CSV_SUFFIXES):
-        raise SourceError(f"{path} is no edge list: a .parquet or .csv file is expected.")
+        raise SourceError(f"{path} is not an edge list: expected a .parquet or .csv file.")
     return column_names(path)
 
 
@@ -77,8 +77,8 @@ def _positions(table: pa.Table, name: str, n: int, path: Path) -> np.ndarray:
         row = int(np.argmax(bad))
         found = "an empty cell" if np.isnan(values[row]) else f"{values[row]:g}"
         raise SourceError(
-            f"{path}, row {row + 1}, column {name!r}: {found} is no position in a collection of {n} items. "
-            f"Positions are whole numbers and count from 0 to {n - 1}."
+            f"{path}, row {row + 1}, column {name!r}: {found} is not a position among {n} items. "
+            f"Positions are integers from 0 to {n - 1}."
         )
     return values.astype(np.int64)
 
@@ -90,8 +90,8 @@ def _lookup(table: pa.Table, name: str, position: dict[str, int], path: Path) ->
             what = "an empty cell" if value is None else repr(value)
             some = ", ".join(repr(known) for known in list(position)[:3])
             raise SourceError(
-                f"{path}, row {row + 1}, column {name!r}: {what} is no id of the collection "
-                f"(its ids look like {some}). Correct the id or drop the row."
+                f"{path}, row {row + 1}, column {name!r}: {what} is not an id of the collection "
+                f"(ids look like {some}). Correct the id or drop the row."
             )
         found[row] = position[value]
     return found
@@ -106,7 +106,7 @@ def _weights(table: pa.Table, name: str | None, path: Path) -> np.ndarray:
         row = int(np.argmax(bad))
         found = "an empty cell" if np.isnan(values[row]) else f"{values[row]:g}"
         raise SourceError(
-            f"{path}, row {row + 1}, column {name!r}: {found}, where a similarity is a finite number "
-            "that is not negative. Correct it or drop the row."
+            f"{path}, row {row + 1}, column {name!r}: {found} is not a similarity, which is a finite "
+            "nonnegative number. Correct it or drop the row."
         )
     return values

@@ -1,4 +1,4 @@
-"""Which files below a folder are images."""
+"""Find the images in a folder and its sub-folders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE_SUFFIXES = frozenset((
     ".ppm", ".pgm", ".pbm", ".pnm",
 ))
 # fmt: on
-# Files that lie beside images as a matter of course.
+# Suffixes of files that often accompany images; they are skipped without a note.
 # fmt: off
 _COMPANION_SUFFIXES = frozenset((
     ".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".md", ".rst", ".html", ".htm", ".xml", ".yaml",
@@ -27,17 +27,17 @@ _COMPANION_SUFFIXES = frozenset((
 
 
 def is_image_name(name: str) -> bool:
-    """Whether a file of this name is taken for an image."""
+    """Whether a file name has the suffix of an image."""
     return _suffix(name) in IMAGE_SUFFIXES
 
 
 def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()  # noqa: PTH122, a Path takes ten times as long
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122, pathlib is ten times slower
 
 
 @dataclass(frozen=True)
 class ImageListing:
-    """Images below a folder by their relative POSIX path, sorted, and what else was odd."""
+    """Images in a folder by relative POSIX path, sorted, and notes about other files."""
 
     images: dict[str, Path]
     notes: list[Note] = field(default_factory=list)
@@ -45,24 +45,24 @@ class ImageListing:
 
 @dataclass(frozen=True)
 class FolderStamp:
-    """State of a folder without the content of its files: `text` changes with any of them."""
+    """State of a folder without the content of its files. `text` changes if any file does."""
 
     text: str
     states: list[int] = field(repr=False)
 
     @property
     def newest(self) -> int:
-        """The latest of all times of change in nanoseconds; asked for only where something changed."""
+        """The latest modification time in nanoseconds."""
         return newest(self.states)
 
 
 def own_folders(cache_dir: Path | None) -> set[str]:
-    """Folders inside a source that are ours: the cache, and the home it lies in with its reports."""
+    """Folders of this program inside a source: the cache, and the home folder with its reports."""
     return set() if cache_dir is None else {str(cache_dir.resolve()), str(cache_dir.resolve().parent)}
 
 
 def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
-    """Find the images below a folder; hidden files and folders and our own (cache `skip`) are passed over."""
+    """Find the images in a folder; skip hidden files and folders, and our own (cache folder `skip`)."""
     images: dict[str, Path] = {}
     notes: list[Note] = []
     for prefix, files in scan_folders(str(folder), own_folders(skip)):
@@ -77,13 +77,13 @@ def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
 
 
 def holds_images(folder: Path, skip: Path | None = None) -> bool:
-    """Whether there is any image below a folder."""
+    """Whether a folder or one of its sub-folders contains an image."""
     found = scan_folders(str(folder), own_folders(skip))
     return any(is_image_name(entry.name) for _, files in found for entry in files)
 
 
 def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
-    """One digest of the names, sizes, times and inodes of all visible files; none of them is opened."""
+    """One digest of the names, sizes, times and inodes of all visible files. No file is opened."""
     names, states = states_below(str(folder), own_folders(skip))
     hasher = hashlib.blake2b(names, digest_size=16)
     hasher.update(pack(states))
@@ -94,11 +94,11 @@ def _name_problem(entry: os.DirEntry[str], name: str) -> str | None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        return "left out: the name is not UTF-8; rename the file"
+        return "skipped: the name is not UTF-8; rename the file"
     if is_image_name(name):
-        return None if entry.is_file() else "left out: a link that leads nowhere, or no regular file"
+        return None if entry.is_file() else "skipped: a broken link, or not a regular file"
     suffix = _suffix(name)
     if suffix in _COMPANION_SUFFIXES or not suffix:
         return None
     known = " ".join(sorted(IMAGE_SUFFIXES))
-    return f"left out: {suffix} is not among the images understood ({known})"
+    return f"skipped: {suffix} is not a supported image format ({known})"

@@ -1,4 +1,4 @@
-"""Folders of images, labeled by a file beside them or by the sub-folder they lie in."""
+"""Folders of images, labeled by a file beside them or by sub-folder."""
 
 from __future__ import annotations
 
@@ -12,34 +12,46 @@ from pathlib import Path, PurePosixPath
 from storage.errors import SourceError
 from storage.sources.base import (
     Collection,
+    Content,
+    Match,
     Note,
     SourceOptions,
     combine_digests,
+    given_file,
     limit_notes,
     refuse_if_strict,
 )
-from storage.sources.image_files import IMAGE_SUFFIXES, ImageListing, list_images, stamp_files
+from storage.sources.columns import CSV_SUFFIXES, read_header
+from storage.sources.image_files import (
+    IMAGE_SUFFIXES,
+    ImageListing,
+    holds_images,
+    list_images,
+    own_folders,
+    stamp_files,
+)
 from storage.sources.label_files import (
     LABEL_FILE_NAMES,
+    NAME_COLUMNS,
     LabelEntry,
     LabelFile,
     is_label_file_name,
     read_label_file,
 )
-from storage.sources.labeling import Labeling, label_classes, label_sets, settle_labels
+from storage.sources.labeling import Labeling, label_classes, label_sets, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path, recall_digest, remember_digest
 
 IMAGES = "images"
-UNLABELED = ("unlabeled", "unlabeled")
-# Of `labels` and `metadata`.
+UNLABELED = ("unlabeled", "unlabelled")
+# Initials of `labels` and `metadata`.
 _INITIALS = "lLmM"
 SPLITS = ("train", "test", "val", "valid", "validation")
 
 
 def find_label_file(folder: Path) -> Path | None:
-    """The label file of a folder of images, in it or in its `images/`; several are refused.
+    """Find the label file of a folder of images, in it or in its `images/`; several are an error.
 
-    Other spellings (`Labels.CSV`) count where there is none in small letters.
+    Other capitalizations (`Labels.CSV`) count if there is none in lower case.
     """
     for place in (folder, folder / IMAGES):
         if not place.is_dir():
@@ -57,7 +69,7 @@ def find_label_file(folder: Path) -> Path | None:
 
 
 def _other_spellings(place: Path) -> list[Path]:
-    # By name first: a folder of images holds many files, and looking at each takes long.
+    # Filter by name first: a folder may contain many images, and a stat of each is slow.
     names = os.listdir(place)  # noqa: PTH208
     named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
     return [place / name for name in named if (place / name).is_file()]
@@ -65,19 +77,20 @@ def _other_spellings(place: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """A folder of images; without `label_file` the sub-folders are the classes."""
+    """A folder of images. Without `label_file` the sub-folders are the classes."""
 
     folder: Path
     label_file: Path | None
     options: SourceOptions
     kind: str = "images"
+    content: Content = "images"
 
     @property
     def name(self) -> str:
         return self.folder.resolve().name or "images"
 
     def digest(self, cache_dir: Path) -> str:
-        """Digest of images and labels; while no file's size or time changes, the remembered one."""
+        """Digest of images and labels, cached while no file's size or times change."""
         stamp = stamp_files(self.folder, skip=cache_dir)
         _seen[self, cache_dir] = stamp.text
         memo = index_path(cache_dir, self.folder).with_suffix(".stamp")
@@ -101,8 +114,7 @@ class ImageFolder:
     def read(self, cache_dir: Path) -> Collection:
         """List the images and read their labels; no image is decoded.
 
-        What the last `digest` of this process saw is not listed again: who reads an image later compares its
-        content with the digest that is given here.
+        The folder is not listed again after `digest`: extraction compares each image with its digest.
         """
         known = _seen.get((self, cache_dir))
         stamps = [known or stamp_files(self.folder, skip=cache_dir).text]
@@ -111,13 +123,16 @@ class ImageFolder:
         return _read_once(self, cache_dir, tuple(stamps))
 
     def read_anew(self, cache_dir: Path) -> Collection:
-        """As `read`, whatever was read before."""
+        """Like `read`, without the cache."""
         listing = self._list(cache_dir)
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
-        if self.label_file is None:
+        notes: list[Note] = []
+        split: list[str] | None = None
+        if not self.options.labeled:
+            labeling = no_labels(len(ids))
+        elif self.label_file is None:
             labeling, split = label_by_folder(ids, self.folder)
-            notes: list[Note] = []
         else:
             labeling, split, notes = self._label_by_file(ids, self.label_file)
         labeling, counts = settle_labels(labeling, self.options, self._where())
@@ -139,7 +154,7 @@ class ImageFolder:
         listing = list_images(self.folder, skip=cache_dir)
         if not listing.images:
             raise SourceError(
-                f"{self.folder} holds no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
+                f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
             )
         return listing
 
@@ -150,7 +165,7 @@ class ImageFolder:
         return str(self.folder) if self.label_file is None else self._label_place()
 
     def _label_place(self) -> str:
-        """The label file as messages call it: relative to the folder where it lies inside."""
+        """Name of the label file in messages: relative to the folder if it lies inside."""
         path = self.label_file or self.folder
         if path.is_relative_to(self.folder):
             return path.relative_to(self.folder).as_posix()
@@ -165,7 +180,7 @@ class ImageFolder:
         if not chosen:
             raise _no_match(labels, ids, path, self.folder)
         bare = [
-            Note(name, None, f"no entry in {place}; counts as unlabeled")
+            Note(name, None, f"no entry in {place}; treated as unlabeled")
             for name in ids
             if name not in chosen
         ]
@@ -176,21 +191,21 @@ class ImageFolder:
         return labeling, split, [*limit_notes(notes), *limit_notes(bare)]
 
 
-# State of each folder when its digest was last asked for.
+# State of each folder at the last call of its `digest`.
 _seen: dict[tuple[ImageFolder, Path], str] = {}
 
 
 @lru_cache(maxsize=1)
 def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) -> Collection:
-    """Stages of one run read the same collection; while its stamps are the same, so is what was read."""
+    """Cache: the stages of one run read the same collection while its stamps are the same."""
     return source.read_anew(cache_dir)
 
 
 def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] | None]:
-    """Classes and split by where each image lies.
+    """Derive classes and split from the folders of the images.
 
-    `cat/1.jpg` is of class cat; so are `images/cat/1.jpg` and, of split train, `train/cat/1.jpg`. What lies
-    at the top or in a folder `unlabeled` is unlabeled.
+    `cat/1.jpg` has the class cat; so has `images/cat/1.jpg` and, in the split train, `train/cat/1.jpg`.
+    Images at the top level or in a folder `unlabeled` are unlabeled.
     """
     parts = [PurePosixPath(name).parts[:-1] for name in ids]
     if {part[:1] for part in parts} == {(IMAGES,)}:
@@ -202,9 +217,9 @@ def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] |
     classes = [part[0] if part and part[0].lower() not in UNLABELED else None for part in parts]
     if not any(classes):
         raise SourceError(
-            f"{folder} holds {len(ids)} images but no labels.{_parent_hint(folder)} Put labels.csv "
+            f"{folder} contains {len(ids)} images but no labels.{_parent_hint(folder)} Add labels.csv "
             "(filename,labels with the labels joined by '|') or metadata.csv/.jsonl/.parquet beside them, "
-            "or sort them into one sub-folder a class."
+            "or sort them into one sub-folder per class."
         )
     return label_classes(classes), split
 
@@ -212,23 +227,23 @@ def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] |
 def _parent_hint(folder: Path) -> str:
     parent = folder.resolve().parent
     if folder.resolve().name == IMAGES and find_label_file(parent):
-        return f" A label file lies in {parent}: give that folder."
+        return f" There is a label file in {parent}: give that folder."
     return ""
 
 
 class _NameResolver:
-    """Finds the image that a label file means by a name."""
+    """Finds the image that an entry of a label file names."""
 
     def __init__(self, ids: list[str], bases: list[str]) -> None:
         self._ids = set(ids)
-        # A disk may keep an accented letter as two characters where the label file has one.
+        # File systems may store an accented letter as two characters, label files as one.
         self._composed = {unicodedata.normalize("NFC", name): name for name in ids}
         self._folded = {name.casefold(): name for name in ids}
         self._bases = list(dict.fromkeys(bases))
 
     def resolve(self, name: str) -> str | None:
         plain = name if self._bases[0] == "." else f"{self._bases[0]}/{name}"
-        if plain in self._ids:  # as the first candidate below, without the work
+        if plain in self._ids:  # fast path for the first candidate below
             return plain
         for candidate in self._candidates(name):
             if candidate in self._ids:
@@ -238,7 +253,7 @@ class _NameResolver:
         return None
 
     def near_match(self, name: str) -> str | None:
-        """An image whose name differs in case only."""
+        """An image whose name differs only in case."""
         found = (self._folded.get(candidate.casefold()) for candidate in self._candidates(name))
         return next((name for name in found if name is not None), None)
 
@@ -248,26 +263,26 @@ class _NameResolver:
 
 
 def _assign(labels: LabelFile, names: _NameResolver, path: Path) -> tuple[dict[str, LabelEntry], list[Note]]:
-    """The entry of each image; entries without an image and repeated ones become notes."""
+    """Assign entries to images; entries without an image and repeated ones become notes."""
     chosen: dict[str, LabelEntry] = {}
     notes = []
     for entry in labels.entries:
         name = names.resolve(entry.name)
         if name is None:
             near = names.near_match(entry.name)
-            hint = f" (but {near!r} is there)" if near else ""
-            notes.append(Note(path.name, entry.row, f"labels for {entry.name!r}, which is not there{hint}"))
+            hint = f" (but {near!r} does)" if near else ""
+            notes.append(Note(path.name, entry.row, f"labels for {entry.name!r}, which does not exist{hint}"))
         elif name not in chosen:
             chosen[name] = entry
         elif _same(chosen[name], entry):
             notes.append(
-                Note(path.name, entry.row, f"{entry.name!r} is listed again, as in line {chosen[name].row}")
+                Note(path.name, entry.row, f"{entry.name!r} is repeated, as in line {chosen[name].row}")
             )
         else:
             raise SourceError(
-                f"{path}, line {entry.row}: {entry.name!r} is listed again with other labels than in line "
+                f"{path}, line {entry.row}: {entry.name!r} is repeated with other labels than in line "
                 f"{chosen[name].row} ({'|'.join(entry.labels)!r}, before {'|'.join(chosen[name].labels)!r}). "
-                "Keep one line a file, its labels joined by the separator."
+                "Keep one line per file, with its labels joined by the separator."
             )
     return chosen, notes
 
@@ -279,6 +294,57 @@ def _same(first: LabelEntry, second: LabelEntry) -> bool:
 def _no_match(labels: LabelFile, ids: list[str], path: Path, folder: Path) -> SourceError:
     named = labels.entries[0].name if labels.entries else "nothing"
     return SourceError(
-        f"{path}: none of its {len(labels.entries)} entries names an image below {folder}. It names "
-        f"{named!r}; the folder holds {ids[0]!r}. Names are relative to the folder, or to its images/."
+        f"{path}: none of its {len(labels.entries)} entries names an image in {folder}. It names "
+        f"{named!r}; the folder contains {ids[0]!r}. Names are relative to the folder, or to its images/."
     )
+
+
+class ImageReader:
+    """Opens folders of images."""
+
+    kind = "images"
+    supports = "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet or one sub-folder per class"
+    names: tuple[str, ...] = ()
+    reads_folders = True
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """A folder with images in it, or the label file of one."""
+        if path.is_dir():
+            return self._recognize_folder(path, options, cache_dir)
+        return Match.POSSIBLE if path.is_file() and _is_label_file(path) else Match.NO
+
+    def _recognize_folder(self, folder: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        if not holds_images(folder, skip=cache_dir):
+            return Match.NO
+        if options.labels is not None or find_label_file(folder) or _images_below(folder, cache_dir):
+            return Match.CERTAIN
+        return Match.POSSIBLE
+
+    def open(self, path: Path, options: SourceOptions) -> ImageFolder:
+        """Open a folder, or the folder of a label file."""
+        if path.is_dir():
+            if not options.labeled:
+                return ImageFolder(path, None, options)
+            return ImageFolder(path, given_file(options, path) or find_label_file(path), options)
+        folder = path.parent
+        if folder.name == IMAGES and not holds_images(folder):
+            folder = folder.parent
+        return ImageFolder(folder, path if options.labeled else None, options)
+
+
+def _images_below(folder: Path, cache_dir: Path) -> bool:
+    """Whether a sub-folder contains images; the home folder does not count."""
+    own = own_folders(cache_dir)
+    below = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return any(holds_images(p, skip=cache_dir) for p in below if str(p.resolve()) not in own)
+
+
+def _is_label_file(path: Path) -> bool:
+    """Whether a file lists labels of images, by its name or its columns."""
+    if path.suffix.lower() == ".jsonl" or is_label_file_name(path.name):
+        return True
+    if path.suffix.lower() not in CSV_SUFFIXES:
+        return False
+    header = read_header(path)[0]
+    named = any(name.lower() in NAME_COLUMNS for name in header)
+    return named or (len(header) == 2 and holds_images(path.parent))

@@ -1,4 +1,4 @@
-"""Files that say which labels an image has: labels.csv, metadata.csv/.jsonl/.parquet."""
+"""Read files with the labels of images: labels.csv, metadata.csv/.jsonl/.parquet."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LABEL_FILE_NAMES = tuple(
 NAME_COLUMNS = ("filename", "file_name")
 LABEL_COLUMNS = ("labels", "label")
 _EXPECTED = (
-    "Expected are columns filename (or file_name) and labels (or label), or two columns: "
-    "the file's name, and its labels joined by {separator!r}."
+    "Expected: columns filename (or file_name) and labels (or label), or two columns, "
+    "the name of the file and its labels joined by {separator!r}."
 )
 
 
 @dataclass(frozen=True)
 class LabelEntry:
-    """Labels of one named file; empty where it is unlabeled."""
+    """Labels of one file; empty if it is unlabeled."""
 
     name: str
     labels: tuple[str, ...]
@@ -43,7 +43,7 @@ class LabelEntry:
 
 @dataclass(frozen=True)
 class LabelFile:
-    """What a label file says. Single-label unless its column is called `labels` or a file has several."""
+    """Content of a label file. Single-label unless its column is named `labels` or a file has several."""
 
     entries: list[LabelEntry]
     single_label: bool
@@ -51,7 +51,7 @@ class LabelFile:
 
 
 def is_label_file_name(name: str) -> bool:
-    """Whether a file beside images is their label file by its name."""
+    """Whether a file name is that of a label file."""
     return name.lower() in LABEL_FILE_NAMES
 
 
@@ -63,7 +63,7 @@ def read_label_file(path: Path, separator: str) -> LabelFile:
     path : Path
         A .csv or .tsv file with or without header, a .jsonl or a .parquet file.
     separator : str
-        Between the labels of a text cell.
+        Separates the labels of a cell.
     """
     suffix = path.suffix.lower()
     if suffix in CSV_SUFFIXES:
@@ -72,7 +72,7 @@ def read_label_file(path: Path, separator: str) -> LabelFile:
         return _read_jsonl(path, separator)
     if suffix == ".parquet":
         return _read_parquet(path, separator)
-    raise SourceError(f"{path} is no label file: {', '.join(LABEL_FILE_NAMES)} are understood.")
+    raise SourceError(f"{path} is not a label file; supported: {', '.join(LABEL_FILE_NAMES)}.")
 
 
 def _read_csv(path: Path, separator: str) -> LabelFile:
@@ -81,7 +81,7 @@ def _read_csv(path: Path, separator: str) -> LabelFile:
     try:
         rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise SourceError(f"{path}, line {reader.line_num}: {error}. Mend the line.") from error
+        raise SourceError(f"{path}, line {reader.line_num}: {error}. Fix the line.") from error
     if not rows:
         raise SourceError(f"{path} is empty. {_EXPECTED.format(separator=separator)}")
     if is_image_name(rows[0][1][0].strip()):
@@ -93,15 +93,15 @@ def _read_csv(path: Path, separator: str) -> LabelFile:
     for line, row in rows:
         if len(row) > width:
             raise SourceError(
-                f"{path}, line {line}: {len(row)} cells, expected are {width}. Join the labels of a file "
-                f"by {separator!r}, and quote names that hold the delimiter."
+                f"{path}, line {line}: {len(row)} cells, expected {width}. Join the labels of a file "
+                f"by {separator!r}, and quote names that contain the delimiter."
             )
     return _label_file([_csv_entry(line, row, columns, path, separator) for line, row in rows], columns)
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Positions of the columns that matter, and how the label column is called."""
+    """Positions of the relevant columns, and the name of the label column."""
 
     name: int
     labels: int
@@ -139,9 +139,11 @@ def _read_jsonl(path: Path, separator: str) -> LabelFile:
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise SourceError(f"{path}, line {line}: not JSON ({error}). Give one object a line.") from error
+            raise SourceError(
+                f"{path}, line {line}: not JSON ({error}). Write one object per line."
+            ) from error
         if not isinstance(record, dict):
-            raise SourceError(f"{path}, line {line}: a JSON object is expected, not {text.strip()[:40]!r}.")
+            raise SourceError(f"{path}, line {line}: expected a JSON object, not {text.strip()[:40]!r}.")
         records.append((line, record))
     return _from_records(records, path, separator)
 
@@ -166,7 +168,7 @@ def _from_records(records: list[tuple[int, dict[str, object]]], path: Path, sepa
         _entry(record.get(name), record.get(title), row, record.get("split"), path, separator)
         for row, record in records
     ]
-    # A list is a statement that there may be several, even where each holds one.
+    # Lists mean multi-label data even if each contains one label.
     listed = any(isinstance(record.get(title), list) for _, record in records)
     return _label_file(entries, columns, several=listed)
 
@@ -178,7 +180,7 @@ def _label_file(entries: list[LabelEntry], columns: _Columns, several: bool = Fa
 
 def _entry(name: object, labels: object, row: int, split: object, path: Path, separator: str) -> LabelEntry:
     if not isinstance(name, str) or not name.strip():
-        raise SourceError(f"{path}, line {row}: the file name is empty or no text. Name the file.")
+        raise SourceError(f"{path}, line {row}: the file name is empty or not text. Name the file.")
     where = f"{path}, line {row}"
     return LabelEntry(name, _labels(labels, separator, where), row, cell_text(split) or "")
 
@@ -192,6 +194,6 @@ def _labels(value: object, separator: str, where: str) -> tuple[str, ...]:
     else:
         parts = [value]
     if any(isinstance(part, list | dict) for part in parts):
-        raise SourceError(f"{where}: the labels are nested; text or a list of texts is expected.")
+        raise SourceError(f"{where}: the labels are nested; expected text or a list of texts.")
     names = (cell_text(part) for part in parts)
     return tuple(dict.fromkeys(name for name in names if name is not None))

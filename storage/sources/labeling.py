@@ -1,4 +1,4 @@
-"""From the labels of each item to the matrix Y: which labels stay, and what is odd about them."""
+"""Build the label matrix Y from the labels of each item, drop labels and check the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.sources.base import Note, SourceOptions
 
 @dataclass(frozen=True, eq=False)
 class Labeling:
-    """Y (n, K) int8 with whole rows of -1 for unlabeled items, and the names of its columns."""
+    """Label matrix Y (n, K) int8 with rows of -1 for unlabeled items, and the column names."""
 
     Y: np.ndarray
     names: list[str]
@@ -23,7 +23,7 @@ class Labeling:
 
 
 def sort_names(names: Iterable[str]) -> list[str]:
-    """Names in alphabetical order, or by value where all are whole numbers."""
+    """Sort names alphabetically, or by value if all are integers."""
     distinct = sorted(set(names))
     try:
         return sorted(distinct, key=int)
@@ -32,7 +32,7 @@ def sort_names(names: Iterable[str]) -> list[str]:
 
 
 def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labeling:
-    """Labeling of items that each have some labels, or None where they are unlabeled."""
+    """Labeling of items with a set of labels each; None for an unlabeled item."""
     names = sort_names(name for row in rows if row is not None for name in row)
     column = {name: k for k, name in enumerate(names)}
     Y = np.zeros((len(rows), len(names)), dtype=np.int8)
@@ -45,16 +45,23 @@ def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labe
 
 
 def label_classes(values: Sequence[str | None]) -> Labeling:
-    """Labeling of items that each have one class, or None where they are unlabeled."""
+    """Labeling of items with one class each; None for an unlabeled item."""
     return label_sets([None if value is None else (value,) for value in values], single_label=True)
 
 
-def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tuple[Labeling, list[Note]]:
-    """Leave out the labels the options ask to leave out and check that something can be learnt.
+def no_labels(n: int) -> Labeling:
+    """Labeling of items whose labels are not needed."""
+    return Labeling(np.zeros((n, 0), dtype=np.int8), [], single_label=False)
 
-    In multi-label data an item all of whose labels are left out stays labeled, with none of the rest.
-    In single-label data it becomes unlabeled, since its row would be no class at all.
+
+def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tuple[Labeling, list[Note]]:
+    """Drop labels according to the options and check that enough remain.
+
+    In multi-label data an item whose labels are all dropped stays labeled, with no label. In single-label
+    data it becomes unlabeled, because an item without a class cannot be used.
     """
+    if not options.labeled:
+        return no_labels(len(labeling.Y)), []
     Y, names = labeling.Y, labeling.names
     _check_drop_labels(names, options, where)
     labeled = _labeled_rows(labeling, where)
@@ -67,8 +74,8 @@ def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tup
     Y = np.ascontiguousarray(Y[:, kept])
     emptied = labeled & (labeling.Y == 1).any(axis=1) & ~(Y == 1).any(axis=1)
     if emptied.any():
-        fate = "they count as unlabeled" if labeling.single_label else "they stay, with no label"
-        notes.append(Note(where, None, f"{emptied.sum()} items had left-out labels only; {fate}"))
+        fate = "they become unlabeled" if labeling.single_label else "they remain labeled, with no label"
+        notes.append(Note(where, None, f"{emptied.sum()} items had dropped labels only; {fate}"))
     if labeling.single_label:
         Y[emptied] = -1
     return Labeling(Y, [n for n, k in zip(names, kept, strict=True) if k], labeling.single_label), notes
@@ -91,7 +98,7 @@ def _labeled_rows(labeling: Labeling, where: str) -> np.ndarray:
     labeled = np.zeros(n, dtype=bool) if not labeling.names else labeling.Y[:, 0] >= 0
     if not labeled.any():
         raise SourceError(
-            f"{where}: none of the {n} items carries a label. Label some of them; the rest may stay empty."
+            f"{where}: none of the {n} items carries a label. Label some of them; not all need labels."
         )
     return labeled
 
@@ -100,16 +107,15 @@ def _check_enough(names: list[str], kept: np.ndarray, options: SourceOptions, wh
     left = [name for name, keep in zip(names, kept, strict=True) if keep]
     if len(left) >= 2:
         return
-    found = f"{len(names)} found, {len(names) - len(left)} left out by drop_labels or min_label_count"
+    found = f"{len(names)} found, {len(names) - len(left)} dropped by drop_labels or min_label_count"
     if not left:
         raise SourceError(
             f"{where}: no label is left ({found}; min_label_count={options.min_label_count}). "
             "Lower min_label_count or drop fewer labels."
         )
     raise SourceError(
-        f"{where} has one label only, {left[0]!r} ({found}), and one label alone cannot be embedded: "
-        "there is nothing to tell it from. Label items with a second class (for instance 'other'), "
-        "or leave out fewer labels."
+        f"{where} has one label only, {left[0]!r} ({found}), and an embedding needs at least two. "
+        "Label items with a second class (for instance 'other'), or drop fewer labels."
     )
 
 
@@ -119,14 +125,14 @@ def _count_notes(
     notes = []
     for name, count, drop in zip(names, counts.tolist(), dropped, strict=True):
         if drop:
-            notes.append(Note(where, None, f"label {name!r} ({count} items) is left out by drop_labels"))
+            notes.append(Note(where, None, f"label {name!r} ({count} items) is dropped by drop_labels"))
         elif count < options.min_label_count:
-            few = f"{count} items, min_label_count is {options.min_label_count}" if count else "nobody has it"
-            notes.append(Note(where, None, f"label {name!r} is left out: {few}"))
-        elif count == 0:
-            notes.append(Note(where, None, f"label {name!r}: nobody has it"))
-        elif count == 1:
-            notes.append(
-                Note(where, None, f"label {name!r} has one item; it cannot be both learnt and tested")
+            few = (
+                f"{count} items, min_label_count is {options.min_label_count}" if count else "no item has it"
             )
+            notes.append(Note(where, None, f"label {name!r} is dropped: {few}"))
+        elif count == 0:
+            notes.append(Note(where, None, f"label {name!r}: no item has it"))
+        elif count == 1:
+            notes.append(Note(where, None, f"label {name!r} has one item, too few for training and testing"))
     return notes

@@ -1,4 +1,4 @@
-"""Content digests of files, remembered between runs."""
+"""Content digests of files, cached between runs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
     ----------
     paths : sequence of Path
     index_file : Path
-        Digests of the last call. A file whose size, times and inode are the same as then is not read again,
-        unless it had been changed less than two seconds before it was hashed. Holds the files of this
-        call alone afterwards; a damaged index is made anew.
+        Digests of the last call. A file with the same size, times and inode is not read again, unless it was
+        modified less than two seconds before it was hashed. Afterwards the index lists the files of this
+        call only. A damaged index is rebuilt.
 
     Returns
     -------
@@ -51,14 +51,14 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
         index.update(zip(changed, pool.map(_hash_file, changed.values()), strict=True))
     if index != known:
-        # The index only saves time: where it cannot be written, the digests are right all the same.
+        # The index only saves time: if it cannot be written, the digests are still correct.
         with contextlib.suppress(OSError):
             _write_index(index_file, index)
     return [index[key][-1] for key in keys]
 
 
 def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
-    """The digest that was remembered for a folder in this state; None where it must be made anew."""
+    """The cached digest of a folder in this state; None if there is none."""
     try:
         stored = json.loads(memo.read_text(encoding="utf-8"))
         known = stored["version"] == _VERSION and stored["stamp"] == stamp.text
@@ -68,7 +68,7 @@ def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
 
 
 def remember_digest(memo: Path, stamp: FolderStamp, digest: str, begun: int) -> None:
-    """Remember the digest of a folder; not where a file was changed just before it was read."""
+    """Cache the digest of a folder, unless a file was modified just before it was read."""
     if is_settled(begun, stamp.newest):
         with contextlib.suppress(OSError):
             content = json.dumps({"version": _VERSION, "stamp": stamp.text, "digest": digest})
@@ -76,17 +76,17 @@ def remember_digest(memo: Path, stamp: FolderStamp, digest: str, begun: int) -> 
 
 
 def forget_digests(cache_dir: Path) -> None:
-    """Forget every remembered digest, so that all files are read again."""
+    """Delete every cached digest, so that all files are read again."""
     shutil.rmtree(cache_dir / "listing", ignore_errors=True)
 
 
 def index_path(cache_dir: Path, root: Path) -> Path:
-    """Where the digests of a source's files are remembered."""
+    """Path of the index of a source."""
     return cache_dir / "listing" / f"{combine_digests([str(root.absolute())])}.json"
 
 
 def _known_entry(path: Path, known: Entry | None) -> Entry | None:
-    """The remembered entry where the file is still the same."""
+    """The cached entry if the file is still the same."""
     if known is None:
         return None
     *state, hashed, _ = known
@@ -99,19 +99,21 @@ def _known_entry(path: Path, known: Entry | None) -> Entry | None:
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int, int]:
-    # Without the device, which other mounts of the same disk number differently: two files of one size, both
-    # times and inode are copies of a whole disk, and their bytes the same.
+    # Without the device number, which differs between mounts of the same disk. Two files with equal size,
+    # times and inode are copies of a whole disk and have the same bytes.
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _unreadable(path: Path, error: OSError) -> SourceError:
-    return SourceError(f"{path} cannot be read: {error.strerror or error}. Mend the file or its permissions.")
+    return SourceError(
+        f"{path} cannot be read: {error.strerror or error}. Check the file and its permissions."
+    )
 
 
 def _hash_file(path: Path) -> Entry:
     try:
         with path.open("rb") as file:
-            # Times before the bytes: a change while reading shows as other times at the next call.
+            # Read the times before the bytes: a change during reading then shows at the next call.
             status = os.fstat(file.fileno())
             hashed = time.time_ns()
             digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,4 +1,4 @@
-"""Sparse text: `<name>_X.npz` (a SciPy sparse matrix) and `<name>_labels.parquet` in the same row order."""
+"""Sparse features: `<name>_X.npz` (a SciPy matrix) and `<name>_labels.parquet` in the same row order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from zipfile import BadZipFile
 import numpy as np
 
 from storage.errors import SourceError
-from storage.sources.base import Collection, SourceOptions, combine_digests
+from storage.sources.base import (
+    Collection,
+    Content,
+    FileReader,
+    Match,
+    Note,
+    SourceOptions,
+    combine_digests,
+    given_file,
+)
 from storage.sources.columns import CSV_SUFFIXES, column_names, read_columns
-from storage.sources.labeling import settle_labels
+from storage.sources.labeling import Labeling, no_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.table import LABEL_PREFIX, ignored_note, read_ids, read_labeling, read_split
 
@@ -26,18 +35,18 @@ LABELS_SUFFIX = "_labels"
 
 
 def set_name(path: Path) -> str:
-    """Name of the set to which a matrix or a label table belongs."""
+    """Name of the data set of a matrix or label table."""
     return path.stem.removesuffix(MATRIX_SUFFIX).removesuffix(LABELS_SUFFIX)
 
 
 def find_labels(matrix: Path) -> Path | None:
-    """The table of labels beside a matrix."""
+    """Find the label table beside a matrix."""
     candidates = [matrix.with_name(f"{set_name(matrix)}{LABELS_SUFFIX}{suffix}") for suffix in _SUFFIXES]
     return next((path for path in candidates if path.is_file()), None)
 
 
 def find_matrix(labels: Path) -> Path | None:
-    """The matrix beside a table of labels."""
+    """Find the matrix beside a label table."""
     if not labels.stem.endswith(LABELS_SUFFIX):
         return None
     candidates = [labels.with_name(f"{set_name(labels)}{end}.npz") for end in (MATRIX_SUFFIX, "")]
@@ -45,7 +54,7 @@ def find_matrix(labels: Path) -> Path | None:
 
 
 _SUFFIXES = (".parquet", *CSV_SUFFIXES)
-# What zipfile, zlib, NumPy and SciPy raise at one flipped byte or another.
+# Errors of zipfile, zlib, NumPy and SciPy for a file with a flipped byte.
 _DAMAGE = (
     OSError,
     ValueError,
@@ -62,7 +71,7 @@ _DAMAGE = (
 
 
 def load_matrix(path: Path) -> csr_array:
-    """A sparse matrix as canonical CSR of float32; nothing is unpickled."""
+    """Load a sparse matrix as canonical CSR of float32. Nothing is unpickled."""
     from scipy import sparse
 
     try:
@@ -71,11 +80,11 @@ def load_matrix(path: Path) -> csr_array:
         X.check_format(full_check=True)
     except _DAMAGE as error:
         raise SourceError(
-            f"{path} holds no SciPy sparse matrix ({type(error).__name__}: {error}). "
+            f"{path} contains no SciPy sparse matrix ({type(error).__name__}: {error}). "
             "Write it with scipy.sparse.save_npz."
         ) from error
     if X.dtype.kind not in "biuf":
-        raise SourceError(f"{path} holds {X.dtype} values; real numbers are expected.")
+        raise SourceError(f"{path} contains {X.dtype} values; expected real numbers.")
     with np.errstate(over="ignore"):
         X = X.astype(np.float32)
     X.sum_duplicates()
@@ -96,7 +105,7 @@ def _check_finite(X: csr_array, path: Path) -> None:
 
 
 def digest_sparse_rows(X: csr_array) -> list[str]:
-    """Digest of each row's columns and values."""
+    """Digest of the columns and values of each row."""
     digests = []
     for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         state = hashlib.blake2b(X.indices[start:stop].astype(np.int64).tobytes(), digest_size=16)
@@ -107,47 +116,85 @@ def digest_sparse_rows(X: csr_array) -> list[str]:
 
 @dataclass(frozen=True)
 class SparseSource:
-    """A sparse matrix of features and the table of its labels."""
+    """A sparse matrix of features and its label table, which may be None if no labels are wanted."""
 
     path: Path
-    labels_path: Path
+    labels_path: Path | None
     options: SourceOptions
     kind: str = "sparse"
+    content: Content = "features"
 
     @property
     def name(self) -> str:
         return set_name(self.path)
 
     def digest(self, cache_dir: Path) -> str:
-        files = [self.path, self.labels_path]
+        files = [path for path in (self.path, self.labels_path) if path is not None]
         return combine_digests(["sparse", *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the matrix and its labels."""
         X = load_matrix(self.path)
+        if self.labels_path is None:
+            return self._collect(X, [str(row) for row in range(X.shape[0])], no_labels(X.shape[0]), None, [])
         names = column_names(self.labels_path)
         table = read_columns(self.labels_path, _is_wanted, lambda name: name.startswith(LABEL_PREFIX))
-        labeling = read_labeling(table, self.labels_path)
-        if len(labeling.Y) != X.shape[0]:
+        if table.num_rows != X.shape[0]:
             raise SourceError(
-                f"{self.path} has {X.shape[0]} rows, {self.labels_path} has {len(labeling.Y)}. "
+                f"{self.path} has {X.shape[0]} rows, {self.labels_path} has {table.num_rows}. "
                 "Both must list the same items in the same order."
             )
-        labeling, notes = settle_labels(labeling, self.options, self.labels_path.name)
+        labeling, notes = read_labeling(table, self.labels_path, self.options)
+        notes += ignored_note(self.labels_path, names, table.column_names)
+        return self._collect(X, read_ids(table, self.labels_path), labeling, read_split(table), notes)
+
+    def _collect(
+        self, X: csr_array, ids: list[str], labeling: Labeling, split: list[str] | None, notes: list[Note]
+    ) -> Collection:
         return Collection(
             kind=self.kind,
-            ids=read_ids(table, self.labels_path),
+            ids=ids,
             digests=digest_sparse_rows(X),
             labels=labeling.Y,
             label_names=labeling.names,
-            split=read_split(table),
+            split=split,
             single_label=labeling.single_label,
             paths=None,
             X=X,
             feature_names=None,
-            notes=[*notes, *ignored_note(self.labels_path, names, table.column_names)],
+            notes=notes,
         )
 
 
 def _is_wanted(name: str) -> bool:
     return name.startswith(LABEL_PREFIX) or name in ("class", "split", "id")
+
+
+class SparseReader(FileReader):
+    """Opens sparse matrices with their label tables."""
+
+    kind = "sparse"
+    supports = "a sparse .npz with *_labels.parquet beside it"
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """An .npz file, or the label table of one."""
+        if not path.is_file():
+            return Match.NO
+        if path.suffix.lower() == ".npz":
+            return Match.DATA_SET if find_labels(path) else Match.POSSIBLE
+        return Match.POSSIBLE if path.suffix.lower() in _SUFFIXES and find_matrix(path) else Match.NO
+
+    def open(self, path: Path, options: SourceOptions) -> SparseSource:
+        """Open a matrix with its label table; either of the two may be given."""
+        matrix = path if path.suffix.lower() == ".npz" else find_matrix(path)
+        if matrix is None:
+            raise SourceError(
+                f"{path} is not an .npz file and has no <name>_X.npz beside it. Give the matrix."
+            )
+        labels = given_file(options, matrix.parent) or find_labels(matrix)
+        if labels is None and options.labeled:
+            expected = matrix.with_name(f"{set_name(matrix)}{LABELS_SUFFIX}.parquet")
+            raise SourceError(
+                f"{matrix} has no labels: {expected.name} is expected beside it, or name it in `labels`."
+            )
+        return SparseSource(matrix, labels, options)

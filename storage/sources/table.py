@@ -1,4 +1,4 @@
-"""Tables of features and labels: Parquet or CSV with `f0, f1, ...` and `label:<name>` or `class`."""
+"""Tables of features and labels: Parquet or CSV with columns `f0, f1, ...` and `label:<name>` or `class`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ import numpy as np
 from storage.errors import SourceError
 from storage.sources.base import (
     Collection,
+    Content,
+    FileReader,
+    Match,
     Note,
     SourceOptions,
     combine_digests,
     digest_rows,
 )
 from storage.sources.columns import (
+    CSV_SUFFIXES,
     column_names,
     number_column,
     read_columns,
+    read_header,
     text_column,
     unique_ids,
 )
-from storage.sources.labeling import Labeling, label_classes, settle_labels
+from storage.sources.label_files import is_label_file_name
+from storage.sources.labeling import Labeling, label_classes, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
 
 if TYPE_CHECKING:
@@ -36,19 +42,19 @@ _FEATURE = re.compile(r"f\d+")
 
 
 def is_feature_name(name: str) -> bool:
-    """Whether a column of this name holds a feature."""
+    """Whether a column name is that of a feature."""
     return _FEATURE.fullmatch(name) is not None
 
 
 def to_float32(values: np.ndarray, where: str) -> np.ndarray:
-    """Values of one feature as float32; refuses what is missing, infinite or beyond its range."""
+    """Convert one feature to float32; reject missing, infinite and too large values."""
     with np.errstate(over="ignore"):
         narrow = values.astype(np.float32)
     bad = ~np.isfinite(narrow)
     if bad.any():
         row = int(np.argmax(bad))
         value = values[row]
-        what = "a missing value" if np.isnan(value) else f"{value:g}, no finite 32-bit number"
+        what = "a missing value" if np.isnan(value) else f"{value:g} is not a finite 32-bit number"
         raise SourceError(
             f"{where}, row {row + 1}: {what} ({int(bad.sum())} such cells in this column). "
             "Fill the cells (for instance with the column's mean) or drop the rows or the column."
@@ -56,13 +62,22 @@ def to_float32(values: np.ndarray, where: str) -> np.ndarray:
     return narrow
 
 
-def read_labeling(table: pa.Table, path: Path, class_column: str = "class") -> Labeling:
-    """Labels of a table: its `label:<name>` columns, or its class column."""
+def read_labeling(
+    table: pa.Table, path: Path, options: SourceOptions, class_column: str = "class"
+) -> tuple[Labeling, list[Note]]:
+    """Labels of a table according to the options, with notes about them."""
+    if not options.labeled:
+        return no_labels(table.num_rows), []
+    return settle_labels(_read_labels(table, path, class_column), options, path.name)
+
+
+def _read_labels(table: pa.Table, path: Path, class_column: str) -> Labeling:
+    """The `label:<name>` columns of a table, or its class column."""
     names = [name for name in table.column_names if name.startswith(LABEL_PREFIX)]
     single = class_column in table.column_names
     if names and single:
         raise SourceError(
-            f"{path} has both {class_column!r} and {len(names)} label:<name> columns. Keep one kind."
+            f"{path} has both {class_column!r} and {len(names)} label:<name> columns. Keep only one of them."
         )
     if single:
         return label_classes(text_column(table, class_column))
@@ -81,7 +96,7 @@ def _label_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
     if bad.any():
         row = int(np.argmax(bad))
         raise SourceError(
-            f"{path}, row {row + 1}, column {name!r}: {values[row]:g}; 0, 1 or an empty cell is expected."
+            f"{path}, row {row + 1}, column {name!r}: {values[row]:g}; expected 0, 1 or an empty cell."
         )
     return values.astype(np.int8)
 
@@ -99,7 +114,7 @@ def _check_whole_rows(Y: np.ndarray, names: list[str], path: Path) -> None:
 
 
 def read_split(table: pa.Table) -> list[str] | None:
-    """The `split` column, "" where it is empty, or None where there is no such column."""
+    """The `split` column with "" for empty cells; None if there is no such column."""
     if "split" not in table.column_names:
         return None
     return [value or "" for value in text_column(table, "split")]
@@ -113,7 +128,7 @@ def read_ids(table: pa.Table, path: Path) -> list[str]:
 
 
 def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
-    """A note of the columns that are neither feature nor label."""
+    """A note about columns that are neither features nor labels."""
     ignored = [name for name in names if name not in set(used)]
     if not ignored:
         return []
@@ -122,7 +137,7 @@ def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
 
 
 def feature_columns(names: list[str], path: Path) -> list[str]:
-    """The columns f0, f1, ... in the order of their numbers."""
+    """The columns f0, f1, ... ordered by number."""
     features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
     if not features:
         raise SourceError(
@@ -139,27 +154,21 @@ def feature_matrix(table: pa.Table, features: list[str], path: Path) -> np.ndarr
     return X
 
 
-def read_features(path: Path) -> tuple[list[str], np.ndarray]:
-    """Ids and features of a table whose labels do not matter."""
-    features = feature_columns(column_names(path), path)
-    table = read_columns(path, lambda name: is_feature_name(name) or name == "id", _is_numeric)
-    return read_ids(table, path), feature_matrix(table, features, path)
-
-
 @dataclass(frozen=True)
 class TableSource:
-    """A Parquet or CSV table: one row an item."""
+    """A Parquet or CSV table with one row per item."""
 
     path: Path
     options: SourceOptions
     kind: str = "table"
+    content: Content = "features"
 
     @property
     def name(self) -> str:
         return self.path.stem
 
     def digest(self, cache_dir: Path) -> str:
-        # Of the labels a file alone does not say which column they are.
+        # The options choose the label column, which the bytes do not show.
         chosen = [] if self.options.labels is None else ["column", self.options.labels]
         return combine_digests(
             ["table", *chosen, *digest_files([self.path], index_path(cache_dir, self.path))]
@@ -171,9 +180,7 @@ class TableSource:
         class_column = self._class_column(names)
         features = feature_columns(names, self.path)
         table = read_columns(self.path, lambda name: self._is_wanted(name, class_column), _is_numeric)
-        labeling, notes = settle_labels(
-            read_labeling(table, self.path, class_column), self.options, self.path.name
-        )
+        labeling, notes = read_labeling(table, self.path, self.options, class_column)
         X = feature_matrix(table, features, self.path)
         return Collection(
             kind=self.kind,
@@ -190,7 +197,7 @@ class TableSource:
         )
 
     def _class_column(self, names: list[str]) -> str:
-        if self.options.labels is None:
+        if self.options.labels is None or not self.options.labeled:
             return "class"
         if self.options.labels not in names:
             raise SourceError(
@@ -199,6 +206,8 @@ class TableSource:
         return self.options.labels
 
     def _is_wanted(self, name: str, class_column: str) -> bool:
+        if not self.options.labeled:
+            return is_feature_name(name) or name == "id"
         if self.options.labels is not None and name.startswith(LABEL_PREFIX):
             return False
         return is_feature_name(name) or name.startswith(LABEL_PREFIX) or name in (class_column, "split", "id")
@@ -213,7 +222,7 @@ def _shown(names: list[str]) -> str:
 
 
 def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
-    """Names from the schema metadata where they fit the columns, else the columns' own."""
+    """Names from the schema metadata if they fit the columns, else the column names."""
     stored = (table.schema.metadata or {}).get(b"feature_names")
     try:
         names = json.loads(stored) if stored else None
@@ -222,3 +231,28 @@ def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
     if isinstance(names, list) and len(names) == len(features) and all(isinstance(n, str) for n in names):
         return names
     return features
+
+
+class TableReader(FileReader):
+    """Opens tables with feature columns."""
+
+    kind = "table"
+    supports = "a .parquet or .csv table with columns f0, f1, ... and label:<name> or class"
+
+    def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """A CSV file with feature columns, or a Parquet file."""
+        suffix = path.suffix.lower()
+        if not path.is_file() or is_label_file_name(path.name):
+            return Match.NO
+        if suffix in CSV_SUFFIXES:
+            return Match.DATA_SET if any(map(is_feature_name, read_header(path)[0])) else Match.NO
+        if suffix != ".parquet":
+            return Match.NO
+        try:
+            return Match.DATA_SET if any(map(is_feature_name, column_names(path))) else Match.POSSIBLE
+        except SourceError:  # reading the table reports the damage
+            return Match.POSSIBLE
+
+    def open(self, path: Path, options: SourceOptions) -> TableSource:
+        """Open a table."""
+        return TableSource(path, options)

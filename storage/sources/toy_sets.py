@@ -1,7 +1,7 @@
-"""Toy problems of the papers, drawn anew from one seed: the same rows wherever they are drawn.
+"""Toy problems of the papers, generated from fixed seeds.
 
-The papers show these sets and give their sizes, but neither shapes nor coordinates nor noise. What is taken
-from a paper and what is chosen here is said at each set.
+The papers show these sets and give their sizes, but not their shapes, coordinates or noise. The docstring of
+each set states what comes from the paper and what is chosen here.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ CLUSDAT_ROWS, CLUSDAT_GARBAGE = 800, 8
 SUN_ROWS = {"red": 60, "cyan": 50, "blue": 60}
 
 GARBAGE_WIDTH = 0.25
-"""Deviation of a garbage feature, normal, over the mean deviation of the features of the shape.
+"""Standard deviation of a garbage feature relative to the mean standard deviation of the shape.
 
-The paper says neither law nor width. A first try with garbage as wide as the shape (1.0) left 1NN in all
-features of Clusdat near chance (0.55) and none of its clusters to see, where the paper sees some structure;
-the width was lowered after that was seen.
+The paper states neither distribution nor width. With a width of 1.0, 1NN in all features of Clusdat was near
+chance (0.55) and no cluster was visible, while the paper shows some structure; the width was lowered for this
+reason.
 """
 
 _TUBE = 0.2
@@ -29,7 +29,7 @@ _SUN_STEP, _SUN_CORE, _RAYS, _RAY_END = 3.5, 1.0, 8, 1.7
 
 @dataclass(frozen=True, eq=False)
 class ToySet:
-    """Rows X (n, p), the class of each, and the names of the features."""
+    """Rows X (n, p), the class of each row, and the feature names."""
 
     X: NDArray[np.float64]
     classes: list[str]
@@ -39,8 +39,8 @@ class ToySet:
 def draw_torus() -> ToySet:
     """Two linked rings with thick tubes in 3-D, 500 rows each, and 7 garbage features.
 
-    Sizes, classes and the numbers of features are those of Table 1 of SLE-ML. That the rings are linked,
-    their radius 1 and tube 0.2, and the garbage (see `GARBAGE_WIDTH`) are chosen here.
+    Sizes, classes and numbers of features follow Table 1 of SLE-ML. Chosen here: the rings are linked, have
+    radius 1 and tube 0.2, and the garbage (see `GARBAGE_WIDTH`).
     """
     rng = np.random.default_rng(1)
     around, within = rng.uniform(0, 2 * np.pi, (2, 2, TORUS_ROWS))
@@ -56,8 +56,8 @@ def draw_torus() -> ToySet:
 def draw_clusdat() -> ToySet:
     """Sixteen round clusters of 100 rows on a grid, the classes alternating, and 8 garbage features.
 
-    Sizes, classes and the numbers of features are those of Table 1 of SLE-ML. The chequered grid (step 1,
-    deviation 0.12 in a cluster) and the garbage (see `GARBAGE_WIDTH`) are chosen here.
+    Sizes, classes and numbers of features follow Table 1 of SLE-ML. Chosen here: the checkered grid (step 1,
+    standard deviation 0.12 in a cluster) and the garbage (see `GARBAGE_WIDTH`).
     """
     rng = np.random.default_rng(2)
     cells = [(row, column) for row in range(_GRID) for column in range(_GRID)]
@@ -69,11 +69,11 @@ def draw_clusdat() -> ToySet:
 
 
 def draw_three_suns() -> ToySet:
-    """Three discs with rays side by side, whose rays nearly touch: the toy problem of LPSSVM.
+    """Three disks side by side whose rays nearly touch: the toy problem of LPSSVM.
 
     From the paper: three classes, the middle one (cyan) close to both others at the border, 10 % of each
-    class being 17 rows. Shape and sizes (60, 50, 60 rows; half in a disc of radius 1, half on eight rays that
-    end at 1.7, centers 3.5 apart) are chosen here.
+    class being 17 rows. Chosen here: shape and sizes (60, 50, 60 rows; half in a disk of radius 1, half on
+    eight rays that end at 1.7, centers 3.5 apart).
     """
     rng = np.random.default_rng(3)
     suns = [
@@ -99,7 +99,7 @@ def _draw_sun(count: int, rng: np.random.Generator) -> NDArray[np.float64]:
 def _with_garbage(
     shape: NDArray[np.float64], count: int, names: list[str], rows: int, rng: np.random.Generator
 ) -> ToySet:
-    """The features of a shape, then normal ones without any meaning."""
+    """Append normally distributed features without information."""
     garbage = rng.normal(0, GARBAGE_WIDTH * shape.std(axis=0).mean(), (len(shape), count))
     feature_names = [f"shape {i + 1}" for i in range(shape.shape[1])]
     feature_names += [f"garbage {i + 1}" for i in range(count)]

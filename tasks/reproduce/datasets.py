@@ -57,7 +57,7 @@ def open_dataset(
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
     found = []
     for number, space in enumerate(wanted.color_spaces):
-        moments = FeatureSettings.model_validate({"color_space": space})
+        moments = FeatureSettings.model_validate({"color_moments": {"color_space": space}})
         extract = features.stage(moments, settings, source, manifest, workspace)
         found.append(execute(replace(extract, variant=f"{name}/{space}" if number else name)))
     return DatasetRef(name, manifest, tuple(found), settings)

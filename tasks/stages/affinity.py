@@ -1,4 +1,4 @@
-"""Affinity: a sparse graph between the items, from their features or as given."""
+"""Affinity: a sparse graph of the items, built from features or read from an edge list."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tasks.stages.ingest import changed_meanwhile
 from tasks.stages.neighbors import limit_neighbors
 
 _GIGABYTE = 1e9
-# The edges that are stored, and the check of their symmetry, take twice the graph's memory again.
+# Storing the edges and checking symmetry takes a multiple of the memory of the graph.
 _DENSE_MATRICES = 6
 _DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
 _CODE = {
@@ -53,16 +53,16 @@ def stage(
 
 
 def resolve_graph(settings: AffinitySettings, source: SourceSettings) -> str:
-    """Which graph is built: `auto` means the given edges where there are any."""
+    """The graph that `auto` stands for: the given edges if there are any, else kNN."""
     if settings.graph == "given" and source.edges is None:
-        raise ConfigError("affinity.graph is 'given', but no edge list is named; set source.edges.")
+        raise ConfigError("affinity.graph is 'given', but source.edges is not set; name an edge list there.")
     if settings.graph == "auto":
         return "given" if source.edges else "knn"
     return settings.graph
 
 
 def _params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]:
-    """The settings that matter for this kind of graph; changing the others leaves it fresh."""
+    """The settings that this kind of graph uses; changes of other settings leave it fresh."""
     used = {
         "given": (),
         "knn": ("n_neighbors", "weights", "sigma"),
@@ -87,7 +87,7 @@ def _take_given(
     edges = read_edges(Path(str(source.edges)), found.ids)
     if _digest_edges(source, workspace) != digest:
         raise changed_meanwhile(str(source.edges))
-    # Edges may count positions in the whole collection, so unreadable items leave only afterwards.
+    # Edges may refer to positions in the whole collection, so drop unreadable items afterwards.
     graph = graph_from_edges(*edges, len(found.ids))
     return pack_edges(graph[found.readable][:, found.readable])
 

@@ -1,9 +1,9 @@
-"""Content-defined chunks: runs of items whose bounds move little when items come and go."""
+"""Content-defined chunks: ranges of items whose bounds are stable when items are added or removed."""
 
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
-# The features of the items of one chunk.
+# Stage name of the features of one chunk.
 PART_STAGE = "features_part"
 MEAN_ITEMS = 256
 MAX_ITEMS = 1024
@@ -12,8 +12,8 @@ MAX_ITEMS = 1024
 def split_items(ids: Sequence[str]) -> Iterator[range]:
     """Cut a sequence of ids into consecutive ranges.
 
-    A range ends after an id whose own hash says so (one in `MEAN_ITEMS`), or at `MAX_ITEMS`. So an
-    item added or removed changes the range it falls in, and at most splits or joins its neighbor.
+    A range ends after an id whose hash is divisible by `MEAN_ITEMS`, or after `MAX_ITEMS` items. An added or
+    removed item therefore changes only its own range, or splits or joins one neighbor.
     """
     start = 0
     for position, name in enumerate(ids, start=1):

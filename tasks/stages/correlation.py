@@ -8,7 +8,7 @@ from tasks.stages.ingest import part_digest
 
 
 def stage(manifest: ArtifactRef | None, workspace: Workspace) -> Stage:
-    """The K x K correlation of the labels."""
+    """The K x K correlation matrix of the labels."""
     return Stage(
         name="correlation",
         code=("embedding_core.labels",),

@@ -181,7 +181,7 @@ def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]
 
 def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace) -> list[Thumb]:
     """Small pictures of items spread evenly over the collection, where items are images."""
-    if not count or source.kind != "images":
+    if not count or source.content != "images":
         return []
     collection = source.read(workspace.cache_dir)
     paths = dict(zip(collection.ids, collection.paths or [], strict=True))

@@ -25,7 +25,6 @@ from PIL import Image
 
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.extraction import extract_many
-from tasks.executor import make_executor
 from tests.benchmarks.table import Row, peak_bytes
 
 HEIGHT, WIDTH, GRID = 480, 640, 8
@@ -98,7 +97,7 @@ def variants(paths: list[Path]) -> dict[str, Callable[[], object]]:
         "naive": lambda: [naive_features(data) for data in files],
         "decode_two": lambda: list(pool.map(decode_all, halves)),
         "one": lambda: sum(1 for _ in extract_many(paths * 4, moments)),
-        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, make_executor("threads:2").map)),
+        "two": lambda: sum(1 for _ in extract_many(paths * 4, moments, map_files=pool.map)),
     }
 
 
@@ -139,8 +138,9 @@ def peak_memory(folder: Path, n_files: int) -> float:
 def print_peak(folder: Path, n_files: int) -> None:
     paths = sorted(folder.glob("*.jpg"))
     many = [paths[index % len(paths)] for index in range(n_files)]
-    for _ in extract_many(many, ColorMoments((GRID, GRID)), make_executor("threads:2").map):
-        pass
+    with ThreadPoolExecutor(2) as pool:
+        for _ in extract_many(many, ColorMoments((GRID, GRID)), map_files=pool.map):
+            pass
     print(peak_bytes() / 1e6)
 
 

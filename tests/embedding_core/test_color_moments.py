@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from embedding_core.errors import InvalidInput
-from embedding_core.features import block_sums
+from embedding_core.features import moment_kernels
 from embedding_core.features.color_moments import BANDS, ColorMoments
 from embedding_core.features.images import UnreadableImage
 
@@ -101,7 +101,7 @@ def test_blocks_beyond_exact_integers_still_agree():
     mean, variance = ColorMoments(grid=(1, 1)).extract(pixels)[:2]
     assert mean == 127.5
     assert variance == pytest.approx(127.5**2, rel=1e-6)
-    assert pixels.shape[0] * pixels.shape[1] > block_sums._MAX_EXACT_PIXELS
+    assert pixels.shape[0] * pixels.shape[1] > moment_kernels._MAX_EXACT_PIXELS
 
 
 def test_default_has_384_features_in_documented_order():
@@ -190,7 +190,7 @@ def test_moments_are_taken_in_the_order_asked():
 
 
 @pytest.mark.parametrize("color_space", BANDS)
-def test_views_and_read_only_arrays_are_taken(color_space):
+def test_views_and_read_only_arrays_are_accepted(color_space):
     moments = ColorMoments(color_space=color_space)
     pixels = random_pixels(50, 60)
     frozen = pixels.copy()
@@ -219,7 +219,7 @@ def test_rows_exchanged_within_a_block_change_nothing():
     ],
     ids=["gray", "rgba", "float", "empty", "list"],
 )
-def test_what_is_no_rgb_array_is_refused(pixels):
+def test_other_arrays_are_rejected(pixels):
     with pytest.raises(InvalidInput, match=r"expected a uint8 array|no pixels"):
         ColorMoments().extract(pixels)
 
@@ -241,12 +241,12 @@ def test_what_is_no_rgb_array_is_refused(pixels):
         ({"color_space": ["rgb"]}, "rgb, ycbcr, hsv, luv"),
     ],
 )
-def test_wrong_parameters_are_refused_with_the_legal_ones(parameters, message):
+def test_invalid_parameters_are_rejected_with_the_valid_ones(parameters, message):
     with pytest.raises(InvalidInput, match=message):
         ColorMoments(**parameters)
 
 
-def test_lists_from_a_configuration_are_taken():
+def test_lists_from_a_configuration_are_accepted():
     assert ColorMoments(grid=[4, 4], moments=["mean"]) == ColorMoments(grid=(4, 4), moments=("mean",))
 
 

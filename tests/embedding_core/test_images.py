@@ -1,4 +1,4 @@
-"""Decoding of image files: what each kind gives, and how the rest is refused."""
+"""Decoding of image files: pixels of each format, and errors for everything else."""
 
 import io
 import threading
@@ -10,8 +10,14 @@ from PIL import Image, ImageOps
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features import images
-from embedding_core.features.exif import exif_orientation, jpeg_orientation, turn_upright
-from embedding_core.features.images import PixelBuffer, UnreadableImage, decode_image
+from embedding_core.features.images import (
+    PixelBuffer,
+    UnreadableImage,
+    decode_image,
+    exif_orientation,
+    jpeg_orientation,
+    turn_upright,
+)
 
 
 def smooth_pixels(height: int = 40, width: int = 60, seed: int = 0) -> np.ndarray:
@@ -61,7 +67,7 @@ def test_webp_gives_its_pixels():
 
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
-def test_grey_is_repeated_in_three_bands(file_format):
+def test_gray_is_repeated_in_three_bands(file_format):
     data = encode(Image.fromarray(smooth_pixels()).convert("L"), file_format)
     pixels = decode_image(data)
     assert pixels.shape == (40, 60, 3)
@@ -94,7 +100,7 @@ def test_transparent_palette_entry_becomes_white():
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "WEBP"])
-def test_transparency_is_laid_on_white(file_format):
+def test_transparency_is_composited_on_white(file_format):
     rgba = np.array([[[200, 0, 0, 255], [200, 0, 0, 0], [200, 0, 0, 128]]], dtype=np.uint8)
     options = {"lossless": True, "exact": True} if file_format == "WEBP" else {}
     opaque, clear, half = decode_image(encode(rgba, file_format, **options))[0].astype(int)
@@ -104,7 +110,7 @@ def test_transparency_is_laid_on_white(file_format):
 
 
 @pytest.mark.parametrize("file_format", ["PNG", "TIFF"])
-def test_sixteen_bit_grey_gives_the_high_byte(file_format):
+def test_sixteen_bit_gray_gives_the_high_byte(file_format):
     values = np.array([[0, 255, 256, 32768, 65535]], dtype=np.uint16)
     assert decode_image(encode(values, file_format))[0, :, 2].tolist() == [0, 0, 1, 128, 255]
 
@@ -189,7 +195,7 @@ def test_upright_is_a_view():
     ],
     ids=["empty", "text", "eps", "jpeg mark"],
 )
-def test_what_is_no_image_is_refused(data, reason):
+def test_other_files_are_rejected(data, reason):
     with pytest.raises(UnreadableImage, match=reason):
         decode_image(data)
 
@@ -210,7 +216,7 @@ def test_truncated_jpeg_says_so():
             decode_image(data[:cut])
 
 
-def test_stray_bytes_at_the_end_of_a_jpeg_do_no_harm():
+def test_extra_bytes_at_the_end_of_a_jpeg_are_ignored():
     data = encode(smooth_pixels(), "JPEG")
     np.testing.assert_array_equal(decode_image(data[:-2] + b"\0\0\0" + data[-2:]), by_pillow(data))
     np.testing.assert_array_equal(decode_image(data + b"appended"), by_pillow(data))
@@ -235,7 +241,7 @@ def test_too_many_pixels_are_refused_before_decoding(file_format, monkeypatch):
 
 
 @pytest.mark.parametrize("limit", [2000, 1000], ids=["warning", "error"])
-def test_pillows_own_limit_is_a_refusal(limit, monkeypatch):
+def test_the_limit_of_pillow_is_an_error(limit, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
     with pytest.raises(UnreadableImage, match="too large"):
         decode_image(encode(smooth_pixels(), "PNG"))
@@ -267,7 +273,7 @@ def test_refusal_is_invalid_input():
     assert issubclass(UnreadableImage, InvalidInput)
 
 
-def test_buffer_is_used_again_and_grows():
+def test_buffer_is_reused_and_grows():
     buffer = PixelBuffer()
     small, large = encode(smooth_pixels(20, 30), "JPEG"), encode(smooth_pixels(50, 70), "JPEG")
     for data in (large, small, large):

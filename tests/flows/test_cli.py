@@ -109,7 +109,7 @@ class TestConfig:
             [
                 "source.drop_labels=['a', 'b|\"c']",
                 "affinity.sigma=2",
-                "features.grid=[4, 2]",
+                "features.color_moments.grid=[4, 2]",
                 "executor=threads:3",
             ],
             ["name=été \u007f \\", "tracking.enabled=false", "tracking.uri=sqlite:////a.db"],

@@ -1,4 +1,4 @@
-"""`labelscape annotate`: labels with scores for new items, and what it refuses."""
+"""`labelscape annotate`: labels with scores for new items, and its errors."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ class FakeTracker:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """A model of images and one of a table, as a run keeps them."""
+    """A model of images and one of a table, as stored by a run."""
     place = tmp_path_factory.mktemp("models")
     found = {}
     for name, source in (("images", write_pictures(place / "pictures", 40)), ("table", "iris")):
@@ -129,15 +129,34 @@ class TestAnnotate:
         found = json.loads(command("annotate", tmp_path / "t.csv", "--json").out)
         assert found["labels"] == {"setosa": 1, "versicolor": 0, "virginica": 1}
 
+    def test_features_of_an_arff_file_are_matched_by_name(
+        self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["table"])
+        names = ["petal width (cm)", "petal length (cm)", "sepal width (cm)", "sepal length (cm)"]
+        header = "".join(f"@attribute '{name}' numeric\n" for name in names)
+        rows = "0.2,1.4,3.5,5.1\n1.9,5.0,2.5,6.3\n"
+        (tmp_path / "t.arff").write_text(f"@relation new\n{header}@data\n{rows}")
+        found = json.loads(command("annotate", tmp_path / "t.arff", "--json").out)
+        assert found["labels"] == {"setosa": 1, "versicolor": 0, "virginica": 1}
+
+    def test_a_built_in_set(
+        self, command: Command, models: dict[str, bytes], use: Callable[..., None]
+    ) -> None:
+        use(models["table"])
+        assert json.loads(command("annotate", "iris", "--json").out)["items"] == 150
+
     @pytest.mark.parametrize(
         ("model", "given", "says"),
         [
-            ("images", "gone", "gone: no such folder or file"),
-            ("images", "empty", "empty holds no images; give the folder"),
-            ("images", "broken", "none of 1 images is readable; the first is a.png"),
-            ("images", "t.csv", "t.csv is a file, but the model was trained on images"),
-            ("table", "new", "trained on given features, not on images; annotate a table"),
-            ("table", "t.csv", "has 2 feature columns; the model was trained on 4"),
+            ("images", "gone", "there is no file or folder gone"),
+            ("images", "empty", "empty is empty. Expected: "),
+            ("images", "broken", "none of 1 items is readable; the first is a.png"),
+            ("images", "t.csv", "t.csv contains features, but the model was trained on images"),
+            ("table", "new", "new contains images, but the model was trained on a table of features"),
+            ("table", "t.csv", "t.csv has 2 features; the model was trained on 4"),
+            ("table", "no_rows.csv", "no_rows.csv has no items"),
+            ("table", "wine", "wine lacks 4 of the 4 features of the model: sepal length (cm), "),
             (None, "new", "no run has been tracked at sqlite:////fake.db yet"),
         ],
     )
@@ -157,6 +176,7 @@ class TestAnnotate:
             (tmp_path / name).mkdir()
         (tmp_path / "broken" / "a.png").write_bytes(b"no picture")
         (tmp_path / "t.csv").write_text("f0,f1\n1,2\n")
+        (tmp_path / "no_rows.csv").write_text("f0,f1,f2,f3\n")
         done = command("annotate", given)
         assert done.code == 2
         assert says in done.err
@@ -173,13 +193,13 @@ class TestAnnotate:
     ) -> None:
         use(models["images"])
         write_pictures(tmp_path / "new", 2)
-        monkeypatch.setattr("tasks.annotation.feature_code", lambda: "f" * 32)
+        monkeypatch.setattr("tasks.stages.features.fingerprint", lambda modules: {"changed": "f" * 32})
         done = command("annotate", "new")
         assert done.code == 2
-        assert "another version of the extraction" in done.err
+        assert "another version of the extractor" in done.err
         assert "Train again" in done.err
 
-    def test_a_folder_that_is_not_there_to_write_in(
+    def test_a_missing_output_folder(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
     ) -> None:
         use(models["images"])

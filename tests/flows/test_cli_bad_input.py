@@ -52,14 +52,14 @@ def set_to(*settings: str) -> tuple[str, ...]:
 
 
 BAD = [
-    Bad("missing folder", ("no file or folder", "pictures", "Expected is"), shutil.rmtree),
-    Bad("empty folder", ("pictures is empty", "Expected is"), without_pictures),
+    Bad("missing folder", ("no file or folder", "pictures", "Expected: "), shutil.rmtree),
+    Bad("empty folder", ("pictures is empty", "Expected: "), without_pictures),
     Bad(
         "duplicate names",
-        ("labels.csv, line 18", "'p00.png' is listed again", "line 2", "Keep one line"),
+        ("labels.csv, line 18", "'p00.png' is repeated", "line 2", "Keep one line"),
         lambda folder: add_row(folder, "p00.png", "purple"),
     ),
-    Bad("none readable", ("none of the items readable", "p00.png", "not an image"), unreadable_everywhere),
+    Bad("none readable", ("none of the items is readable", "p00.png", "not an image"), unreadable_everywhere),
     Bad(
         "unreadable, strict",
         ("p01.png", "truncated", "source.strict=false"),
@@ -68,7 +68,7 @@ BAD = [
     ),
     Bad(
         "labels without file, strict",
-        ("labels.csv, line 18", "gone.png", "turn strict off"),
+        ("labels.csv, line 18", "gone.png", "set strict to false"),
         lambda folder: add_row(folder, "gone.png", "red"),
         set_to("source.strict=true"),
     ),
@@ -76,7 +76,7 @@ BAD = [
     Bad("no labels", ("none of the 16 items", "Label some"), lambda folder: relabel(folder, lambda _: "")),
     Bad(
         "one label left among readable items",
-        ("carry 1 different label(s) of 2", "mend unreadable ones"),
+        ("have 1 different label(s) of 2", "fix unreadable ones"),
         lambda folder: (
             relabel(folder, lambda number: "rare" if number == 3 else "red"),
             (folder / "p03.png").write_bytes(b"no picture"),
@@ -142,7 +142,7 @@ BAD = [
     Bad("missing edges", ("gone.csv cannot be read",), arguments=set_to("source.edges=gone.csv")),
     Bad(
         "given graph without edges",
-        ("affinity.graph is 'given'", "set source.edges"),
+        ("affinity.graph is 'given'", "source.edges is not set"),
         arguments=set_to("affinity.graph=given"),
     ),
     Bad(
@@ -182,9 +182,12 @@ class TestBadInput:
         ("content", "says"),
         [
             ("a = = 3\n", ("c.toml: is not valid TOML", "line 1")),
-            ("[features]\ngird = [2, 2]\n", ("c.toml does not fit", "features.gird", "did you mean grid?")),
+            (
+                "[features.color_moments]\ngird = [2, 2]\n",
+                ("c.toml does not fit", "features.color_moments.gird", "did you mean grid?"),
+            ),
             ('source = "pictures"\n', ("source: is a table of settings, [source]",)),
-            ("[features]\ngrid = [0, 2]\n", ("features.grid", "between 1 and 64")),
+            ("[features.color_moments]\ngrid = [0, 2]\n", ("features.color_moments", "from 1 to 256")),
             (None, ("c.toml: cannot be read (No such file or directory)",)),
         ],
     )
@@ -275,7 +278,7 @@ class TestOddInput:
         found = self.run(command, picture_folder, "--until", "features")
         assert {entry["file"]: entry["reason"].split(" (")[0] for entry in found["skipped"]} == {
             "empty.png": "the file is empty",
-            "no_image.jpg": "not an image in a format read here",
+            "no_image.jpg": "not an image in a supported format",
             "truncated.jpg": "the JPEG data is truncated; copy the file again",
         }
         again = command("run", picture_folder, *UNTRACKED, "--until", "features")
@@ -289,19 +292,19 @@ class TestOddInput:
         (picture_folder / "film.mp4").write_bytes(b"x")
         found = self.run(command, picture_folder, "--until", "ingest")
         notes = {(note["file"], note["row"]): note["message"] for note in found["notes"]}
-        assert notes["labels.csv", 3] == "labels for 'gone.png', which is not there"
-        assert notes["labels.csv", 5] == "'p00.png' is listed again, as in line 4"
-        assert "counts as unlabeled" in notes["p02.png", None]
-        assert ".mp4 is not among the images" in notes["film.mp4", None]
+        assert notes["labels.csv", 3] == "labels for 'gone.png', which does not exist"
+        assert notes["labels.csv", 5] == "'p00.png' is repeated, as in line 4"
+        assert "treated as unlabeled" in notes["p02.png", None]
+        assert ".mp4 is not a supported image format" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
-        assert f"noted      {len(found['notes'])} in the source, as film.mp4: left out" in shown
+        assert f"noted      {len(found['notes'])} in the source, as film.mp4: skipped" in shown
 
     def test_a_label_without_items_is_dropped_and_reported(self, command: Command, tmp_path: Path) -> None:
         rows = [f"{i % 7},{i % 3},{i % 2},{(i + 1) % 2},0" for i in range(30)]
         (tmp_path / "t.csv").write_text("\n".join(["f0,f1,label:a,label:b,label:none", *rows]) + "\n")
         found = self.run(command, tmp_path / "t.csv", "--until", "correlation")
-        assert [note["message"] for note in found["notes"]] == ["label 'none' is left out: nobody has it"]
+        assert [note["message"] for note in found["notes"]] == ["label 'none' is dropped: no item has it"]
 
     @pytest.mark.slow
     def test_a_class_with_one_member_is_scored(self, command: Command, picture_folder: Path) -> None:
@@ -317,7 +320,7 @@ class TestOddInput:
         done = command("run", folder, *UNTRACKED, "--until", "evaluation")
         assert done.code == 0
         for setting, number in (("affinity", 7), ("annotation", 7), ("evaluation", 5)):
-            said = f"{setting}.n_neighbors is 10, the collection gives {number} at most: {number} are used."
+            said = f"{setting}.n_neighbors is 10, but only {number} neighbors are available: using {number}."
             assert done.err.count(said) == 1
         assert "MLDA, 5NN" in done.out
         assert "MLDA, 10NN" not in done.out
@@ -333,7 +336,7 @@ class TestOddInput:
         (home / "reports" / "x").mkdir(parents=True)
         (picture_folder / "p00.png").rename(home / "reports" / "x" / "figure.png")
         found = self.run(command, picture_folder, "--home", home, "--until", "ingest")
-        assert [note["message"] for note in found["notes"]] == ["labels for 'p00.png', which is not there"]
+        assert [note["message"] for note in found["notes"]] == ["labels for 'p00.png', which does not exist"]
 
     def test_baselines_may_be_named_as_methods(self, command: Command, picture_folder: Path) -> None:
         found = self.run(command, picture_folder, "--methods", "svm", "--until", "evaluation")

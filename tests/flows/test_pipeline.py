@@ -140,7 +140,11 @@ def test_new_labels_leave_features_and_graph_fresh(picture_folder, tmp_path):
             {"affinity", "embedding[multilabel_dle]"},
         ),
         ("evaluation.seed=9", "parameter evaluation.seed 1 → 9", {"evaluation[mlda]", "evaluation[svm]"}),
-        ("features.grid=[4, 4]", "parameter features.grid [8, 8] → [4, 4]", {"features", "embedding[mlda]"}),
+        (
+            "features.color_moments.grid=[4, 4]",
+            "parameter features.color_moments.grid [8, 8] → [4, 4]",
+            {"features", "embedding[mlda]"},
+        ),
     ],
 )
 def test_a_changed_parameter_is_named_as_the_reason(picture_folder, tmp_path, override, reason, touched):

@@ -64,10 +64,10 @@ def test_no_edges_is_an_empty_graph(path: Path) -> None:
     [
         (
             POSITIONS | {"j": [1, 4, 0]},
-            r"row 2, column 'j': 4 is no position in a collection of 4 items.*0 to 3",
+            r"row 2, column 'j': 4 is not a position among 4 items.*0 to 3",
         ),
-        (POSITIONS | {"i": [0, 1, -1]}, "row 3, column 'i': -1 is no position"),
-        (POSITIONS | {"i": [0.5, 1, 2]}, "row 1, column 'i': 0.5 is no position"),
+        (POSITIONS | {"i": [0, 1, -1]}, "row 3, column 'i': -1 is not a position"),
+        (POSITIONS | {"i": [0.5, 1, 2]}, "row 1, column 'i': 0.5 is not a position"),
         (POSITIONS | {"i": [0, None, 2]}, "row 2, column 'i': an empty cell"),
         (POSITIONS | {"w": [1.0, -0.1, 1.0]}, "row 2, column 'w': -0.1"),
         (POSITIONS | {"w": [1.0, 1.0, float("inf")]}, "row 3, column 'w': inf"),
@@ -75,7 +75,7 @@ def test_no_edges_is_an_empty_graph(path: Path) -> None:
         (POSITIONS | {"w": ["much", "1", "1"]}, "column 'w'.*'much'"),
         (
             {"source": ["b", "x"], "target": ["d", "b"]},
-            r"row 2, column 'source': 'x' is no id.*images/a\.jpg",
+            r"row 2, column 'source': 'x' is not an id.*images/a\.jpg",
         ),
         ({"source": ["b", "b"], "target": ["d", ""]}, "row 2, column 'target': an empty cell"),
         ({"from": ["b"], "to": ["d"]}, "has the columns from, to; an edge list has"),
@@ -92,5 +92,5 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"no edge list at .*nowhere\.csv"):
         read_edges(tmp_path / "nowhere.csv", IDS)
     (tmp_path / "edges.txt").write_text("0 1\n")
-    with pytest.raises(SourceError, match="is no edge list"):
+    with pytest.raises(SourceError, match="is not an edge list"):
         read_edges(tmp_path / "edges.txt", IDS)

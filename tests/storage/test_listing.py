@@ -1,4 +1,4 @@
-"""Digests of files, remembered: never stale, cheap when nothing changed."""
+"""Cached digests of files: never stale, and fast if nothing changed."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files that were really read."""
+    """Names of the files that were read."""
     names: list[str] = []
     original = listing._hash_file
 
@@ -87,7 +87,7 @@ def test_same_size_and_mtime_but_other_content_is_seen(files: list[Path], tmp_pa
 
 
 def make_twins(folder: Path) -> tuple[Path, Path]:
-    """Two pictures that differ in what they show, not in size or any time."""
+    """Two images that differ in content but not in size or times."""
     red, blue = folder / "red.bmp", folder / "blue.bmp"
     for path in (red, blue):
         Image.new("RGB", (16, 16), path.stem).save(path)
@@ -131,7 +131,7 @@ def test_a_digest_taken_soon_after_a_change_is_never_trusted(
     restored: bool,
 ) -> None:
     files[0].write_bytes(b"new")
-    if restored:  # as `cp -p`, `rsync -t` and `unzip` do; when that was done the system notes all the same
+    if restored:  # as `cp -p`, `rsync -t` and `unzip` do; the change time still shows it
         os.utime(files[0], ns=(OLD, OLD))
     changed = files[0].stat().st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: changed + int(age_seconds * 1e9))
@@ -146,21 +146,21 @@ def test_a_digest_taken_soon_after_a_change_is_never_trusted(
     "content",
     [b"", b"{", b"[]", b"\xff\xfe", b'{"version": 0, "files": {}}', b'{"version": 1, "files": {"a": [1]}}'],
 )
-def test_a_damaged_index_is_made_anew(files: list[Path], tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_index_is_rebuilt(files: list[Path], tmp_path: Path, content: bytes) -> None:
     index = tmp_path / "index.json"
     index.write_bytes(content)
     assert digest_files(files, index)[0] == blake(b"a")
     assert len(json.loads(index.read_text())["files"]) == 3
 
 
-def test_the_index_forgets_files_that_left(files: list[Path], tmp_path: Path) -> None:
+def test_the_index_drops_removed_files(files: list[Path], tmp_path: Path) -> None:
     index = tmp_path / "index.json"
     digest_files(files, index)
     digest_files(files[:1], index)
     assert list(json.loads(index.read_text())["files"]) == [str(files[0])]
 
 
-def test_an_index_that_cannot_be_written_only_costs_time(files: list[Path], tmp_path: Path) -> None:
+def test_an_unwritable_index_is_not_an_error(files: list[Path], tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where a folder should be")
     assert digest_files(files, tmp_path / "taken" / "index.json")[0] == blake(b"a")
 

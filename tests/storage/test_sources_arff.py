@@ -46,7 +46,7 @@ def read(path: Path, **options: object) -> Collection:
 
 @pytest.mark.parametrize("text", [DENSE, SPARSE, "\ufeff" + DENSE])
 @pytest.mark.parametrize("name", ["", "small.arff"])
-def test_dense_and_sparse_say_the_same(tmp_path: Path, text: str, name: str) -> None:
+def test_dense_and_sparse_files_read_the_same(tmp_path: Path, text: str, name: str) -> None:
     folder = write_set(tmp_path / "set", text)
     collection = read(folder / name)
     assert collection.kind == "arff"
@@ -68,7 +68,7 @@ def test_a_class_attribute_without_xml(tmp_path: Path) -> None:
     assert collection.single_label
     assert collection.label_names == ["big cat", "dog"]
     assert collection.labels.tolist() == [[1, 0], [0, 1], [-1, -1], [1, 0]]
-    assert any('"it\'s" is left out: nobody has it' in note.message for note in collection.notes)
+    assert any('"it\'s" is dropped: no item has it' in note.message for note in collection.notes)
 
 
 def test_the_class_attribute_may_be_named(tmp_path: Path) -> None:
@@ -136,17 +136,17 @@ def test_a_wide_sparse_file_stays_sparse(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ("1,2,3,1,0\n1,2,3,1\n", r"line 11: 4 values where 5 attributes"),
+        ("1,2,3,1,0\n1,2,3,1\n", r"line 11: 4 values for 5 declared attributes"),
         ("1,2,3,1,0\n1,two,3,1,0\n", r"line 11: attribute 'the \"height\"' is 'two'; expected a number"),
         ("1,2,3,1,0\n1,2,3,2,0\n", r"line 11: attribute 'sky' is '2'; expected one of 0, 1"),
         ("1,2,3,1,0\n1,?,3,0,1\n", r"line 11: feature 'the \"height\"' is missing or not finite \(1 such"),
         ("1,2,3,1,0\n1,1e60,3,0,1\n", r"line 11: feature 'the \"height\"' is missing or not finite"),
         ("{3 1}\n{1 ?,4 1}\n", r"line 11: feature 'the \"height\"' is missing"),
         ("1,2,3,1,0\n1,2,3,?,0\n", r"line 11: label 'sky' is \? while other labels"),
-        ("{0 1}\n{9 1}\n", "line 11: attribute 9 is beyond the last, 4"),
-        ("{0 1}\n{0 1,0 2}\n", "line 11: attribute 0 is given twice"),
-        ("{0 1}\n{x 1}\n", "line 11: 'x 1' is no 'attribute-number value'"),
-        ("{0 1}\n{0 1\n", "line 11: the sparse row lacks its closing brace"),
+        ("{0 1}\n{9 1}\n", "line 11: attribute 9 exceeds the last one, 4"),
+        ("{0 1}\n{0 1,0 2}\n", "line 11: attribute 0 is repeated"),
+        ("{0 1}\n{x 1}\n", "line 11: 'x 1' is not a pair 'attribute-number value'"),
+        ("{0 1}\n{0 1\n", "line 11: the sparse row has no closing brace"),
         ("{0 1}\n1,2,3,1,0\n", "line 11: dense and sparse rows are mixed"),
         ("1,2,3,1,0\n'1,2,3,1,0\n", "line 11: the quotes in"),
         ("", "has no rows after @data"),
@@ -162,9 +162,9 @@ def test_bad_rows_are_named(tmp_path: Path, rows: str, message: str) -> None:
     ("text", "message"),
     [
         ("", "ends without @data"),
-        ("hello there\n", "line 1: 'hello there' where @relation"),
-        ("@relation r\n@attribute x\n@data\n1\n", "line 2: .* is no '@attribute name type'"),
-        ("@relation r\n@attribute x string\n@data\n1\n", "line 2: attribute 'x' is of type 'string'"),
+        ("hello there\n", "line 1: 'hello there' found; expected @relation"),
+        ("@relation r\n@attribute x\n@data\n1\n", "line 2: .* is not of the form '@attribute name type'"),
+        ("@relation r\n@attribute x string\n@data\n1\n", "line 2: attribute 'x' has the type 'string'"),
         ("@relation r\n@attribute x {a,b\n@data\n1\n", "line 2: .* closing brace"),
         ("@relation r\n@attribute x real\n@attribute x real\n@data\n1,2\n", "attribute 'x' more than once"),
         ("@relation r\n@data\n1\n", "declares no @attribute"),
@@ -184,11 +184,11 @@ def test_bad_headers_are_named(tmp_path: Path, text: str, message: str) -> None:
         ("<labels/>", "lists no labels"),
         (
             '<labels><label name="fog"/><label name="sky"/></labels>',
-            "names the label 'fog', which is no attribute",
+            "names the label 'fog', which is not an attribute",
         ),
         (
             '<labels><label name="width"/><label name="sky"/></labels>',
-            r"line 10: the label 'width' is 1\.5; 0, 1 or \? is expected",
+            r"line 10: the label 'width' is 1\.5; expected 0, 1 or \?",
         ),
         (
             '<!DOCTYPE x [<!ENTITY a "aaaa">]><labels><label name="&a;"/></labels>',
@@ -201,7 +201,7 @@ def test_bad_xml_is_named(tmp_path: Path, xml: str, message: str) -> None:
         read(write_set(tmp_path / "set", DENSE, xml))
 
 
-def test_labels_alone_are_no_data(tmp_path: Path) -> None:
+def test_a_file_without_features_is_an_error(tmp_path: Path) -> None:
     text = "@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@data\n0,1\n1,0\n"
     xml = '<labels><label name="a"/><label name="b"/></labels>'
     with pytest.raises(SourceError, match="every attribute is a label"):
@@ -213,7 +213,7 @@ def test_nested_labels_are_flattened(tmp_path: Path) -> None:
     assert read_label_xml(folder / "small.xml") == ["deep water", "sky"]
 
 
-def test_a_real_table_survives_the_way_through_arff(shared_data: Path, tmp_path: Path) -> None:
+def test_a_real_table_round_trips_through_arff(shared_data: Path, tmp_path: Path) -> None:
     table = pq.read_table(shared_data / "emotions" / "emotions.parquet").drop_columns(["split"])
     labels = [name.removeprefix("label:") for name in table.column_names if name.startswith("label:")]
     lines = ["@relation emotions"]

@@ -1,4 +1,4 @@
-"""Image folders: label files of every form, classes by folder, names as they occur in life."""
+"""Image folders: label files in every format, classes by folder, real-world file names."""
 
 import json
 import unicodedata
@@ -14,7 +14,7 @@ from storage.sources import Collection, SourceOptions, open_source
 
 
 def put_images(folder: Path, *names: str) -> None:
-    """Files named like images; readers look at names and bytes, never at pixels."""
+    """Files named like images; readers use names and bytes, not pixels."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,7 @@ def read(path: Path, **options: object) -> Collection:
 
 
 def labels_of(collection: Collection) -> dict[str, set[str] | None]:
-    """Labels by id, None for the unlabeled."""
+    """Labels by id, None for unlabeled items."""
     result: dict[str, set[str] | None] = {}
     for name, row in zip(collection.ids, collection.labels, strict=True):
         labels = {label for label, value in zip(collection.label_names, row, strict=True) if value == 1}
@@ -69,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_every_form_of_label_file_says_the_same(folder: Path, name: str, content: bytes) -> None:
+def test_every_format_of_label_file_reads_the_same(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     for path in (folder, folder / name):
         collection = read(path)
@@ -100,7 +100,7 @@ def test_another_separator(folder: Path) -> None:
     assert labels_of(read(folder, label_separator=";")) == EXPECTED
 
 
-def test_a_label_file_by_another_name_is_given(folder: Path) -> None:
+def test_a_label_file_with_another_name(folder: Path) -> None:
     (folder / "labels.csv").write_text("a.jpg,wrong\nb.png,other\n")
     (folder / "mine.csv").write_text(CSV)
     assert labels_of(read(folder, labels="mine.csv")) == EXPECTED
@@ -132,7 +132,7 @@ def test_metadata_inside_images_is_found_and_relative_to_itself(tmp_path: Path) 
     assert labels_of(read(folder)) == {"a.jpg": None, "images/a.jpg": {"x"}, "images/b.jpg": {"y"}}
 
 
-def test_names_as_they_occur_in_life(tmp_path: Path) -> None:
+def test_real_world_file_names(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     decomposed = unicodedata.normalize("NFD", "café.jpg")
     names = ["SHOUT.JPG", "a, b.jpg", 'say "hi".png', "雪 山.webp", decomposed, "dots.in.name.jpeg"]
@@ -153,10 +153,10 @@ def test_names_as_they_occur_in_life(tmp_path: Path) -> None:
     assert [note.message[:9] for note in collection.notes] == ["label '雪'"]
 
 
-def test_one_folder_a_class(tmp_path: Path) -> None:
+def test_one_folder_per_class(tmp_path: Path) -> None:
     folder = tmp_path / "pets"
     put_images(
-        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabeled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
+        folder, "cat/1.jpg", "cat/young/2.jpg", "dog/1.jpg", "unlabelled/7.jpg", "Unlabeled/8.jpg", "9.jpg"
     )
     collection = read(folder)
     assert collection.single_label
@@ -167,7 +167,7 @@ def test_one_folder_a_class(tmp_path: Path) -> None:
         "cat/1.jpg": {"cat"},
         "cat/young/2.jpg": {"cat"},
         "dog/1.jpg": {"dog"},
-        "unlabeled/7.jpg": None,
+        "unlabelled/7.jpg": None,
     }
 
 
@@ -180,7 +180,7 @@ def test_classes_below_images_or_a_split(tmp_path: Path, prefix: str) -> None:
     assert collection.split == (["train"] * 3 if prefix == "train/" else None)
 
 
-def test_hidden_and_companion_files_are_passed_over_and_unknown_ones_listed(folder: Path) -> None:
+def test_hidden_and_companion_files_are_skipped_and_unknown_ones_listed(folder: Path) -> None:
     (folder / "labels.csv").write_text(CSV)
     put_images(folder, ".hidden.jpg", ".git/x.jpg", "__MACOSX/a.jpg", "README", "notes.txt", "movie.mp4")
     collection = read(folder)
@@ -189,7 +189,7 @@ def test_hidden_and_companion_files_are_passed_over_and_unknown_ones_listed(fold
     assert not [note for note in collection.notes if note.file in ("README", "notes.txt")]
 
 
-def test_the_cache_inside_the_folder_is_passed_over(folder: Path) -> None:
+def test_the_cache_inside_the_folder_is_skipped(folder: Path) -> None:
     (folder / "labels.csv").write_text(CSV)
     put_images(folder, "home/demo/x.jpg")
     options = SourceOptions(path=str(folder))
@@ -202,7 +202,7 @@ def test_links_are_followed_once(folder: Path) -> None:
     (folder / "gone.jpg").symlink_to(folder / "nowhere.jpg")
     collection = read(folder)
     assert collection.ids == ["a.jpg", "b.png", "c.jpg"]
-    assert [note.file for note in collection.notes if "left out" in note.message] == ["gone.jpg"]
+    assert [note.file for note in collection.notes if "skipped" in note.message] == ["gone.jpg"]
 
 
 def test_digest_follows_content_and_nothing_else(folder: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_the_digest_does_not_depend_on_where_the_folder_is(folder: Path, tmp_pat
     assert open_source(SourceOptions(path=str(moved)), cache).digest(cache) == first
 
 
-def test_many_files_without_an_entry_are_counted_not_all_listed(tmp_path: Path) -> None:
+def test_long_lists_of_files_without_an_entry_are_shortened(tmp_path: Path) -> None:
     folder = tmp_path / "set"
     put_images(folder, *(f"{k:04}.jpg" for k in range(300)))
     (folder / "labels.csv").write_text("0000.jpg,x\n0001.jpg,y\n")

@@ -1,4 +1,4 @@
-"""Sparse text: a matrix and the table of its labels."""
+"""Sparse features: a matrix and its label table."""
 
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def test_values_must_be_finite_real_numbers(tmp_path: Path) -> None:
         source.read(tmp_path)
 
 
-def test_what_is_no_sparse_matrix_is_refused_and_never_unpickled(tmp_path: Path) -> None:
+def test_other_files_are_rejected_and_never_unpickled(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "news")
     source = open_source(SourceOptions(path=str(folder)), tmp_path)
     matrix = folder / "news_X.npz"
@@ -102,7 +102,7 @@ def test_what_is_no_sparse_matrix_is_refused_and_never_unpickled(tmp_path: Path)
             source.read(tmp_path)
     for position in range(60, len(whole), 7):
         matrix.write_bytes(whole[:position] + bytes([whole[position] ^ 0x55]) + whole[position + 1 :])
-        try:  # a byte that nothing depends on may be flipped unseen; any other failure is a user's error
+        try:  # some bytes do not matter; every other flipped byte must give a user error
             source.read(tmp_path)
         except SourceError as error:
             assert "news_X.npz" in str(error)

@@ -98,12 +98,12 @@ def test_class_as_dictionary_and_from_another_column(tmp_path: Path) -> None:
     assert collection.labels[2].tolist() == [-1, -1]
 
 
-def test_ids_are_taken_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
+def test_ids_are_read_and_must_be_unique(tmp_path: Path, suffix: str) -> None:
     columns = {"id": ["u", "v", "w"], "f0": [1, 2, 3], "class": ["x", "y", ""]}
     path = write(tmp_path / f"t{suffix}", columns)
     assert read(path).ids == ["u", "v", "w"]
     write(path, columns | {"id": ["u", "v", "u"]})
-    with pytest.raises(SourceError, match="row 3: the id 'u' is that of row 1"):
+    with pytest.raises(SourceError, match="row 3: the id 'u' is also that of row 1"):
         read(path)
     write(path, columns | {"id": ["u", "", "w"]})
     with pytest.raises(SourceError, match="row 2: the id is empty"):
@@ -120,7 +120,7 @@ def test_a_row_with_no_positive_label_is_labeled(tmp_path: Path) -> None:
     assert read(write(tmp_path / "t.parquet", columns)).labels[1].tolist() == [0, 0]
 
 
-def test_csv_with_mark_blanks_and_semicolons(tmp_path: Path) -> None:
+def test_csv_with_byte_order_mark_blanks_and_semicolons(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes("\ufefff0; f1 ;class\r\n1; 2;é\r\n3;4e-1; y \r\n".encode())
     collection = read(path)
@@ -163,7 +163,7 @@ def test_min_label_count_and_drop_labels(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", columns | {"label:never": [0, 0, 0, 0]})
     plain = read(path)
     assert plain.label_names == ["a", "b", "c"]
-    assert "label 'never' is left out: nobody has it" in [note.message for note in plain.notes]
+    assert "label 'never' is dropped: no item has it" in [note.message for note in plain.notes]
     assert read(path, min_label_count=0).label_names == ["a", "b", "c", "never"]
     assert read(path, min_label_count=3).label_names == ["a", "b"]
     assert read(path, drop_labels=("b",)).label_names == ["a", "c"]
@@ -173,7 +173,7 @@ def test_dropping_a_class_leaves_its_items_unlabeled(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"f0": [1, 2, 3, 4], "class": ["x", "y", "z", "y"]})
     collection = read(path, drop_labels=("z",))
     assert collection.labels.tolist() == [[1, 0], [0, 1], [-1, -1], [0, 1]]
-    assert any("1 items had left-out labels only" in note.message for note in collection.notes)
+    assert any("1 items had dropped labels only" in note.message for note in collection.notes)
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_builtin_tables(tmp_path: Path, name: str, shape: tuple[int, int, int]) 
     assert len({open_source(SourceOptions(path=p), tmp_path).digest(tmp_path) for p in ("iris", "wine")}) == 2
 
 
-def test_the_demo_is_drawn_below_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_is_drawn_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     def draw(folder: Path) -> None:

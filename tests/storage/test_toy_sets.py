@@ -1,4 +1,4 @@
-"""Toy problems: sizes as in the papers, shapes as their docstrings say, the same rows every time."""
+"""Toy problems: sizes as in the papers, shapes as documented, reproducible rows."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.sources.base import SourceOptions
-from storage.sources.recognize import open_source
+from storage.sources.registry import open_source
 from storage.sources.toy_sets import GARBAGE_WIDTH, TOY_SETS, draw_clusdat, draw_three_suns, draw_torus
 
 
@@ -48,7 +48,7 @@ def test_clusdat_alternates_on_a_grid():
 
 
 @pytest.mark.parametrize(("draw", "count", "shape"), [(draw_torus, 7, 3), (draw_clusdat, 8, 2)])
-def test_garbage_says_nothing_of_the_class(draw, count, shape):
+def test_garbage_is_independent_of_the_class(draw, count, shape):
     toy = draw()
     garbage = toy.X[:, shape:]
     assert garbage.shape[1] == count
@@ -58,7 +58,7 @@ def test_garbage_says_nothing_of_the_class(draw, count, shape):
     assert garbage.std() == pytest.approx(GARBAGE_WIDTH * toy.X[:, :shape].std(axis=0).mean(), rel=0.05)
 
 
-def test_suns_touch_at_the_middle_one_alone():
+def test_only_the_middle_sun_touches_the_others():
     toy = draw_three_suns()
     suns = {name: toy.X[np.array(toy.classes) == name] for name in ("red", "cyan", "blue")}
 

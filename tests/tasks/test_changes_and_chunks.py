@@ -1,4 +1,4 @@
-"""Items that come and go: how they are named, how little of what is kept they move, what a run remembers."""
+"""Changed items: how they are reported, how few chunks they affect, what a run records."""
 
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class TestChanges:
         assert (found.added, found.renamed) == (["b"], {})
 
     @given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123")))
-    def test_nothing_happened(self, items: dict[str, str]) -> None:
+    def test_no_changes(self, items: dict[str, str]) -> None:
         same = (list(items), list(items.values()))
         assert compare_items(same, same).describe() == ""
 
@@ -91,7 +91,7 @@ class TestChanges:
         st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("1234567")),
         st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("1234567")),
     )
-    def test_every_difference_is_told_once(self, old: dict[str, str], new: dict[str, str]) -> None:
+    def test_every_difference_is_reported_once(self, old: dict[str, str], new: dict[str, str]) -> None:
         found = compare_items((list(old), list(old.values())), (list(new), list(new.values())))
         told = [*found.added, *found.renamed, *found.changed]
         assert len(told) == len(set(told))
@@ -139,10 +139,10 @@ class TestNeighbors:
     def test_as_many_as_there_are(self, asked: int, available: int) -> None:
         assert limit_neighbors("x", asked, available, Reporter()) == min(asked, available)
 
-    def test_less_than_asked_is_said_once(self) -> None:
+    def test_a_reduction_is_reported_once(self) -> None:
         said: list[str] = []
         reporter = Reporter()
         reporter.say = said.append  # type: ignore[method-assign]
         for asked in (10, 10, 3):
             limit_neighbors("affinity.n_neighbors", asked, 5, reporter)
-        assert said == ["  affinity.n_neighbors is 10, the collection gives 5 at most: 5 are used."]
+        assert said == ["  affinity.n_neighbors is 10, but only 5 neighbors are available: using 5."]

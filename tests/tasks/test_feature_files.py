@@ -1,4 +1,4 @@
-"""Features of many files: in order, with reasons for the bad, with and without a compiler."""
+"""Features of many files: in order, with reasons for unreadable ones, with and without compiled kernels."""
 
 import os
 import subprocess
@@ -11,10 +11,10 @@ import pytest
 from numba.core import caching
 from PIL import Image
 
-from embedding_core.features import extraction
-from embedding_core.features.color_moments import ColorMoments
-from embedding_core.features.compiled import MOMENTS, PIXELS, compile_kernel
+from embedding_core.compiled import compile_kernel
+from embedding_core.features.color_moments import ColorMoments, plain_moments
 from embedding_core.features.extraction import extract_file, extract_many
+from embedding_core.features.moment_kernels import MOMENTS, PIXELS, rgb_moments
 from tasks.executor import make_executor
 from tests.embedding_core.test_color_moments import jpeg, naive_rgb, random_pixels
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> list[Path]:
-    """Forty files; a text file in place 11, nothing at all in place 23."""
+    """Forty files; number 11 is text, number 23 is missing."""
     paths = [tmp_path / f"{index:02d}.jpg" for index in range(40)]
     for index, path in enumerate(paths):
         path.write_bytes(jpeg(random_pixels(20, 30, seed=index)))
@@ -33,45 +33,29 @@ def folder(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("setting", ["serial", "threads:2", "threads:5"])
-def test_many_files_come_in_order_with_reasons_for_the_bad(folder, setting):
+def test_results_are_in_order_with_reasons_for_unreadable_files(folder, setting):
     moments = ColorMoments(grid=(2, 2))
-    counts: list[int] = []
-    results = list(extract_many(folder, moments, make_executor(setting).map, counts.append))
-    assert [index for index, _, _ in results] == list(range(40))
-    assert counts == list(range(1, 41))
-    for index, features, error in results:
+    results = list(extract_many(folder, moments, map_files=make_executor(setting).map))
+    assert len(results) == 40
+    for index, (features, error) in enumerate(results):
         if index in (11, 23):
             assert features is None
             assert error is not None
         else:
             assert error is None
             np.testing.assert_array_equal(features, extract_file(folder[index], moments))
-    assert "not an image" in results[11][2]
-    assert "No such file" in results[23][2]
+    assert "not an image" in results[11][1]
+    assert "No such file" in results[23][1]
 
 
-def test_files_are_handed_over_in_chunks_as_results_are_consumed(folder):
-    handed_over: list[int] = []
-
-    def map_lazily(function, chunks):
-        for chunk in chunks:
-            handed_over.append(len(chunk))
-            yield function(chunk)
-
-    iterator = extract_many(folder * 20, ColorMoments(grid=(1, 1)), map_lazily)
-    for consumed in range(1, 200):
-        next(iterator)
-        assert consumed <= sum(handed_over) <= consumed + extraction._CHUNK
-
-
-def test_no_file_is_no_result():
+def test_no_files_give_no_results():
     assert list(extract_many([], ColorMoments())) == []
 
 
 def test_folder_and_huge_file_are_reasons(tmp_path, monkeypatch):
     monkeypatch.setattr("embedding_core.features.extraction.MAX_FILE_BYTES", 3)
     (tmp_path / "huge.jpg").write_bytes(b"1234")
-    reasons = [error for _, _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments())]
+    reasons = [error for _, error in extract_many([tmp_path, tmp_path / "huge.jpg"], ColorMoments())]
     assert reasons[0] == "not a regular file"
     assert "4 bytes" in reasons[1]
 
@@ -100,15 +84,15 @@ def test_describing_features_does_not_import_numba():
 @pytest.mark.parametrize("size", [(1, 1), (3, 200), (97, 64), (131, 17)])
 @pytest.mark.parametrize("grid", [(1, 1), (8, 8), (5, 11)])
 @pytest.mark.parametrize("low", [0, 250])
-def test_sums_without_a_compiler_are_the_same_bits(size, grid, low):
+def test_numpy_and_kernels_give_the_same_bits(size, grid, low):
     pixels = np.random.default_rng(7).integers(low, 256, (*size, 3), dtype=np.uint8)
-    compiled = ColorMoments(grid, ("mean", "std")).extract(pixels)
-    plain = ColorMoments(grid, ("mean", "std"), compiled=False).extract(pixels)
-    assert plain.tobytes() == compiled.tobytes()
+    compiled = np.empty((*grid, 3, 2))
+    rgb_moments(pixels, compiled)
+    assert plain_moments(pixels, grid).tobytes() == compiled.tobytes()
 
 
 @pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
-def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
+def test_a_few_files_do_not_load_numba(tmp_path, count, loaded):
     for number in range(count):
         Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / f"{number:02d}.png")
     code = (
@@ -116,7 +100,7 @@ def test_a_few_files_load_no_compiler(tmp_path, count, loaded):
         "from embedding_core.features.color_moments import ColorMoments; "
         "from embedding_core.features.extraction import extract_many; "
         f"found = list(extract_many(sorted(Path({str(tmp_path)!r}).iterdir()), ColorMoments((1, 1)))); "
-        "assert [row[1][0] for row in found] == list(range(len(found))); "
+        "assert [row[0] for row, _ in found] == list(range(len(found))); "
         "sys.stdout.write(str('numba' in sys.modules))"
     )
     assert run_python(code) == loaded
@@ -133,8 +117,8 @@ def counted_values(kernel) -> float:
 
 
 def test_a_kernel_is_compiled_where_no_cache_folder_can_be_found():
-    # numba refuses to keep code of a function whose file it cannot place, as it does where neither the
-    # source's folder nor the user's cache folder can be written.
+    # numba cannot cache a function whose file it does not find, just as if neither the source folder nor
+    # the user's cache folder were writable.
     code = count_values.__code__.replace(co_filename="<no file>")
     homeless = type(count_values)(code, globals())
     with pytest.raises(RuntimeError, match="cannot cache"):
@@ -156,7 +140,7 @@ def test_a_kernel_is_compiled_where_the_cache_fails(action, error, monkeypatch):
 def test_photographs_are_all_read_and_exact(shared_data):
     paths = sorted((shared_data / "msrc_v2" / "images").glob("*.jpg"))
     assert len(paths) == 591
-    results = list(extract_many(paths, ColorMoments(), make_executor("threads:2").map))
-    assert [error for _, _, error in results if error is not None] == []
+    results = list(extract_many(paths, ColorMoments()))
+    assert [error for _, error in results if error is not None] == []
     with Image.open(paths[100]) as image:
-        np.testing.assert_array_equal(results[100][1], naive_rgb(np.asarray(image), (8, 8)))
+        np.testing.assert_array_equal(results[100][0], naive_rgb(np.asarray(image), (8, 8)))

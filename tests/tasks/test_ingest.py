@@ -1,4 +1,4 @@
-"""What is read is what the key says: the chosen labels, and the bytes from which the key was made."""
+"""Stages read what their key names: the chosen labels, and the bytes that were hashed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ def write_arff(path: Path) -> Path:
 
 
 def run(source: Path, home: Path, *overrides: str) -> TrainingRun:
-    """A run up to what the labels and the graph say."""
+    """Run the stages up to the graph."""
     return run_training(local_config(source, home, *overrides), until="correlation")
 
 
@@ -54,7 +54,7 @@ class TestChoiceOfLabels:
 
 
 class TestChangeWhileReading:
-    """The key names bytes; a stage that gets others is not kept under it, and the source is read again."""
+    """If the source changes during a run, nothing is stored under the old key and the run retries."""
 
     def test_of_the_labels_of_images(
         self, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -120,7 +120,7 @@ class TestChangeWhileReading:
 
 
 def weight_of(done: TrainingRun) -> float:
-    """Of the edge between the first two items."""
+    """Weight of the edge between the first two items."""
     graph = done.products.ref("affinity")
     assert graph is not None
     return float(unpack_edges(done.store.read(graph))[0, 1])
@@ -129,7 +129,7 @@ def weight_of(done: TrainingRun) -> float:
 def meddle_before(
     monkeypatch: pytest.MonkeyPatch, owner: object, name: str, change: Callable[[], object]
 ) -> None:
-    """Have somebody change a file just before the next call of a function, once."""
+    """Change a file just before the next call of a function, once."""
     original = getattr(owner, name)
 
     def meddled(*arguments: object) -> object:

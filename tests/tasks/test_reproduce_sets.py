@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ from tasks.reproduce.datasets import DatasetRef, load_trial_data, open_dataset, 
 from tasks.reproduce.dle import TABLE5
 from tasks.reproduce.kernel_dle import SPLITS
 from tasks.reproduce.provenance import trace
-from tasks.settings import FeatureSettings
 from tasks.stage import Workspace, run_stage
 
 
@@ -93,7 +92,7 @@ def test_moments_in_every_color_space_stand_side_by_side(tmp_path, workspace):
     expected = [[ColorMoments(color_space=space).extract(one) for space in BANDS] for one in images]
     np.testing.assert_array_equal(data.X, np.reshape(expected, (20, 4 * 384)))
     # Every space that the features stage offers, named in the order of the columns.
-    offered = get_args(FeatureSettings.model_fields["color_space"].annotation)
+    offered = get_args(get_type_hints(ColorMoments)["color_space"])
     assert SPLITS.settings("msrc_spaces", quick=True)["blocks"] == list(BANDS) == list(offered)
 
 

@@ -1,4 +1,4 @@
-"""The code that counts: what shapes a result is in its key, whichever module it stands in."""
+"""Code fingerprints: the key of a stage covers every module that affects its result."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_what_decides_labels_counts_where_they_are_decided(tmp_path: Path) -> No
 
 @pytest.fixture
 def extracted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of images whose features were really extracted."""
+    """Names of the images whose features were extracted."""
     names: list[str] = []
     real = extraction.extract_many
 
@@ -120,7 +120,7 @@ def extract(source: Path, home: Path) -> None:
     run_training(local_config(source, home), until="features")
 
 
-def test_rows_of_other_code_are_not_taken_over(
+def test_rows_of_other_code_are_not_reused(
     picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extracted: list[str]
 ) -> None:
     extract(picture_folder, tmp_path / "home")
@@ -135,7 +135,7 @@ def test_rows_of_other_code_are_not_taken_over(
     assert len(extracted) == 40
 
 
-def test_portions_are_of_the_task_that_fills_them(picture_folder: Path, tmp_path: Path) -> None:
+def test_portions_record_the_code_of_their_task(picture_folder: Path, tmp_path: Path) -> None:
     extract(picture_folder, tmp_path / "home")
     parts = [
         one

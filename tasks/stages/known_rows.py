@@ -1,0 +1,129 @@
+"""Feature rows of the last run, found by the digest of an item's content."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.artifacts import columns
+from storage.artifacts.keys import ArtifactRef, canonical_json
+from storage.artifacts.schemas import Features, unpack_feature_digests, unpack_features, unpack_parts
+from storage.artifacts.store import ArtifactStore
+from storage.errors import StoreError
+from tasks.runs import load_last_run
+from tasks.settings import SourceSettings
+from tasks.stages.chunks import PART_STAGE
+from tasks.stages.ingest import part_digest
+
+SKIPPED = "skipped"
+
+# The features of one item, or the reason why it has none.
+Row = tuple[NDArray[np.float32] | None, str | None]
+
+
+class KnownRows:
+    """Locates the feature row of each content digest in the portions of the last run.
+
+    Attributes
+    ----------
+    positions : dict
+        Row number by digest, counted over all portions.
+    sound : set of str
+        Keys of portions without unreadable items.
+    """
+
+    def __init__(
+        self,
+        store: ArtifactStore,
+        refs: Sequence[ArtifactRef],
+        positions: dict[str, int],
+        sound: bool = False,
+    ) -> None:
+        self.positions = positions
+        self.sound = {ref.key for ref in refs} if sound else set()
+        self._store = store
+        self._refs = refs
+        self._ends = list(accumulate(ref.rows for ref in refs))
+
+    def __contains__(self, digest: str) -> bool:
+        """Whether the row of a content digest can be read. This reads its portion."""
+        position = self.positions.get(digest)
+        return position is not None and self._part(position)[0] is not None
+
+    @property
+    def seconds(self) -> float:
+        """Total time that computing the portions took."""
+        held = (ref for ref in self._refs if self._store.has(ref))
+        return float(sum(self._store.details(ref)["seconds"] for ref in held))
+
+    def row(self, digest: str) -> Row:
+        """Features of a known item."""
+        part, row = self._part(self.positions[digest])
+        assert part is not None
+        error = part.errors[row] if part.errors else None
+        return (None if error else part.X[row], error)
+
+    def _part(self, position: int) -> tuple[Features | None, int]:
+        """The portion that holds a row (None if it is missing or damaged), and the row within it."""
+        number = bisect_right(self._ends, position)
+        ref = self._refs[number]
+        row = position - (self._ends[number] - ref.rows)
+        try:
+            return _read_part(self._store, ref), row
+        except StoreError:
+            return None, row
+
+
+def load_known_rows(
+    store: ArtifactStore, place: SourceSettings, recipe: Mapping[str, Any], code: Mapping[str, str]
+) -> KnownRows:
+    """Find the rows that the last run of a source computed with this recipe and this code.
+
+    Parameters
+    ----------
+    store : ArtifactStore
+    place : SourceSettings
+    recipe : mapping
+        The feature recipe. Rows that another recipe computed are not used.
+    code : mapping
+        Fingerprint of the code that computes features now.
+    """
+    last = load_last_run(store, place)
+    try:
+        features = ArtifactRef.from_json(last["features"])
+        known = store.details(features)
+        made = known["recipe"]
+        params = {name: value for name, value in made["params"].items() if name != "strict"}
+        if params != dict(recipe) or made["code"] != code:
+            return KnownRows(store, [], {})
+        parts = unpack_parts(store.read(features))
+        refs = [
+            ArtifactRef(PART_STAGE, key, digest, "features", int(rows))
+            for key, digest, rows in zip(parts.keys, parts.digests, parts.rows, strict=True)
+        ]
+        digests = _listed_digests(store, last, made) or _stored_digests(store, refs)
+    except (KeyError, StoreError):
+        return KnownRows(store, [], {})
+    sound = known["metadata"].get(SKIPPED) == canonical_json({})
+    return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)}, sound)
+
+
+def _listed_digests(store: ArtifactStore, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
+    """Digests of the items, read from their manifest; empty if the manifest lists other items."""
+    manifest = ArtifactRef.from_json(last["ingest"])
+    if made["inputs"]["items"] != part_digest(manifest, "items", store):
+        return []  # a run that stopped before its features stage left a newer manifest
+    return columns.strings(store.read(manifest, ["digest"]), "digest")
+
+
+def _stored_digests(store: ArtifactStore, refs: Sequence[ArtifactRef]) -> list[str]:
+    return [digest for ref in refs for digest in unpack_feature_digests(store.read(ref, ["digest"]))[0]]
+
+
+@lru_cache(maxsize=4)
+def _read_part(store: ArtifactStore, ref: ArtifactRef) -> Features:
+    return unpack_features(store.read(ref))

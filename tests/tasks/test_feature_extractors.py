@@ -1,0 +1,219 @@
+"""Extractors beside color moments: their code counts, and `annotate` uses the features path of `run`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_array_equal
+
+import embedding_core
+from embedding_core.errors import InvalidInput
+from embedding_core.features import registry
+from embedding_core.features.color_moments import ColorMoments
+from embedding_core.features.registry import EXTRACTORS, extractor_class
+from flows.runner import open_workspace
+from storage.artifacts import fingerprint
+from storage.artifacts.schemas import Features
+from storage.artifacts.store import Outcome
+from storage.errors import SourceError
+from storage.sources import SourceOptions, open_source
+from tasks.annotation import check_recipe, match_columns
+from tasks.dataset import load_features
+from tasks.reporter import Reporter
+from tasks.settings import BaseFeatureSettings, FeatureSettings, make_feature_settings
+from tasks.stage import Workspace, run_stage
+from tasks.stages import features, ingest
+from tasks.stages.features import compute_features, extractor_recipe, feature_recipe
+from tests.conftest import local_config
+
+MODULE = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from embedding_core.features.base import ImageExtractor
+
+
+@dataclass(frozen=True)
+class Probe(ImageExtractor):
+    name: ClassVar[str] = "probe"
+    factor: float = field(default=1.0, metadata={"description": "factor of the mean"})
+
+    @property
+    def n_features(self) -> int:
+        return 1
+
+    def extract(self, rgb: np.ndarray) -> np.ndarray:
+        return np.array([self.factor * rgb.%s()], dtype=np.float32)
+"""
+
+
+@pytest.fixture
+def write_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Register the extractor `probe` of a module outside the tree; each call rewrites its mathematics."""
+    folder = tmp_path / "more_modules"
+    folder.mkdir()
+    monkeypatch.setitem(registry.EXTRACTORS, "probe", "embedding_core.probe.Probe")
+    embedding_core.__path__.append(str(folder))
+
+    def forget() -> None:
+        sys.modules.pop("embedding_core.probe", None)
+        fingerprint.forget()
+
+    def write(statistic: str) -> None:
+        (folder / "probe.py").write_text(MODULE % statistic, encoding="utf-8")
+        forget()
+
+    yield write
+    embedding_core.__path__.remove(str(folder))
+    forget()
+
+
+@pytest.fixture
+def workspace(picture_folder: Path, tmp_path: Path) -> Workspace:
+    return open_workspace(local_config(picture_folder, tmp_path / "home"), Reporter())
+
+
+def run_features(folder: Path, settings: BaseFeatureSettings, workspace: Workspace) -> Outcome:
+    """Run the stages ingest and features."""
+    place = local_config(folder, workspace.home).source
+    source = ingest.open_collection(place, workspace)
+    manifest = run_stage(ingest.stage(place, source, workspace), workspace).ref
+    return run_stage(features.stage(settings, place, source, manifest, workspace), workspace)  # type: ignore[arg-type]
+
+
+def test_changed_mathematics_of_a_second_extractor_makes_the_features_stale(
+    picture_folder: Path, workspace: Workspace, write_probe: Callable[[str], None]
+) -> None:
+    write_probe("mean")
+    settings = make_feature_settings()(extractor="probe")
+    before = run_features(picture_folder, settings, workspace)
+    assert not before.cached
+    assert run_features(picture_folder, settings, workspace).cached
+    own = run_features(picture_folder, FeatureSettings(), workspace)
+
+    write_probe("max")
+    after = run_features(picture_folder, settings, workspace)
+    assert not after.cached
+    old, new = (load_features(workspace.store, one.ref) for one in (before, after))
+    assert (new.X > old.X).all()
+    again = run_features(picture_folder, FeatureSettings(), workspace)
+    assert (again.cached, again.ref) == (True, own.ref), "color moments did not change"
+
+
+def test_parameters_are_part_of_the_recipe(write_probe: Callable[[str], None]) -> None:
+    write_probe("mean")
+    settings = make_feature_settings()
+    plain = feature_recipe(settings(extractor="probe"), images=True)  # type: ignore[arg-type]
+    doubled = feature_recipe(settings(extractor="probe", probe={"factor": 2}), images=True)  # type: ignore[arg-type, call-arg]
+    assert (plain["probe"], doubled["probe"]) == ({"factor": 1.0}, {"factor": 2.0})
+    assert plain["code"] == doubled["code"] != feature_recipe(FeatureSettings(), images=True)["code"]
+    assert (
+        settings.model_fields["probe"].annotation.model_fields["factor"].description == "factor of the mean"
+    )  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", sorted(EXTRACTORS))
+def test_every_extractor_keeps_the_contract(name: str) -> None:
+    extractor = extractor_class(name)()
+    names = extractor.feature_names()
+    assert (extractor.name, extractor.reads) == (name, "images")
+    assert len(names) == len(set(names)) == extractor.n_features
+    row = extractor.extract(np.zeros((5, 7, 3), np.uint8))  # type: ignore[attr-defined]
+    assert (row.dtype, row.shape) == (np.float32, (extractor.n_features,))
+
+
+def test_an_unknown_extractor_is_named() -> None:
+    with pytest.raises(InvalidInput, match="'sift' is unknown; choose one of color_moments"):
+        extractor_class("sift")
+
+
+@pytest.mark.parametrize("given", [{"moments": ["skewness", "std"]}, {"grid": [256, 1]}])
+def test_settings_allow_whatever_the_extractor_supports(given: dict[str, object]) -> None:
+    settings = FeatureSettings.model_validate({"color_moments": given})
+    assert settings.parameters().items() >= given.items()
+    assert ColorMoments(**settings.parameters())
+
+
+def source_at(path: Path) -> tuple[object, ...]:
+    source = open_source(SourceOptions(path=str(path), labeled=False), path.parent / "cache")
+    return source, source.read(path.parent / "cache")
+
+
+class TestNewItems:
+    """Sources without labels, their features, and the columns of a model."""
+
+    def test_images(self, picture_folder: Path) -> None:
+        (picture_folder / "labels.csv").unlink()
+        source, found = source_at(picture_folder)
+        recipe = feature_recipe(FeatureSettings(), images=True)
+        check_recipe(recipe, source)  # type: ignore[arg-type]
+        made = compute_features(found, range(2, 5), recipe, 1, lambda done: None)  # type: ignore[arg-type]
+        assert (made.ids, found.labels.shape) == (["p02.png", "p03.png", "p04.png"], (40, 0))  # type: ignore[attr-defined]
+        expected = ColorMoments().extract_bytes((picture_folder / "p03.png").read_bytes())
+        assert_array_equal(made.X[1], expected)
+
+    def test_a_table_without_labels(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("id,f0,f1,label:x\na,1,2,\nb,3,4,1\n")
+        _, found = source_at(tmp_path / "t.csv")
+        assert (found.ids, found.X.tolist(), found.label_names) == (["a", "b"], [[1, 2], [3, 4]], [])  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("xml", [False, True])
+    def test_an_arff_file(self, tmp_path: Path, xml: bool) -> None:
+        text = "@relation r\n@attribute w numeric\n@attribute sky {0,1}\n@data\n1.5,0\n"
+        (tmp_path / "a.arff").write_text(text)
+        if xml:
+            (tmp_path / "a.xml").write_text('<labels><label name="sky"/></labels>')
+        _, found = source_at(tmp_path / "a.arff")
+        assert found.feature_names == (["w"] if xml else ["w", "sky"])  # type: ignore[attr-defined]
+
+    def test_a_sparse_matrix_without_labels(self, tmp_path: Path) -> None:
+        from scipy import sparse
+
+        sparse.save_npz(tmp_path / "t_X.npz", sparse.csr_array(np.eye(3)))
+        _, found = source_at(tmp_path / "t_X.npz")
+        assert (found.ids, found.X.shape, found.labels.shape) == (["0", "1", "2"], (3, 3), (3, 0))  # type: ignore[attr-defined]
+
+    def test_columns_are_matched_by_name(self, tmp_path: Path) -> None:
+        names = ["width", "extra", "height"]
+        table = pa.table({f"f{k}": [float(k)] for k in range(3)})
+        pq.write_table(
+            table.replace_schema_metadata({"feature_names": '["width", "extra", "height"]'}),
+            tmp_path / "t.parquet",
+        )
+        _, found = source_at(tmp_path / "t.parquet")
+        made = compute_features(found, range(1), {"extractor": "given"}, 1, lambda done: None)  # type: ignore[arg-type]
+        assert made.feature_names == names
+        wanted = {"feature_names": ["height", "width"]}
+        assert match_columns(made, wanted, 2, "t").tolist() == [[2, 0]]
+        with pytest.raises(SourceError, match=r"t lacks 1 of the 2 features of the model: depth\. Give"):
+            match_columns(made, {"feature_names": ["depth", "width"]}, 2, "t")
+
+    @pytest.mark.parametrize("wanted", [None, ["f0", "f1"], ["width", "height"]])
+    def test_numbered_columns_are_matched_by_position(self, wanted: list[str] | None) -> None:
+        made = Features(["a"], ["0"], np.ones((1, 2), np.float32), None, {}, ["f0", "f1"])
+        assert match_columns(made, {"feature_names": wanted}, 2, "t") is made.X
+        with pytest.raises(SourceError, match="t has 2 features; the model was trained on 3"):
+            match_columns(made, {"feature_names": wanted}, 3, "t")
+
+    @pytest.mark.parametrize(
+        ("recipe", "message"),
+        [
+            (
+                {"extractor": "sift", "sift": {}, "code": "0"},
+                "extractor 'sift', which this version does not have",
+            ),
+            ({"extractor": "given"}, "contains images, but the model was trained on a table"),
+            ({**extractor_recipe("color_moments", {}), "code": "0"}, "another version of the extractor"),
+        ],
+    )
+    def test_another_recipe_is_an_error(
+        self, picture_folder: Path, recipe: dict[str, object], message: str
+    ) -> None:
+        with pytest.raises(SourceError, match=message):
+            check_recipe(recipe, source_at(picture_folder)[0])  # type: ignore[arg-type]
