@@ -262,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(options: argparse.Namespace) -> int:
     from flows.stages import RENEWED
-    from flows.terminal import tell
+    from flows.terminal import tell, tell_command
 
     module, function, _ = _COMMANDS[options.command]
     kept = "; finished stages are kept." if options.command in _STAGED else "."
@@ -290,7 +290,7 @@ def _dispatch(options: argparse.Namespace) -> int:
         code = 143
     if resumable:
         done = [part for label in renewed for part in ("--done", label)]
-        tell(f"resume with: {shlex.join(['labelscape', *options.arguments, *done])}")
+        tell_command("resume with:", shlex.join(["labelscape", *options.arguments, *done]))
     return code
 
 

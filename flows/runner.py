@@ -158,7 +158,9 @@ def run_training(
     left = LeftStages(workspace.store, config.source) if span.since else None
     runner = StageRunner(workspace, span, submit, left)
     with workspace.store.in_use(workspace.reporter.say):
-        last = load_last_run(workspace.store, config.source).get("ingest")
+        known_run = load_last_run(workspace.store, config.source)
+        last = known_run.get("ingest")
+        workspace.reporter.expect(lambda label: last_seconds(workspace.store, known_run.get(label)))
         products = walk_remembering(
             config, workspace, runner, lambda: _walk_all(config, workspace, runner, dict(tags or {}))
         )
@@ -179,6 +181,14 @@ def run_training(
         tuple(workspace.store.set_aside),
         changes,
     )
+
+
+def last_seconds(store: Store, ref: Mapping[str, Any] | None) -> float | None:
+    """Seconds that a stage took the last time; None if that is unknown."""
+    try:
+        return float(store.details(ArtifactRef.from_json(ref))["seconds"]) if ref else None
+    except StoreError:
+        return None
 
 
 def _changes(

@@ -126,7 +126,7 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
             return Outcome(found, True, time.perf_counter() - begun)
         force = True
     try:
-        with _warnings_as_news(workspace.reporter):
+        with _warnings_as_news(workspace.reporter), workspace.reporter.working(stage.label):
             return workspace.store.compute(recipe, produce, force=force, on_wait=workspace.reporter.say)
     except InvalidInput as error:
         raise StageError(f"{stage.label}: {error}") from error

@@ -21,7 +21,7 @@ from flows.terminal import REPORTER, TerminalReporter, current_reporter, show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
 from storage.tracking.engine import redact
-from tasks.report.tables import Table, render_text
+from tasks.report.tables import Table
 from tasks.reproduce.catalog import experiments, get_experiment
 from tasks.reproduce.comparison import IMPOSSIBLE, count_impossible, count_verdicts
 from tasks.reproduce.experiment import Experiment
@@ -164,7 +164,7 @@ def _list(folder: Path, as_json: bool) -> int:
         return 0
     header = tuple(records[0])
     rows = tuple(tuple(record.values()) for record in records)
-    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
+    show(Table(header, rows, texts=frozenset(range(len(header))), optional=(2, 3, 1)))
     show(f"\nData sets are looked for in {folder} (--data or LABELSCAPE_DATA name another folder).")
     return 0
 
@@ -206,17 +206,24 @@ def _fetch(folder: Path, as_json: bool) -> int:
     return 2 if any(one["problem"] for one in records) else 0
 
 
-def _as_text(told: Told, config: RunConfig) -> str:
+def _as_text(told: Told, config: RunConfig) -> list[str | Table]:
     """The table of an experiment, and where its files are."""
-    table = render_text(comparison_table(told.experiment, told.rows), name_width=72)
+    table = comparison_table(told.experiment, told.rows)
     sync = command_here(config, "sync")
-    lines = ["", title_of(told.experiment, told.quick), told.experiment.paper, "", table, ""]
-    lines += [f"stages     {told.computed} computed", f"page       {told.page}"]
+    head: list[str | Table] = [
+        "",
+        title_of(told.experiment, told.quick),
+        told.experiment.paper,
+        "",
+        table,
+        "",
+    ]
+    lines = [f"stages     {told.computed} computed", f"page       {told.page}"]
     lines += [f"figure     {file}" for file in sorted(told.page.parent.glob("*.png"))]
     lines += (
         [f"tracked    run {told.tracked.parent_id[:8]} at {redact(told.tracked.uri)}"] if told.tracked else []
     )
-    return "\n".join([*lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY, sync)])
+    return [*head, *lines, *problem_lines(told.untracked, told.unrecorded, _REMEDY, sync)]
 
 
 def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namespace) -> None:
@@ -227,10 +234,10 @@ def _conclude(told: list[Told], failed: dict[str, str], options: argparse.Namesp
     if options.name != ALL:
         return
     if told:
-        show("\n" + render_text(_summary(told)))
+        show(["", _summary(told)])
     for one in told:
         if one.experiment.against_plain:
-            show("\n" + render_text(_standing(one)))
+            show(["", _standing(one)])
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 

@@ -1,4 +1,4 @@
-"""`status`: every stage as fresh, stale with the reason, or missing; nothing is computed."""
+"""`status`: whether each stage is fresh, stale (and why) or missing; nothing is computed."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from storage.tracking.engine import DATABASE
 
 
 def status(options: argparse.Namespace) -> int:
-    """Say what a run would do, and why."""
+    """Print what a run would do, and why."""
     config = read_config(options)
     watch = _watch(options, config)
     inspection = inspect_stages(config)
@@ -52,20 +52,21 @@ def _as_json(found: list[StageStatus]) -> str:
 
 
 def _as_text(found: list[StageStatus]) -> str:
-    return "\n".join([*map(_line, found), _outlook(found)])
+    width = max((len(one.label) for one in found), default=0)
+    return "\n".join([*(_line(one, width) for one in found), _outlook(found)])
 
 
 def _outlook(found: list[StageStatus]) -> str:
-    """How many stages would run, and about how long that takes."""
+    """Say how many stages would run, and about how long that takes."""
     sure = [one for one in found if one.would_run == "yes"]
     perhaps = [one for one in found if one.would_run == "perhaps"]
     if not sure:
         return "Nothing would run."
     text = f"{len(sure)} of {len(found)} stages would run{_cost(sure)}"
     if perhaps:
-        text += f"; {len(perhaps)} more if what they wait for comes out differently{_cost(perhaps)}"
+        text += f"; {len(perhaps)} more if their inputs change{_cost(perhaps)}"
     known = any(one.seconds is not None for one in (*sure, *perhaps))
-    return f"{text}{' (by the timings of the last run)' if known else ''}."
+    return f"{text}{' (as timed in the last run)' if known else ''}."
 
 
 def _cost(stages: list[StageStatus]) -> str:
@@ -77,7 +78,7 @@ def _cost(stages: list[StageStatus]) -> str:
     return f", about {seconds:.{0 if seconds >= 10 else 1}f} s{unknown}"
 
 
-def _line(one: StageStatus) -> str:
+def _line(one: StageStatus, width: int) -> str:
     reason = f" because {'; '.join(one.reasons)}" if one.reasons else ""
     cost = f" ({one.seconds:.1f} s)" if one.seconds is not None and one.would_run != "no" else ""
-    return f"{one.label:<38} {one.state}{reason}{cost}"
+    return f"{one.label:<{width}}  {one.state}{reason}{cost}"

@@ -1,4 +1,4 @@
-"""Result tables: one small table object, rendered for the terminal, as Markdown and as CSV."""
+"""Result tables: one table type, rendered as Markdown and as CSV here and for the terminal by `flows`."""
 
 import csv
 import io
@@ -20,16 +20,29 @@ from tasks.report.ranking import (
 DEFAULT_METRICS = ("macro_f1", "micro_f1", "macro_precision", "micro_precision", "lrap", "hamming_loss")
 
 BASELINE_MARK = " (baseline)"
-# Direction overrides let a file name show as another one; joiners of scripts and emoji stay.
+# Direction overrides can disguise a file name. Joiners, which scripts and emoji need, are kept.
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text. The first column and those of `texts` are set flush left, the others flush right.
+    """A table of text cells.
 
-    `best` holds the (row, column) of the best value of each column, `marked` the rows that are
-    baselines (their names say so too); `caption` says how to read the table.
+    Attributes
+    ----------
+    header : tuple of str
+    rows : tuple of tuples of str
+    caption : str
+        How to read the table.
+    best : set of (row, column)
+        The best value of each column.
+    marked : set of int
+        Rows that are baselines; their names say so too.
+    texts : set of int
+        Columns of text, aligned left and wrapped where space is short. The first column always is one; the
+        other columns hold numbers, aligned right and never wrapped.
+    optional : tuple of int
+        Columns that a narrow terminal drops, the first one first. Empty: all but the first, from the right.
     """
 
     header: tuple[str, ...]
@@ -38,15 +51,24 @@ class Table:
     best: frozenset[tuple[int, int]] = frozenset()
     marked: frozenset[int] = frozenset()
     texts: frozenset[int] = frozenset()
+    optional: tuple[int, ...] = ()
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds text rather than numbers."""
+        return column == 0 or column in self.texts
+
+    def drop_order(self) -> tuple[int, ...]:
+        """Columns that may be dropped, the first one first."""
+        return self.optional or tuple(range(len(self.header) - 1, 0, -1))
 
 
 def printable(text: str) -> str:
-    """Make any name safe to show: control characters and undecodable bytes become U+FFFD."""
+    """Replace control characters and undecodable bytes by U+FFFD, so that any name is safe to show."""
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in text)
 
 
 def display_width(text: str) -> int:
-    """Columns a text takes in a terminal: wide characters two, combining marks none."""
+    """Number of terminal columns a text takes: two per wide character, none per combining mark."""
     return sum(_char_width(char) for char in text)
 
 
@@ -57,7 +79,7 @@ def _char_width(char: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut a text to `width` columns in its middle: what tells names apart is often at the end."""
+    """Cut the middle of a text to fit `width` columns; names often differ at their ends."""
     if display_width(text) <= width:
         return text
     head = _take(text, (width - 1) * 2 // 3)
@@ -66,7 +88,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _take(text: str, width: int) -> str:
-    """The longest beginning that takes at most `width` columns."""
+    """Return the longest prefix of at most `width` columns."""
     used = 0
     for place, char in enumerate(text):
         used += _char_width(char)
@@ -83,15 +105,15 @@ def score_table(
     titles: Mapping[str, str] | None = None,
     baselines: Set[str] = frozenset(),
 ) -> Table:
-    """Mean ± spread over folds of each method and classifier, best first, baselines marked.
+    """Tabulate mean ± spread over folds of each method and classifier, best first, baselines marked.
 
     Parameters
     ----------
     scores : sequence of (method, classifier, fold, metric, value)
-    metrics : the columns; those that were not measured are left out.
-    sort_by : metric to sort by; ConfigError when nothing was measured under that name.
-    titles : readable titles of the methods.
-    baselines : names of the methods to mark as baselines.
+    metrics : metrics to show as columns; metrics that were not measured are left out.
+    sort_by : metric to sort by; ConfigError if it was not measured.
+    titles : display titles of the methods.
+    baselines : names of the methods that are marked as baselines.
     """
     known = available_metrics(scores)
     shown = [metric for metric in dict.fromkeys((*metrics, sort_by)) if metric in known]
@@ -117,7 +139,7 @@ def _caption(entries: Sequence[Entry], sort_by: str) -> str:
 
 
 def _best_cells(entries: Sequence[Entry], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
-    """Best cell of each column, ties included as shown (to three decimals)."""
+    """Best cell of each column, with ties at the three decimals shown."""
     best: set[tuple[int, int]] = set()
     for column, metric in enumerate(metrics, start=1):
         means = {
@@ -131,36 +153,8 @@ def _best_cells(entries: Sequence[Entry], metrics: Sequence[str]) -> frozenset[t
     return frozenset(best)
 
 
-def render_text(table: Table, name_width: int = 44) -> str:
-    """Plain text for the terminal; names longer than `name_width` columns are cut.
-
-    >>> print(render_text(Table(("method", "macro F1 ↑"), (("MLDA, 1NN", "0.601 ± 0.021"),))))
-    method        macro F1 ↑
-    ─────────  ─────────────
-    MLDA, 1NN  0.601 ± 0.021
-    """
-    lines = [
-        tuple(shorten(printable(cell), name_width) for cell in row) for row in (table.header, *table.rows)
-    ]
-    widths = [max(display_width(row[column]) for row in lines) for column in range(len(table.header))]
-    lines.insert(1, tuple("─" * width for width in widths))
-    text = "\n".join(
-        "  ".join(
-            _pad(cell, width, column == 0 or column in table.texts)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in lines
-    )
-    return f"{text}\n{table.caption}" if table.caption else text
-
-
-def _pad(cell: str, width: int, left: bool) -> str:
-    blank = " " * (width - display_width(cell))
-    return cell + blank if left else blank + cell
-
-
 def render_markdown(table: Table) -> str:
-    """A Markdown table; the best value of each column is bold."""
+    """Render a Markdown table; the best value of each column is bold."""
     header = "| " + " | ".join(_escape_markdown(cell) for cell in table.header) + " |"
     rule = "|" + "|".join("---" if column == 0 else "---:" for column in range(len(table.header))) + "|"
     lines = [header, rule]
@@ -176,12 +170,12 @@ def render_markdown(table: Table) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Backslash what Markdown, HTML inside it, or mathematics between dollars would interpret."""
+    """Escape characters that are special in Markdown, HTML or dollar-delimited mathematics."""
     return "".join("\\" + char if char in "\\|`*_<>[]$~" else char for char in printable(text))
 
 
 def scores_csv(scores: Sequence[ScoreRow]) -> str:
-    """Every single score, one row a fold and metric, at full precision."""
+    """Write every score as CSV at full precision, one row per fold and metric."""
     rows = (
         (printable(method), printable(classifier), fold, printable(metric), repr(float(value)))
         for method, classifier, fold, metric, value in scores
@@ -190,7 +184,7 @@ def scores_csv(scores: Sequence[ScoreRow]) -> str:
 
 
 def notes_csv(notes: Sequence[NoteRow]) -> str:
-    """Every note on the data: file, row (empty where it concerns the file), message."""
+    """Write every note on the data as CSV: file, row (empty if it concerns the whole file), message."""
     rows = ((printable(file), "" if row is None else row, printable(text)) for file, row, text in notes)
     return _csv(("file", "row", "message"), rows)
 

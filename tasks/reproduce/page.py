@@ -73,7 +73,10 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
         for row in rows
     )
     texts = {1, *range(2, 2 + len(varied)), len(header) - 2, len(header) - 1}
-    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts))
+    last = len(header) - 1
+    baselines = range(last - 2, last - 2 - len(beside), -1)
+    optional = (*baselines, last, *range(1 + len(varied), 1, -1))
+    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts), optional=optional)
 
 
 # With one class an item every metric of whole rows is the plain accuracy.
