@@ -18,6 +18,7 @@ _NAME_WIDTH = 24
 # A command in backticks stays on one line where it fits, and so does a mean with its spread.
 _TOKEN = re.compile(r"`[^`]+`\S*|\S+ ± \S+|\S+")
 _SHELL_WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
+_REPEAT = re.compile(r"(again +)(\S.*)")
 _TREE = re.compile(r"[│├└─ ]*")
 _KEYWORD = re.compile(r"\s*\S+(?: \S+)*?\s{2,}(?=\S)")
 _CONTINUED = str.maketrans({"├": "│", "└": " ", "─": " "})
@@ -42,6 +43,9 @@ def wrap_line(line: str, width: int) -> list[str]:
     """
     if display_width(line) <= width:
         return [line]
+    command = _REPEAT.match(line)
+    if command:
+        return wrap_command(command[1].rstrip(), command[2], width).split("\n")
     indent = _continuation(line, width)
     lines: list[str] = []
     current = line[: len(indent)]
@@ -154,12 +158,12 @@ def _wrap_header(header: str, width: int) -> str:
 
 
 def _share(spare: int, ranges: dict[int, tuple[int, int]]) -> tuple[int, ...]:
-    """Share spare width among columns, those that need least first."""
+    """Share spare width among columns: the first column first, then those that need least."""
     widths = {column: least for column, (least, _) in ranges.items()}
-    waiting = sorted(ranges, key=lambda column: ranges[column][1] - ranges[column][0])
+    waiting = sorted(ranges, key=lambda column: (column > 0, ranges[column][1] - ranges[column][0]))
     for number, column in enumerate(waiting):
         least, natural = ranges[column]
-        more = min(natural - least, spare // (len(waiting) - number))
+        more = min(natural - least, spare if column == 0 else spare // (len(waiting) - number))
         widths[column] += more
         spare -= more
     return tuple(widths[column] for column in ranges)

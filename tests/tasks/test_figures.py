@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tasks.report.data import EmbeddingView, ScoreRow
-from tasks.report.embedding_figure import MAX_LABELS, MAX_POINTS
+from tasks.report.embedding_figure import MAX_LABELS, MAX_POINTS, draw_embedding
 from tasks.report.figure_style import PALETTE
-from tasks.report.figures import draw_correlation, draw_embedding, draw_metrics, draw_spectrum, order_labels
+from tasks.report.figures import draw_correlation, draw_metrics, draw_spectrum, order_labels
 
 ODD_NAMES = ["<b>&", "$x^{2$", "日本語", "a " * 60, "\x1b[31m\udcff", "%s {0} \\n", "", "😀"]
 
@@ -89,7 +89,7 @@ def test_the_drawing_follows_the_data() -> None:
         draw_embedding(view(40, 2), labels(40, 3), names).caption,
     ]
     assert "one dimension" in captions[0]
-    assert "colored by its class" in captions[1]
+    assert "colored by class" in captions[1]
     assert "One panel a label" in captions[2]
 
 
@@ -118,7 +118,7 @@ def test_one_outlier_does_not_squeeze_the_others() -> None:
     without = draw_embedding(shown, Y, ["a", "b"])
     shown.coordinates[299] = (1e6, 1e6)
     drawn = draw_embedding(shown, Y, ["a", "b"])
-    assert "1 item far off" in drawn.caption
+    assert "1 item far outside" in drawn.caption
     colored = [int((np.ptp(pixels(d.png), axis=-1) > 60).sum()) for d in (drawn, without)]
     assert colored[0] > 0.8 * colored[1]
 
@@ -222,7 +222,7 @@ def test_inputs_are_left_as_they_were() -> None:
 
 def test_importing_the_report_imports_nothing_heavy() -> None:
     code = (
-        "import sys, tasks.report.page, tasks.report.tables, tasks.report.figures\n"
+        "import sys, tasks.report.content, tasks.report.page, tasks.report.tables, tasks.report.figures\n"
         "heavy = {'matplotlib', 'sklearn', 'scipy', 'prefect', 'mlflow', 'numba', 'pyarrow'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )

@@ -9,10 +9,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from tasks.report.content import MAX_NOTES, OPEN_NOTES, draw_report, figure_names, strongest_pairs
 from tasks.report.data import EmbeddingView, ReportData, ScoreRow, Thumb
-from tasks.report.embedding_figure import Drawing
-from tasks.report.page import figure_names, render_report, strongest_pairs
-from tasks.report.page_parts import MAX_NOTES, OPEN_NOTES
+from tasks.report.figure_style import Drawing
+from tasks.report.page import CONTENT, PAGE, render_page
 
 EVIL = '"><script>alert(1)</script>&amp;$x$\x00\udcff'
 _VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -75,12 +75,19 @@ def make(n: int = 40, K: int = 3, **changes: object) -> ReportData:
     return dataclasses.replace(data, **changes)  # type: ignore[arg-type]
 
 
+def render_report(data: ReportData, **options: str) -> dict[str, bytes]:
+    """All files of a report with its page."""
+    files = draw_report(data, **options)
+    page = render_page(files)
+    return {PAGE: page, **{name: content for name, content in files.items() if name != CONTENT}}
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the drawing out where only the words of the page are looked at."""
     png = b"\x89PNG\r\n\x1a\n" + b"\x00\x00\x00\rIHDR" + struct.pack(">II", 30, 20)
     for name in ("draw_embedding", "draw_metrics", "draw_correlation", "draw_spectrum"):
-        monkeypatch.setattr(f"tasks.report.page.{name}", lambda *_: Drawing(png, "a caption"))
+        monkeypatch.setattr(f"tasks.report.content.{name}", lambda *_: Drawing(png, "a caption"))
 
 
 @pytest.mark.slow
@@ -197,7 +204,7 @@ def test_a_run_without_scores_embeddings_or_facts() -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_no_notes_is_said() -> None:
     files = render_report(make())
-    assert "Nothing was skipped" in Page(files["index.html"]).text
+    assert "No item was skipped" in Page(files["index.html"]).text
     assert "notes.csv" not in files
 
 
