@@ -10,7 +10,8 @@ from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
 from tasks.report.ranking import format_score, group_scores, metric_title
-from tasks.report.tables import Table, score_table
+from tasks.report.score_table import score_table
+from tasks.report.tables import Table
 from tasks.selection.choice import Choice, describe
 from tasks.selection.decisions import THRESHOLDS
 

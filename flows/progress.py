@@ -72,15 +72,15 @@ class ProgressBars:
         self._open += 1
         if self._progress is None:
             self._progress = _make_progress(self._console)
-            self._timer = threading.Timer(self._delay, self._appear)
+            self._timer = threading.Timer(self._delay, self._appear, [self._progress])
             self._timer.daemon = True
             self._timer.start()
         return self._progress
 
-    def _appear(self) -> None:
+    def _appear(self, progress: "Progress") -> None:
         with self._lock:
-            if self._progress is not None and threading.current_thread() is self._timer:
-                self._progress.start()
+            if progress is self._progress:
+                progress.start()
 
     def _finish(self) -> None:
         self._open -= 1

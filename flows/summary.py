@@ -12,7 +12,8 @@ from storage.artifacts.schemas import Score, unpack_manifest
 from storage.tracking.client import TrackedRun
 from tasks.report.data import NoteRow
 from tasks.report.ranking import group_scores, judge
-from tasks.report.tables import Table, printable, score_table
+from tasks.report.score_table import score_table
+from tasks.report.tables import Table, printable
 from tasks.stages.evaluation import load_scores
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked

@@ -18,7 +18,8 @@ from tasks.report.ranking import (
     metric_arrow,
     metric_title,
 )
-from tasks.report.tables import DEFAULT_METRICS, Table
+from tasks.report.score_table import DEFAULT_METRICS
+from tasks.report.tables import Table
 from tasks.stages.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
 
 
@@ -26,7 +27,7 @@ def compare(options: argparse.Namespace) -> int:
     """Print every method of the newest run, or of all runs, with the spread over folds."""
     if options.sort_by not in METRIC_TITLES:
         raise ConfigError(
-            f"--sort-by {options.sort_by}: unknown metric; choose from {', '.join(METRIC_TITLES)}."
+            f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
         )
     tracker = open_tracker(options)
     experiment = options.experiment or _newest_experiment(tracker)

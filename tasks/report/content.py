@@ -14,15 +14,8 @@ from tasks.report.embedding_figure import draw_embedding
 from tasks.report.figure_style import Drawing
 from tasks.report.figures import draw_correlation, draw_metrics, draw_spectrum
 from tasks.report.ranking import available_metrics, judge
-from tasks.report.tables import (
-    BASELINE_MARK,
-    DEFAULT_METRICS,
-    Table,
-    notes_csv,
-    render_markdown,
-    score_table,
-    scores_csv,
-)
+from tasks.report.score_table import BASELINE_MARK, DEFAULT_METRICS, score_table
+from tasks.report.tables import Table, notes_csv, render_markdown, scores_csv
 
 SORT_BY = "macro_f1"
 # Up to OPEN_NOTES notes are shown at once; of more, MAX_NOTES are listed behind a click.
