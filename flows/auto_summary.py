@@ -78,7 +78,7 @@ def left_out(choice: Choice) -> list[str]:
     for one in choice.standings:
         if one.state != "scored":
             grouped.setdefault((_STATES[one.state], one.reason), []).append(one.candidate.label)
-    return [f"{ahead:<10} {'; '.join(labels)}: {reason}" for (ahead, reason), labels in grouped.items()]
+    return [f"{state:<12}{'; '.join(labels)}: {reason}" for (state, reason), labels in grouped.items()]
 
 
 def verdict_lines(choice: Choice) -> list[str]:
@@ -86,16 +86,16 @@ def verdict_lines(choice: Choice) -> list[str]:
     metric, winner, base = choice.metric, choice.winner, choice.baseline
     (entry,) = group_scores(winner.rows)
     score = f"{format_score(entry.mean(metric), entry.spread(metric))} in {metric_title(metric)}"
-    said = f"winner     {winner.candidate.label}, {score}"
+    said = f"winner      {winner.candidate.label}, {score}"
     if winner.candidate.plain:
-        return [said, "           a plain baseline: no other candidate scored better"]
+        return [said, "            a plain baseline: no other candidate scored better"]
     if base is None or choice.lead is None:
         return [said]
     lead = choice.lead
     noise = "more than noise" if lead.beyond_noise else f"within noise (up to {lead.needed:.3f})"
-    ahead = f"           ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
+    ahead = f"            ahead of the best plain baseline, {base.candidate.label}, by {lead.mean:.3f} ± "
     others = sum(not one.candidate.plain for one in choice.scored)
-    picked = f"           picked as the best of {others} on these same folds, so this is slightly optimistic"
+    picked = f"            picked as the best of {others} on these same folds, so this is slightly optimistic"
     lines = [said, f"{ahead}{lead.spread:.3f} on {lead.won} of {lead.folds} folds: {noise}"]
     return [*lines, picked] if others > 1 else lines
 
@@ -107,16 +107,16 @@ def _title_lines(config: RunConfig, result: AutoResult) -> list[str]:
     own = plain if done.verdict.title == "champion" else ""
     if settled is None:
         why = "" if config.tracking.enabled else " (tracking.enabled is false)"
-        return [f"title      {done.verdict.title}{own}: {done.verdict.reason}; not registered{why}"]
+        return [f"title       {done.verdict.title}{own}: {done.verdict.reason}; not registered{why}"]
     held = settled.challenger or settled.champion
-    lines = [f"{done.verdict.title:<10} {_place(held)}{own}: {done.verdict.reason}"]
+    lines = [f"{done.verdict.title:<12}{_place(held)}{own}: {done.verdict.reason}"]
     if settled.challenger and settled.champion and done.champion:
         refitted = settled.champion.version != done.champion.version
         news = ", refitted on the current data" if refitted else ""
         name = f"{done.champion.candidate.label}{plain}"
-        lines.append(f"champion   stays {name}, {_place(settled.champion)}{news}")
+        lines.append(f"champion    stays {name}, {_place(settled.champion)}{news}")
     if not settled.changed:
-        lines.append("           already registered; nothing was added")
+        lines.append("            already registered; nothing was added")
     return lines
 
 

@@ -51,8 +51,12 @@ class FeatureSettings(Settings):
     """Block color moments of images, and the scale in which later stages see any features."""
 
     grid: tuple[int, int] = Field((8, 8), description="blocks down and across an image")
-    moments: tuple[Literal["mean", "variance"], ...] = Field(("mean", "variance"), min_length=1)
-    color_space: Literal["rgb", "ycbcr", "hsv", "luv"] = "rgb"
+    moments: tuple[Literal["mean", "variance"], ...] = Field(
+        ("mean", "variance"), min_length=1, description="moments of each block and channel"
+    )
+    color_space: Literal["rgb", "ycbcr", "hsv", "luv"] = Field(
+        "rgb", description="color space of the moments"
+    )
     scale: Literal["auto", "none", "zscore", "unit"] = Field(
         "auto",
         description="how methods see them; auto: zscore for images, none (as given, as in the papers) else",
@@ -78,8 +82,10 @@ class AffinitySettings(Settings):
     graph: Literal["auto", "knn", "gaussian", "given"] = Field(
         "auto", description="auto: the given edges where there are any, else knn"
     )
-    n_neighbors: int = Field(10, ge=1)
-    weights: Literal["gaussian", "heat", "binary"] = "gaussian"
+    n_neighbors: int = Field(10, ge=1, description="neighbors per item in the knn graph")
+    weights: Literal["gaussian", "heat", "binary"] = Field(
+        "gaussian", description="edge weights of the knn graph"
+    )
     sigma: Literal["auto"] | float = Field("auto", description="auto: mean squared distance of the edges")
     memory_budget_gb: float = Field(2.0, gt=0, description="what the dense gaussian graph may take")
 
@@ -129,7 +135,7 @@ class EmbeddingSettings(Settings):
 class EvaluationSettings(Settings):
     """How methods are compared."""
 
-    folds: int = Field(5, ge=2)
+    folds: int = Field(5, ge=2, description="folds of the cross-validation")
     seed: int = Field(1, ge=0, description="of the folds; figures differ by a point or two between seeds")
     n_neighbors: tuple[int, ...] = Field((1, 10), min_length=1, description="neighbors asked, each in turn")
     baselines: tuple[str, ...] = Field(("1nn", "1nn_zscore", "svm"), description="always beside the methods")
@@ -139,8 +145,8 @@ class EvaluationSettings(Settings):
 class AnnotationSettings(Settings):
     """The classifier that annotates new items in the embedding."""
 
-    n_neighbors: int = Field(10, ge=1)
-    weights: Literal["uniform", "distance"] = "distance"
+    n_neighbors: int = Field(10, ge=1, description="neighbors that decide the labels of a new item")
+    weights: Literal["uniform", "distance"] = Field("distance", description="weights of the neighbors")
 
 
 class AutoSettings(Settings):
@@ -170,6 +176,6 @@ class ReportSettings(Settings):
 class TrackingSettings(Settings):
     """Where metrics, models and figures are recorded."""
 
-    enabled: bool = True
+    enabled: bool = Field(True, description="record runs in MLflow")
     uri: str | None = Field(None, description="any MLflow URI; default: SQLite in the home folder")
     experiment: str | None = Field(None, description="default: the source's name")

@@ -51,7 +51,7 @@ def _as_record(method: object) -> dict[str, str]:
 def config(options: argparse.Namespace) -> int:
     """Print the resolved configuration."""
     from flows.commands.options import read_config
-    from flows.config import show_config
+    from flows.config_text import show_config
 
     resolved = read_config(options)
     show_verbatim(resolved.model_dump_json(indent=2) if options.json else show_config(resolved).rstrip())

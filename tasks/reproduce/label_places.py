@@ -1,4 +1,4 @@
-"""Places of the labels that discriminative projections learn (Fig. 4 of its paper)."""
+"""Label positions that discriminative projections learn (Fig. 4 of its paper)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 _TOGETHER = 0.03
 _HOW = (
-    "Above: the labels alone, placed by g; names in one box lie together. Below: rows placed by f, in the "
-    "colors of their classes, and the labels that lie among them."
+    "Top: only the labels, mapped by g; names in one box are at nearly the same position. Bottom: rows mapped "
+    "by f, colored by class, and the labels that lie among them."
 )
 
 
 def draw_label_places(placed: Mapping[str, Placement], data: TrialData, rows: NDArray[np.intp]) -> bytes:
-    """One column a projection: the labels alone, and among some of the rows."""
+    """Draw one column per projection: only the labels, and the labels among some of the rows."""
     with drawing():
         figure = new_figure(4.4 * len(placed), 8.2)
         grid = figure.subplots(2, len(placed), squeeze=False)
@@ -48,7 +48,7 @@ def _draw_alone(panel: "Axes", places: NDArray[np.float64], names: Sequence[str]
 
 
 def _draw_among(panel: "Axes", places: NDArray[np.float64], names: Sequence[str], title: str) -> None:
-    """Labels inside of the frame of the rows; a large mu sends some of them far away."""
+    """Draw the labels inside the frame of the rows; a large mu puts some labels far away."""
     box = np.array([panel.get_xlim(), panel.get_ylim()])
     inside = np.flatnonzero(((places >= box[:, 0]) & (places <= box[:, 1])).all(axis=1))
     panel.set_title(f"{title}, rows and {len(inside)} of {len(places)} labels", fontsize=9)
@@ -56,7 +56,7 @@ def _draw_among(panel: "Axes", places: NDArray[np.float64], names: Sequence[str]
 
 
 def near_groups(places: NDArray[np.float64], names: Sequence[str]) -> list[tuple[NDArray[np.float64], str]]:
-    """Labels that lie within a few hundredths of the extent of all, as one name at their mean."""
+    """Merge labels within 3 % of the total extent into one name at their mean."""
     extent = float(np.ptp(places, axis=0).max(initial=0.0)) or 1.0
     near = np.linalg.norm(places[:, None] - places, axis=2) < _TOGETHER * extent
     _, group = connected_components(csr_array(near), directed=False)

@@ -1,4 +1,4 @@
-"""Figures of discriminative projections: hit rates, embeddings, places of labels."""
+"""Figures of discriminative projections: hit rates, embeddings, label positions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ _SHOWN_ROWS = 2_500
 _SPACE = 3
 _PARTS = ("labeled", "test")
 _PROJECTIONS = {_SPACE: "3d", PLANE: None}
-"""Dimensions that embeddings are drawn in, and what matplotlib calls such a panel."""
+"""Dimensions of the drawn embeddings, and the matplotlib projection of each."""
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """All figures; embeddings are those of the first trial."""
+    """Draw all figures; the embeddings are those of the first trial."""
     dataset = story.experiment.datasets[0]
     settings = story.experiment.settings(dataset, story.quick)
     data, split = draw_split(story.load(dataset), settings, number=0)
@@ -69,7 +69,9 @@ def _draw_hit_rates(story: Story, dataset: str) -> bytes:
             panel.set_xlabel("K nearest neighbors")
         panels[0].set_ylabel("hit rate among test rows")
         add_curve_legend(figure, panels[0])
-        footnote(figure, "Share of test rows with one of their class among their K nearest test rows.")
+        footnote(
+            figure, "Fraction of test rows with a row of the same class among their K nearest test rows."
+        )
         return to_png(figure)
 
 
@@ -91,14 +93,14 @@ def _curves(rows: Sequence[Row], dataset: str, preprocessing: str) -> dict[str, 
 
 
 def _some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most so many rows as a panel can show."""
+    """Choose at most as many rows as a panel can show."""
     if len(rows) <= _SHOWN_ROWS:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, _SHOWN_ROWS, replace=False))
 
 
 def _draw_parts(placed: Mapping[str, Placement], data: TrialData, split: Split, dimensions: int) -> bytes:
-    """Labeled rows above, test rows below, on the same axes (Figs. 2 and 6)."""
+    """Draw labeled rows at the top and test rows at the bottom, on the same axes (Figs. 2 and 6)."""
     parts = [_some(rows) for rows in split]
     draw_part = _scatter_3d if dimensions == _SPACE else _scatter_2d
     with drawing():
@@ -115,12 +117,15 @@ def _draw_parts(placed: Mapping[str, Placement], data: TrialData, split: Split, 
         add_class_legend(figure, data.label_names)
         shown = zip(_PARTS, parts, split, strict=True)
         counts = " and ".join(f"{len(some):,} of {len(rows):,} {name}" for name, some, rows in shown)
-        footnote(figure, f"{counts} rows; both panels of a column have the same axes, far rows on the frame.")
+        footnote(
+            figure,
+            f"{counts} rows; both panels of a column share their axes, outliers are clipped to the frame.",
+        )
         return to_png(figure)
 
 
 def _set_limits(panel: Any, framed: NDArray[np.float64]) -> None:
-    """Axes that hold all places, with some room."""
+    """Set the limits of the axes around all rows, with a margin."""
     for axis, low, high in zip("xyz", framed.min(axis=0), framed.max(axis=0), strict=False):
         room = 0.04 * (high - low) or 1.0
         getattr(panel, f"set_{axis}lim")(low - room, high + room)

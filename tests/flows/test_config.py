@@ -1,14 +1,18 @@
 """The one configuration: where values come from, what is refused, and what is shown."""
 
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from embedding_core.registry import METHODS
-from flows.config import RunConfig, find_home, load_config, place_from, show_config
+from flows.config import RunConfig, find_home, load_config, place_from
+from flows.config_text import show_config
 from flows.method_choice import chosen_methods, compared_methods, method_params
 from flows.pipeline import check_config, check_places
 from storage.errors import ConfigError
@@ -129,7 +133,7 @@ def test_refusals_name_the_key(overrides: list[str], message: str) -> None:
 
 
 def test_a_refusal_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"c\.toml does not fit"):
+    with pytest.raises(ConfigError, match=r"c\.toml is not valid"):
         load_config(toml(tmp_path, "zzz = 1\n"))
     with pytest.raises(ConfigError, match=r"c\.toml: is not valid TOML \(.*line 2"):
         load_config(toml(tmp_path, "a = 1\nb = \n"))
@@ -155,13 +159,51 @@ tables = st.dictionaries(names, st.one_of(values, st.lists(values, max_size=3)),
 
 @settings(max_examples=60, deadline=None)
 @given(name=texts, drop=st.lists(texts, max_size=3), params=st.dictionaries(names, tables, max_size=2))
-def test_every_configuration_is_shown_as_toml_that_says_the_same(
+def test_every_configuration_is_shown_as_toml_that_reads_back(
     name: str, drop: list[str], params: dict[str, dict[str, object]]
 ) -> None:
     config = RunConfig.model_validate(
         {"name": name, "source": {"drop_labels": drop}, "embedding": {"params": params}}
     )
     assert RunConfig.model_validate(tomllib.loads(show_config(config))) == config
+
+
+def settings_models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A settings model and all models inside it."""
+    yield model
+    for field in model.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from settings_models(field.annotation)
+
+
+MODELS = list(settings_models(RunConfig))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_setting_has_a_description(model: type[BaseModel]) -> None:
+    assert model.__doc__
+    tables = [name for name, field in model.model_fields.items() if field.annotation in MODELS]
+    missing = [name for name, field in model.model_fields.items() if not field.description]
+    assert [name for name in missing if name not in tables] == []
+
+
+def test_the_shown_defaults_read_back_as_the_defaults(tmp_path: Path) -> None:
+    assert load_config(toml(tmp_path, show_config(RunConfig()))) == RunConfig()
+
+
+def test_every_key_is_shown_with_description_allowed_values_and_default() -> None:
+    text = show_config(load_config(None, ["affinity.n_neighbors=4"]))
+    assert "#   integer, at least 1; default: 10\nn_neighbors = 4\n" in text
+    assert '#   "auto", "knn", "gaussian" or "given"; default: "auto"\ngraph = "auto"\n' in text
+    assert "#   number above 0; default: 2.0\nmemory_budget_gb = 2.0\n" in text
+    assert "#   integer from 0 to 200; default: 24\nthumbnails = 24\n" in text
+    assert '#   "auto" or number; default: "auto"\nsigma = "auto"\n' in text
+    assert "#   integer, at least 1, optional\n# n_components =\n" in text
+    assert '"ranking_loss"; default: "macro_f1"\nsort_by = "macro_f1"\n' in text
+    for model in MODELS:
+        for name, field in model.model_fields.items():
+            assert field.annotation in MODELS or re.search(rf"^(# )?{name} =|^\[\S+{name}\]", text, re.M)
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_baselines_stand_beside_the_methods_once() -> None:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from rich.console import Console
@@ -13,7 +13,6 @@ from rich.console import Console
 from flows import progress, terminal
 from flows.progress import ProgressBars, format_eta
 from flows.terminal import REPORTER, TerminalReporter, current_reporter, show, tell, tell_command
-
 
 ERASED = "\r\x1b[2K\x1b[?25h"
 """Control codes that erase the line and show the cursor again."""
@@ -30,6 +29,17 @@ class Screen(Pipe):
 
     def isatty(self) -> bool:
         return True
+
+
+class Streams:
+    """Standard error that is a screen, beside the present standard output."""
+
+    def __init__(self, stderr: Screen) -> None:
+        self.stderr = stderr
+
+    @property
+    def stdout(self) -> TextIO:
+        return sys.stdout
 
 
 class Clock:
@@ -53,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     """Standard error as a terminal of 60 columns, in which bars appear at once."""
     screen = Screen()
-    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(terminal, "sys", Streams(screen))
     monkeypatch.setattr(progress.threading, "Timer", AtOnce)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm")

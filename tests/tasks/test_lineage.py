@@ -240,7 +240,7 @@ def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Comm
     kept = log.add(LoggedRun("old", "old", "iris", {"gone": {"x": 1}}, {}, problem="nobody answered"))
     again = command("run", "--as", kept.id)
     assert again.code == 2
-    assert f"run {kept.id} does not fit:\n  gone: unknown key" in again.err
+    assert f"run {kept.id} is not valid:\n  gone: unknown key" in again.err
     later = command("sync", "--json")
     assert later.code == 1
     assert "gone: unknown key" in json.loads(later.out)["runs"][0]["problem"]
