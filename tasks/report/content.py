@@ -1,4 +1,10 @@
-"""The content of a report: figures as PNG files, scores as tables, and what the page says as JSON."""
+"""The content of a report: figures as PNG files, scores as tables, and what the page says as JSON.
+
+The picture in the README, `.github/demo.png`, is a figure of the demo run. This command remakes it::
+
+    labelscape run demo --set tracking.enabled=false --home /tmp/demo-picture &&
+        cp /tmp/demo-picture/reports/*/embedding_multilabel_dle.png .github/demo.png
+"""
 
 import base64
 import json

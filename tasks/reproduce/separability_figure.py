@@ -99,7 +99,7 @@ def _draw_pairs(story: Story, dataset: str, titles: Sequence[str]) -> bytes:
 
 
 def _draw_scene(story: Story) -> bytes:
-    """Draw single labels in color, and pairs of labels with lines to the centers of the single labels (Fig. 5)."""
+    """Draw single labels in color, and pairs with lines to the centers of their single labels (Fig. 5)."""
     pair = _both(story, "scene")
     min_rows = story.experiment.settings("scene", story.quick)["min_rows"]
     with drawing():

@@ -31,9 +31,9 @@ from tasks.reproduce import (
 from tasks.reproduce.comparison import compare
 from tasks.reproduce.dle import FIG2
 from tasks.reproduce.eigenmaps import FIGS
-from tasks.reproduce.label_places import near_groups
 from tasks.reproduce.margin import TOY, UCI
 from tasks.reproduce.mlda import FIG3, FIG4, FIG5
+from tasks.reproduce.neighborhood_figure import near_groups
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import curves_of
 from tasks.reproduce.projections import USPS
