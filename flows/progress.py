@@ -1,7 +1,7 @@
 """Progress bars on standard error, with an ETA, for work that takes longer than two seconds."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +48,13 @@ class ProgressBars:
         with self._task(title, total=None, expected=expected):
             yield
 
-    def say(self, text: Any) -> bool:
-        """Print above the bars; False where there are none."""
+    def say(self, lines: Iterable[Any]) -> bool:
+        """Print lines above the bars; return False if there are none."""
         with self._lock:
             if self._progress is None:
                 return False
-            self._progress.console.print(text, soft_wrap=True)
+            for line in lines:
+                self._progress.console.print(line, soft_wrap=True)
             return True
 
     @contextmanager

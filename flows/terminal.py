@@ -152,7 +152,8 @@ class TerminalReporter(Reporter):
         """Print one line, above the progress bars."""
         if self._quiet:
             return
-        if self._made is None or not self._made.say(_stylize(text, dim=False, first=True)):
+        lines = _lay_out(text, shutil.get_terminal_size().columns)
+        if self._made is None or not self._made.say(lines):
             tell(text)
 
     def _bars(self) -> "ProgressBars":

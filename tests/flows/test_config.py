@@ -1,4 +1,4 @@
-"""The one configuration: where values come from, what is refused, and what is shown."""
+"""The configuration: where values come from, what is rejected, and what is shown."""
 
 import re
 import tomllib
@@ -32,7 +32,7 @@ def test_defaults_are_a_run_of_the_demo() -> None:
     check_config(config)
 
 
-def test_file_then_overrides_then_what_was_given(tmp_path: Path) -> None:
+def test_overrides_win_over_the_file_and_arguments_over_both(tmp_path: Path) -> None:
     file = toml(tmp_path, "workers = 1\n[evaluation]\nfolds = 3\nseed = 3\n[affinity]\nn_neighbors = 3\n")
     config = load_config(
         file,
@@ -52,7 +52,9 @@ def test_a_method_replaces_methods(tmp_path: Path) -> None:
 
 
 class TestPaths:
-    def test_of_a_file_count_from_its_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_in_a_file_are_relative_to_its_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "there").mkdir()
         (tmp_path / "there" / "l.csv").write_text("")
         monkeypatch.chdir(tmp_path)
@@ -62,7 +64,9 @@ class TestPaths:
         assert Path(str(source.labels)) == tmp_path / "there" / "l.csv"
         assert Path(str(source.edges)).resolve() == tmp_path / "e.csv"
 
-    def test_of_an_override_count_from_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_in_an_override_are_relative_to_the_current_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         for name in ("l.csv", "beside.csv", "pictures/beside.csv"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -80,7 +84,7 @@ class TestPaths:
         assert load_config(toml(tmp_path, '[source]\nlabels = "genre"\n')).source.labels == "genre"
 
     @pytest.mark.parametrize("name", ["demo", "iris"])
-    def test_a_built_in_set_is_no_path(self, tmp_path: Path, name: str) -> None:
+    def test_a_built_in_set_is_not_a_path(self, tmp_path: Path, name: str) -> None:
         assert load_config(toml(tmp_path, f'[source]\npath = "{name}"\n')).source.path == name
 
     def test_a_tilde_is_the_users_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +131,12 @@ class TestPaths:
         (["zzz=1", "workers=-1"], r"(?s)workers: .*zzz: unknown key.*config --show"),
     ],
 )
-def test_refusals_name_the_key(overrides: list[str], message: str) -> None:
+def test_errors_name_the_key(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(None, overrides)
 
 
-def test_a_refusal_names_the_file(tmp_path: Path) -> None:
+def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"c\.toml is not valid"):
         load_config(toml(tmp_path, "zzz = 1\n"))
     with pytest.raises(ConfigError, match=r"c\.toml: is not valid TOML \(.*line 2"):
@@ -144,7 +148,7 @@ def test_a_refusal_names_the_file(tmp_path: Path) -> None:
         load_config(tmp_path / "gone.toml")
 
 
-def test_a_given_table_does_not_paper_over_a_bad_one() -> None:
+def test_a_given_table_does_not_hide_an_invalid_one() -> None:
     with pytest.raises(ConfigError, match=r"source: is a table of settings.*\(got 3\)"):
         load_config(None, ["source=3"], source={"path": "iris"})
 
@@ -206,13 +210,13 @@ def test_every_key_is_shown_with_description_allowed_values_and_default() -> Non
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_baselines_stand_beside_the_methods_once() -> None:
+def test_each_baseline_is_compared_once() -> None:
     config = load_config(None, ["embedding.methods=svm, mlda", "evaluation.baselines=['1nn', 'svm']"])
     assert compared_methods(config, chosen_methods(config, True)) == ["svm", "mlda", "1nn"]
 
 
 @pytest.mark.parametrize("single_label", [True, False, None])
-def test_all_stands_for_every_method_that_takes_such_labels(single_label: bool | None) -> None:
+def test_all_means_every_method_that_accepts_the_labels(single_label: bool | None) -> None:
     config = load_config(None, ["embedding.methods=svm, all"])
     check_config(config)
     chosen = chosen_methods(config, single_label)
@@ -235,7 +239,7 @@ def test_own_parameters_win_over_shared_ones() -> None:
 
 
 @pytest.mark.parametrize("uri", ["/a/folder", "file:///a", "sqlite:///"])
-def test_an_address_that_keeps_no_runs_is_refused_before_any_work(uri: str) -> None:
+def test_a_tracking_address_that_cannot_hold_runs_is_rejected_early(uri: str) -> None:
     with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
         check_places(load_config(None, [f"tracking.uri={uri}"]))
     check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))

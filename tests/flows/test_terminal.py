@@ -154,8 +154,9 @@ def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_messages_are_printed_above_the_bar(screen: Screen) -> None:
     reporter = TerminalReporter()
     with reporter.working("report"):
-        reporter.say("a message")
-    assert "a message" in screen.getvalue()
+        reporter.say("a message " + "of many words " * 4 + "above")
+        above = screen.getvalue().partition("a message")[2]
+    assert re.search(r"of many words of many\n.*words above\n", above, re.S)
 
 
 def test_work_that_counts_its_parts_replaces_the_bar_of_its_stage(screen: Screen) -> None:

@@ -1,4 +1,4 @@
-"""Tables and the sentence above them: order, spread, marks, and names that try to break out."""
+"""Score tables, their Markdown and CSV, and the verdict on the best method."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ def test_values_that_are_not_finite_are_never_shown() -> None:
     assert table.rows == (("a, 1NN", "0.500"), ("b, 1NN", "–"))
 
 
-def test_unknown_sort_metric_names_what_there_is() -> None:
+def test_an_unknown_sort_metric_is_rejected_with_the_available_ones() -> None:
     with pytest.raises(ConfigError, match=r"'macro_f2'.*macro_f1.*Did you mean 'macro_f1'"):
         score_table(rows("a", [0.5]), sort_by="macro_f2")
 
@@ -69,7 +69,7 @@ def test_no_scores_give_an_empty_table() -> None:
     assert table.rows == ()
 
 
-def test_a_classifier_that_is_the_method_is_not_said_twice() -> None:
+def test_a_classifier_that_is_the_method_is_not_repeated() -> None:
     table = score_table(rows("svm", [0.5], classifier="svm"), titles={"svm": "SVM"}, baselines={"svm"})
     assert table.rows[0][0] == "SVM (baseline)"
     assert table.marked == {0}
@@ -133,7 +133,7 @@ def test_verdict_follows_the_numbers(values: list[float], kind: str, words: str)
 
 
 def test_verdict_compares_fold_by_fold() -> None:
-    # The folds differ by much more than the methods, yet the lead is the same on each.
+    # The folds differ much more than the methods, but the lead is the same on each fold.
     base = rows("svm", [0.3, 0.6, 0.9], classifier="svm")
     verdict = judge(rows("mlda", [0.35, 0.66, 0.94]) + base, "macro_f1", {"svm"})
     assert verdict.kind == "ahead"
@@ -160,7 +160,7 @@ def test_verdict_says_when_the_best_was_picked_among_several() -> None:
         (rows("mlda", [0.9]) + rows("svm", [0.1]), "no ranking"),
     ],
 )
-def test_verdict_does_not_judge_without_grounds(scores: list[ScoreRow], words: str) -> None:
+def test_no_verdict_without_enough_scores(scores: list[ScoreRow], words: str) -> None:
     verdict = judge(scores, "macro_f1", {"svm"})
     assert verdict.kind == "unknown"
     assert words in verdict.text
