@@ -305,7 +305,7 @@ def test_what_prefect_does_not_know_of_is_kept_for_sync(command, tmp_path, tiny_
     plainly = command_module._run
     monkeypatch.setattr(command_module, "_run", lambda *given: replace(plainly(*given), unrecorded="no one"))
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
-    assert "NOT IN PREFECT: no one Record it later: `labelscape sync`" in answer.out
+    assert "NOT IN PREFECT: no one Record it later: `labelscape sync --home " in answer.out
     (run,) = RunLog(tmp_path / "home" / "store").entries()
     assert run.unrecorded == "no one"
     assert flow_parameters(run) == {

@@ -226,7 +226,7 @@ def test_transfer_shows_the_images_with_a_label_that_only_mlda_predicts(drawn):
     assert support == sorted(support, reverse=True)
     assert len(set(support)) > 1
     remark = " ".join(figures[0].get_supxlabel().split())
-    assert f"finds {len(right)} labels in 4 folds, and alone gives {len(found) - len(right)} wrong" in remark
+    assert f"predicts {len(right)} correct labels in 4 folds, and {len(found) - len(right)} wrong" in remark
 
 
 def test_labels_at_the_same_position_share_a_name():
