@@ -1,4 +1,4 @@
-"""What `auto` has to say at its end: a record for scripts, a leaderboard for people."""
+"""The summary of `auto`: a record for scripts, a leaderboard for people."""
 
 from dataclasses import asdict
 from typing import Any
@@ -10,18 +10,19 @@ from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
 from tasks.report.ranking import describe_lead, format_score, group_scores, metric_title
-from tasks.report.tables import render_text, score_table
+from tasks.report.score_table import score_table
+from tasks.report.tables import Table
 from tasks.selection.choice import Choice, describe
 from tasks.selection.out_of_fold import THRESHOLDS
 
-_REMEDY = "give the same command again to track and register them."
-_AHEAD = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
+_REMEDY = "repeat the command to track and register them."
+_STATES = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
 
 
 def summarize_auto(
     config: RunConfig, result: RunResult[SelectionResult], earlier: LoggedRun | None = None
 ) -> dict[str, Any]:
-    """The run as plain data: the candidates with every metric by fold, the choice, the titles, the stages."""
+    """Return the run as plain data: candidates with every metric per fold, choice, registry and stages."""
     done = result.products
     settled = done.settled
     return {
@@ -42,60 +43,65 @@ def summarize_auto(
 
 
 def is_plain_champion(done: SelectionResult) -> bool | None:
-    """Whether who has the title now is a plain baseline; None where nobody has it, or it is not known."""
+    """Whether the champion is a plain baseline; None if there is no champion or it is unknown."""
     if done.verdict.title == "champion":
         return done.choice.winner.candidate.plain
     return done.champion.candidate.plain if done.champion and done.champion.known else None
 
 
-def auto_text(config: RunConfig, result: RunResult[SelectionResult], summary: dict[str, Any]) -> str:
-    """Leaderboard, what was left out and why, winner and title, and where to look."""
+def auto_text(
+    config: RunConfig, result: RunResult[SelectionResult], summary: dict[str, Any]
+) -> list[str | Table]:
+    """Return the leaderboard, the candidates left out and why, the winner, and where to find more."""
     choice = result.products.choice
-    lines = ["", leaderboard(choice), *decision_lines(choice), "", *left_out(choice), *verdict_lines(choice)]
-    lines += _title_lines(config, result)
-    return "\n".join([*lines, "", *closing_lines(config, summary, _REMEDY)])
+    table: list[str | Table] = ["", leaderboard(choice), *decision_lines(choice), ""]
+    verdict = [*left_out(choice), *verdict_lines(choice), *_title_lines(config, result), ""]
+    return [*table, *verdict, *closing_lines(config, summary, _REMEDY)]
 
 
-def leaderboard(choice: Choice) -> str:
-    """The candidates that were scored on all folds, best first."""
+def leaderboard(choice: Choice) -> Table:
+    """Tabulate the candidates that were scored on all folds, best first."""
     rows = [row for one in choice.scored for row in one.rows]
     titles = {one.name: one.candidate.label for one in choice.scored}
     baselines = {one.name for one in choice.scored if one.candidate.plain}
-    return render_text(score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines))
+    return score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines)
 
 
 def decision_lines(choice: Choice) -> list[str]:
-    """How labels were decided, where that is not at one half."""
+    """Say how labels were decided, unless at a score of one half."""
     if choice.tune_for not in THRESHOLDS:
         return []
-    how = THRESHOLDS[choice.tune_for] + (", one a label," if choice.tune_for == "macro_f1" else "")
-    return [f"labels are decided by {how} of the best {metric_title(choice.tune_for)} on the other folds"]
+    how = THRESHOLDS[choice.tune_for] + (", one per label," if choice.tune_for == "macro_f1" else "")
+    best = metric_title(choice.tune_for)
+    return [f"labels are decided by {how} that gave the best {best} on the other folds"]
 
 
 def left_out(choice: Choice) -> list[str]:
-    """Which candidates were not scored on all folds, and why."""
+    """List the candidates that were not scored on all folds, and why."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in choice.results:
         if one.state != "scored":
-            grouped.setdefault((_AHEAD[one.state], one.reason), []).append(one.candidate.label)
-    return [f"{ahead:<10} {'; '.join(labels)}: {reason}" for (ahead, reason), labels in grouped.items()]
+            grouped.setdefault((_STATES[one.state], one.reason), []).append(one.candidate.label)
+    return [f"{state:<12}{'; '.join(labels)}: {reason}" for (state, reason), labels in grouped.items()]
 
 
 def verdict_lines(choice: Choice) -> list[str]:
-    """The winner, and how it stands to the best plain baseline."""
+    """Say which candidate won, and how it compares with the best plain baseline."""
     metric, winner, base = choice.metric, choice.winner, choice.baseline
     (entry,) = group_scores(winner.rows)
     score = f"{format_score(entry.mean(metric), entry.spread(metric))} in {metric_title(metric)}"
-    said = f"winner     {winner.candidate.label}, {score}"
+    said = f"winner      {winner.candidate.label}, {score}"
     if winner.candidate.plain:
-        return [said, "           a plain baseline: no other candidate scored better here"]
+        return [said, "            a plain baseline: no other candidate scored better"]
     if base is None or choice.lead is None:
         return [said]
     lead = choice.lead
-    ahead = f"           ahead of the best plain baseline, {base.candidate.label}, on {lead.won} of"
+    ahead = f"            ahead of the best plain baseline, {base.candidate.label}, on {lead.won} of"
     lines = [said, f"{ahead} {lead.folds} folds by {describe_lead(lead)}"]
     others = sum(not one.candidate.plain for one in choice.scored)
-    picked = f"           it is the best of {others} chosen on these same folds, which is slightly optimistic"
+    picked = (
+        f"            it is the best of {others} chosen on these same folds, which is slightly optimistic"
+    )
     return [*lines, picked] if others > 1 else lines
 
 
@@ -106,16 +112,16 @@ def _title_lines(config: RunConfig, result: RunResult[SelectionResult]) -> list[
     own = plain if done.verdict.title == "champion" else ""
     if settled is None:
         why = "" if config.tracking.enabled else " (tracking.enabled is false)"
-        return [f"title      {done.verdict.title}{own}: {done.verdict.reason}; not registered{why}"]
+        return [f"title       {done.verdict.title}{own}: {done.verdict.reason}; not registered{why}"]
     held = settled.challenger or settled.champion
-    lines = [f"{done.verdict.title:<10} {_place(held)}{own}: {done.verdict.reason}"]
+    lines = [f"{done.verdict.title:<12}{_place(held)}{own}: {done.verdict.reason}"]
     if settled.challenger and settled.champion and done.champion:
         refitted = settled.champion.version != done.champion.version
-        news = ", fitted anew on the present data" if refitted else ""
+        news = ", refitted on the current data" if refitted else ""
         name = f"{done.champion.candidate.label}{plain}"
-        lines.append(f"champion   stays {name}, {_place(settled.champion)}{news}")
+        lines.append(f"champion    stays {name}, {_place(settled.champion)}{news}")
     if not settled.changed:
-        lines.append("           the registry has it already; nothing was added")
+        lines.append("            already registered; nothing was added")
     return lines
 
 

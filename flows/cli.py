@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flows.commands import COMMANDS
 from flows.session import Session
-from flows.terminal import TerminalReporter, show, tell
+from flows.terminal import TerminalReporter, format_command, show, tell
 
 
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
@@ -107,7 +107,7 @@ def _stop_text(options: argparse.Namespace, number: int) -> str:
 def _resume_line(options: argparse.Namespace) -> str:
     """Command that resumes; stages that were recomputed on request are not recomputed again."""
     done = [part for label in options.session.recomputed for part in ("--done", label)]
-    return f"resume with: {shlex.join(['labelscape', *options.arguments, *done])}"
+    return format_command("resume with:", shlex.join(["labelscape", *options.arguments, *done]))
 
 
 def _is_termination(stop: BaseException) -> bool:

@@ -1,6 +1,5 @@
-"""The one typed configuration: TOML file, command-line overrides, defaults, all through one model."""
+"""The typed configuration of a run: defaults, TOML file and command-line overrides in one model."""
 
-import json
 import os
 import tomllib
 from collections.abc import Sequence
@@ -30,10 +29,12 @@ DEFAULT_FILE = Path("labelscape.toml")
 
 
 class RunConfig(Settings):
-    """Everything a run depends on; also the parameter of the deployed flow."""
+    """All settings of a run; also the parameter of the deployed flow."""
 
-    name: str | None = Field(None, description="name of the run; default: the source's name")
-    home: str | None = Field(None, description="folder of store, database and reports")
+    name: str | None = Field(None, description="name of the run; default: the name of the source")
+    home: str | None = Field(
+        None, description="folder of store, database and reports; default: LABELSCAPE_HOME, else .labelscape"
+    )
     executor: str = Field(
         "auto",
         description="where folds, trials and image portions run: auto, serial, threads:N or processes:N; "
@@ -63,24 +64,26 @@ class RunConfig(Settings):
 
         names = [metric.name for metric in METRICS]
         if evaluation.sort_by not in names:
-            raise ValueError(f"sort_by={evaluation.sort_by!r} is no metric; choose from {', '.join(names)}")
+            raise ValueError(
+                f"sort_by={evaluation.sort_by!r} is not a metric; choose from {', '.join(names)}"
+            )
         return evaluation
 
 
 def find_home(config: RunConfig) -> Path:
-    """Folder that keeps everything, as configured."""
+    """Return the home folder of a configuration."""
     return resolve_home(config.home)
 
 
 def resolve_home(given: str | None) -> Path:
-    """The home folder that was given, else LABELSCAPE_HOME, else `.labelscape`."""
+    """Return the given home folder, or LABELSCAPE_HOME, or `.labelscape`."""
     return Path(given or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
 
 
 def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
-    """The configuration of an earlier run, with home and store as they are here.
+    """Return the configuration of an earlier run, with the home and store of `here`.
 
-    Passwords were not kept: that of its tracker is taken from here too, where the address is the same.
+    Passwords are not stored: if the tracker's address is the same, its password is taken from `here`.
     """
     from storage.urls import redact
 
@@ -92,9 +95,10 @@ def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
 
 
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
-    """Configuration from a TOML file, then `key.sub=value` overrides, then keyword tables.
+    """Read a TOML file, then apply `key.sub=value` overrides, then keyword tables.
 
-    Relative paths of the source in a TOML file count from that file's folder, those of overrides from here.
+    Relative paths of the source are relative to the folder of the TOML file, and in overrides to the current
+    folder.
     """
     values = _read_toml(file) if file is not None else {}
     chosen = [_split_override(override) for override in overrides]
@@ -108,7 +112,7 @@ def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) 
 
 
 def load_default_config(home: str | None = None) -> RunConfig:
-    """What a command goes by that is given no configuration: labelscape.toml of this folder, if there."""
+    """Return the configuration of a command without one: labelscape.toml of the current folder, if any."""
     return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=home)
 
 
@@ -117,11 +121,6 @@ def _validate(values: dict[str, Any], where: str) -> RunConfig:
         return RunConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error, where)) from None
-
-
-def show_config(config: RunConfig) -> str:
-    """The configuration as TOML, every default visible."""
-    return "\n".join(_toml_lines("", config.model_dump(mode="json"))).strip() + "\n"
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -136,13 +135,13 @@ def _read_toml(file: Path) -> dict[str, Any]:
         for key in ("path", "labels", "edges"):
             if isinstance(source.get(key), str):
                 place = place_from(file.parent, source[key])
-                # Labels may also name a column, or a file beside the data.
+                # `labels` may also name a column, or a file beside the data.
                 source[key] = place if key != "labels" or Path(place).exists() else source[key]
     return values
 
 
 def _place_labels(source: dict[str, Any]) -> None:
-    """Make a label file of this folder absolute; a column, and a file beside the data, keep their names."""
+    """Make the path of a label file absolute, unless it names a column or a file beside the data."""
     labels, path = source.get("labels"), Path(str(source.get("path", "")))
     if isinstance(labels, str):
         beside = (path if path.is_dir() else path.parent) / labels
@@ -151,7 +150,7 @@ def _place_labels(source: dict[str, Any]) -> None:
 
 
 def place_from(folder: Path, path: str) -> str:
-    """Absolute path of a source that was named in a folder; a built-in set keeps its name."""
+    """Return the absolute path of a source named in a folder; a built-in set keeps its name."""
     from storage.sources.registry import source_names
 
     if not path or path in source_names():
@@ -169,7 +168,7 @@ def _split_override(override: str) -> tuple[list[str], Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value where it is one, else the text itself."""
+    """Parse a TOML value; return other text unchanged."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -192,16 +191,16 @@ def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
     for key, value in given.items():
         if isinstance(value, dict):
             table = values.setdefault(key, {})
-            if isinstance(table, dict):  # what else stands there is refused with all that does not fit
+            if isinstance(table, dict):  # any other value is rejected by the validation
                 _merge(table, value)
         elif value is not None:
             values[key] = value
-            if key == "methods":  # names given on the command line replace a file's `method` too
+            if key == "methods":  # `--methods` also replaces `method` of a file
                 values.pop("method", None)
 
 
 def _explain(error: ValidationError, where: str) -> str:
-    lines = [f"{where} does not fit:"]
+    lines = [f"{where} is not valid:"]
     for problem in error.errors():
         place = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
@@ -212,12 +211,12 @@ def _explain(error: ValidationError, where: str) -> str:
             lines.append(
                 f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
             )
-    lines.append("`labelscape config --show` prints every key with its default.")
+    lines.append("`labelscape config --show` prints every key with its allowed values and default.")
     return "\n".join(lines)
 
 
 def _near(place: tuple[int | str, ...]) -> str:
-    """`, did you mean ...` among the keys that exist beside an unknown one."""
+    """Suggest a key similar to an unknown one, or list the keys of its table."""
     from difflib import get_close_matches
 
     model: Any = RunConfig
@@ -227,24 +226,3 @@ def _near(place: tuple[int | str, ...]) -> str:
     names = list(getattr(model, "model_fields", {}))
     close = get_close_matches(str(place[-1]), names, n=1, cutoff=0.5)
     return f", did you mean {close[0]}?" if close else f"; known: {', '.join(names)}"
-
-
-def _toml_lines(prefix: str, table: dict[str, Any]) -> list[str]:
-    scalars = {key: value for key, value in table.items() if not isinstance(value, dict)}
-    tables = {key: value for key, value in table.items() if isinstance(value, dict)}
-    lines = [
-        f"{key} = {_toml_value(value)}" if value is not None else f"# {key} ="
-        for key, value in scalars.items()
-    ]
-    if prefix and (lines or not tables):
-        lines.insert(0, f"[{prefix}]")
-    if lines:
-        lines.append("")
-    for key, value in tables.items():
-        lines += _toml_lines(f"{prefix}.{key}" if prefix else key, value)
-    return lines
-
-
-def _toml_value(value: Any) -> str:
-    # TOML wants DEL escaped, JSON does not.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -220,6 +220,7 @@ class Run(Generic[ProductsT]):
         stages.recomputed = self.session.recomputed
         with store.in_use(workspace.reporter.say), workspace.executor:
             last = load_last_run(store, plan.config.source) if plan.keeps_last_run else {}
+            workspace.reporter.expect(lambda label: _last_seconds(store, last.get(label)))
             try:
                 products = repair(workspace, lambda: self._walk(stages, tags or {}))
             except BaseException:
@@ -282,6 +283,14 @@ class Run(Generic[ProductsT]):
                 until=self.selection.until,
             )
         )
+
+
+def _last_seconds(store: ArtifactStore, ref: Mapping[str, Any] | None) -> float | None:
+    """Seconds that a stage took the last time; None if that is unknown."""
+    try:
+        return float(store.details(ArtifactRef.from_json(ref))["seconds"]) if ref else None
+    except StoreError:
+        return None
 
 
 def _changes(

@@ -1,4 +1,4 @@
-"""What a run has to say at its end: a record for scripts, a table for people."""
+"""The summary of a finished run: a record for scripts, tables and lines for people."""
 
 from typing import Any, TypeAlias
 
@@ -13,7 +13,8 @@ from storage.artifacts.schemas import Score, unpack_manifest
 from storage.tracking.client import TrackedRun
 from tasks.report.data import NoteRow
 from tasks.report.ranking import group_scores, judge
-from tasks.report.tables import printable, render_text, score_table
+from tasks.report.score_table import score_table
+from tasks.report.tables import Table, printable
 from tasks.stages.evaluation import load_scores
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked
@@ -22,19 +23,19 @@ Training: TypeAlias = RunResult[TrainingProducts]
 
 
 def load_all_scores(result: Training) -> list[Score]:
-    """Every score of a run."""
+    """Load every score of a run."""
     return [row for ref in result.products.scores.values() if ref for row in load_scores(result.store, ref)]
 
 
 def load_oddities(result: RunResult[Any]) -> tuple[list[NoteRow], dict[str, str]]:
-    """What ingest noted, and which items could not be read, with the reason."""
+    """Load the notes of ingest, and the items that could not be read with the reason."""
     store, refs = result.store, {record.label: record.ref for record in result.stages}
     notes = unpack_manifest(store.read(refs["ingest"])).notes if "ingest" in refs else []
     return list(notes), load_skipped(store, refs["features"]) if "features" in refs else {}
 
 
 def summarize_run(config: RunConfig, result: Training, earlier: LoggedRun | None = None) -> dict[str, Any]:
-    """The run as plain data: methods with every metric's mean and spread, run ids, stages."""
+    """Return the run as plain data: mean and spread of every metric per method, run ids, stages."""
     tracked = find_tracked(result, result.products.tracked)
     return {
         **summarize_stages(config, result, tracked, earlier),
@@ -44,16 +45,16 @@ def summarize_run(config: RunConfig, result: Training, earlier: LoggedRun | None
 
 
 def find_tracked(result: RunResult[Any], ref: ArtifactRef | None) -> TrackedRun | None:
-    """Where a run was tracked, if it was."""
+    """Return where a run was tracked; None if it was not."""
     return load_tracked(result.store, ref) if ref else None
 
 
 def summarize_stages(
     config: RunConfig, result: RunResult[Any], tracked: TrackedRun | None, earlier: LoggedRun | None = None
 ) -> dict[str, Any]:
-    """What any run has to say, as plain data: where it is kept, what was odd, what became of each stage.
+    """Return what every kind of run reports, as plain data: places, problems found, state of each stage.
 
-    With an earlier run that it repeats, also how its stages compare with that one's.
+    With `earlier`, the run that this one repeats, also how their stages compare.
     """
     notes, skipped = load_oddities(result)
     return {
@@ -87,9 +88,9 @@ def summarize_stages(
 
 
 def _compare(result: RunResult[Any], earlier: LoggedRun) -> dict[str, list[str]]:
-    """Stages of which two runs have different results, and those that one of them alone has.
+    """Stages whose results differ between two runs, and stages that only one of them has.
 
-    Where each was tracked does not count.
+    The tracking stage is ignored.
     """
     now = {record.label: record.ref for record in result.stages}
     then, here = (
@@ -104,7 +105,7 @@ def _compare(result: RunResult[Any], earlier: LoggedRun) -> dict[str, list[str]]
 
 
 def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
-    """By method: the metrics under its first classifier, and under every classifier."""
+    """Per method: its metrics with its first classifier, and with every classifier."""
     methods: dict[str, Any] = {}
     for entry in group_scores(rows):
         found = {name: {"mean": entry.mean(name), "std": entry.spread(name)} for name in entry.values}
@@ -124,24 +125,24 @@ def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
     return methods
 
 
-def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -> str:
-    """Results, verdict, and where to look at them."""
+def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -> list[str | Table]:
+    """Return the table of results, the verdict, and where to find more."""
     rows = load_all_scores(result)
-    lines: list[str] = []
+    lines: list[str | Table] = []
     if rows:
         names = dict.fromkeys(row[0] for row in rows)
         titles = {name: get_method(name).title for name in names}
         baselines = {name for name in names if get_method(name).baseline}
         sort_by = config.evaluation.sort_by
         table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
-        lines += ["", render_text(table), "", judge(rows, sort_by, baselines, titles).text]
-    return "\n".join([*lines, "", *closing_lines(config, summary)])
+        lines = ["", table, "", judge(rows, sort_by, baselines, titles).text]
+    return [*lines, "", *closing_lines(config, summary)]
 
 
 def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None = None) -> list[str]:
-    """What became of the stages, and where to look.
+    """Return how many stages were computed, and where to find the results.
 
-    `remedy` says what to do about results that were not tracked; by default `sync` tracks them.
+    `remedy` says what to do about results that were not tracked; the default names `sync`.
     """
     computed = [one for one in summary["stages"] if one["state"] == "computed"]
     lines = [f"stages     {len(computed)} computed, {len(summary['stages']) - len(computed)} fresh"]
@@ -152,27 +153,27 @@ def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None
     tracking = summary["tracking"]
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
-        compare, up = command_here(config, "compare"), command_here(config, "up")
-        lines.append(f"look       {compare}, or `{up}` for the pages of Prefect and MLflow")
+        lines.append(f"compare    `{command_here(config, 'compare')}`")
+        lines.append(f"browse     `{command_here(config, 'up')}` starts the pages of Prefect and MLflow")
     sync = command_here(config, "sync")
     problems = (tracking["problem"], summary["prefect"]["problem"])
-    return [*lines, *problem_lines(*problems, remedy or f"track them later: {sync}", sync)]
+    return [*lines, *problem_lines(*problems, remedy or f"track them later: `{sync}`", sync)]
 
 
 def problem_lines(
     untracked: str | None, unrecorded: str | None, remedy: str, sync: str = "labelscape sync"
 ) -> list[str]:
-    """Why the tracker, or Prefect, does not know of a run, and what to do."""
+    """Say why the tracker or Prefect has no record of a run, and what to do."""
     lines = [f"NOT TRACKED: {untracked} Results are in the store; {remedy}"] if untracked else []
     if unrecorded:
-        lines.append(f"NOT IN PREFECT: {unrecorded} Record it there later: {sync}")
+        lines.append(f"NOT IN PREFECT: {unrecorded} Record it later: `{sync}`")
     return lines
 
 
 def _comparison(repeats: dict[str, Any] | None) -> str:
     if repeats is None:
         return ""
-    said = f"every result as in {repeats['run']}"
+    said = f"same results as {repeats['run']}"
     if repeats["differ"]:
         said = f"differs from {repeats['run']} in {', '.join(repeats['differ'])}"
     not_run = f"; not run: {', '.join(repeats['not_run'])}" if repeats["not_run"] else ""
@@ -181,23 +182,23 @@ def _comparison(repeats: dict[str, Any] | None) -> str:
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:
-    """How much was damaged, skipped and noted, each with its first case."""
+    """Count what was damaged, skipped and noted, each with its first case."""
     lines, skipped, notes, damaged = [], summary["skipped"], summary["notes"], summary["damaged"]
     if summary["changes"]:
         counts = summary["changes"]["counts"].items()
-        told = ", ".join(f"{count} {kind}" for kind, count in counts) or "items in another order"
-        lines.append(f"data       {told} since the last run")
+        changes = ", ".join(f"{count} {kind}" for kind, count in counts) or "items in another order"
+        lines.append(f"data       {changes} since the last run")
     if damaged:
         first = damaged[0]
         lines.append(
-            f"repaired   {len(damaged)} damaged, set aside and computed anew, as {first['artifact']}: "
+            f"repaired   {len(damaged)} damaged, quarantined and recomputed; first: {first['artifact']}: "
             f"{first['reason']}"
         )
     if skipped:
         first = skipped[0]
-        lines.append(f"skipped    {len(skipped)} unreadable, as {first['file']}: {first['reason']}")
+        lines.append(f"skipped    {len(skipped)} unreadable; first: {first['file']}: {first['reason']}")
     if notes:
         first = notes[0]
         place = first["file"] if first["row"] is None else f"{first['file']}, line {first['row']}"
-        lines.append(f"noted      {len(notes)} in the source, as {place}: {first['message']}")
+        lines.append(f"noted      {len(notes)} in the source; first: {place}: {first['message']}")
     return [printable(line) for line in lines]

@@ -1,27 +1,116 @@
-"""What a person reads in a terminal: results on standard output, news and progress on standard error."""
+"""Terminal output: results on standard output, messages and progress on standard error.
 
+In a terminal, text is wrapped between words, tables are fitted to the width, and colors are used unless
+NO_COLOR is set. In a pipe, lines and tables are written in full, without colors or control codes.
+"""
+
+import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
+from tasks.report.tables import Table
 from tasks.reporter import Advance, Reporter
 
-# A bar is redrawn at most this often; a plain line follows the last one no sooner.
-_REDRAW_SECONDS = 0.1
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from flows.progress import ProgressBars
+
+# In a pipe, progress is one line every few seconds.
 _LINE_SECONDS = 5.0
+_UNLIMITED = 10_000
+# Style of the first group of each pattern.
+_STYLES = (
+    (re.compile(r"^(NOT TRACKED|NOT IN PREFECT|damaged|failed|lost|labelscape:)(?=\W)"), "bold red"),
+    (re.compile(r"^\s*\S+ {2,}(fresh)\b"), "green"),
+    (re.compile(r"^\s*\S+ {2,}(computed)\b"), "cyan"),
+    (re.compile(r"^\s*\S+ {2,}(stale|missing)\b"), "yellow"),
+    (re.compile(r"^\s*(warning:)"), "yellow"),
+    (re.compile(r"^(winner|champion) {2,}"), "bold green"),
+    (re.compile(r"^([a-z]+) {2,}\S"), "bold"),
+)
+
+Content = str | Table | Sequence[str | Table]
 
 
-def show(text: str = "") -> None:
-    """A result, to standard output; letters that it cannot take become question marks."""
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding), flush=True)
+def show(content: Content = "") -> None:
+    """Print a result to standard output: text, a table, or several of both.
+
+    JSON is printed unchanged. Characters that the output cannot encode become question marks.
+    """
+    for part in [content] if isinstance(content, (str, Table)) else content:
+        _write(_render(part, sys.stdout), sys.stdout)
+
+
+def show_verbatim(text: str) -> None:
+    """Print text that must not be wrapped to standard output."""
+    _write(text, sys.stdout)
 
 
 def tell(text: str) -> None:
-    """News, to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a message to standard error."""
+    _write(_render(text, sys.stderr), sys.stderr)
+
+
+def format_command(lead: str, command: str) -> str:
+    """A command for standard error; on several lines it stays one command when it is copied."""
+    from flows.table_layout import wrap_command
+
+    return wrap_command(lead, command, shutil.get_terminal_size().columns if sys.stderr.isatty() else None)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), file=stream, flush=True)
+
+
+def _render(part: str | Table, stream: TextIO) -> str:
+    terminal = stream.isatty()
+    if isinstance(part, str) and (not terminal or part[:1] in ("{", "[")):
+        return part
+    width = shutil.get_terminal_size().columns if terminal else None
+    console = _make_console(stream, width or _UNLIMITED)
+    with console.capture() as captured:
+        for one in _lay_out(part, width):
+            console.print(one, soft_wrap=not isinstance(part, Table))
+    return "\n".join(line.rstrip() for line in captured.get().split("\n")[:-1])
+
+
+def _lay_out(part: str | Table, width: int | None) -> Iterator[Any]:
+    from flows.table_layout import render_table, wrap_line
+
+    lines = part.split("\n") if isinstance(part, str) else []
+    if isinstance(part, Table):
+        table, lines = render_table(part, width)
+        yield table
+    for line in lines:
+        for number, piece in enumerate(wrap_line(line, width) if width else [line]):
+            yield _stylize(piece, dim=isinstance(part, Table), first=number == 0)
+
+
+def _stylize(line: str, dim: bool, first: bool) -> "Text":
+    from rich.text import Text
+
+    text = Text(line, style="dim" if dim else "")
+    for pattern, style in _STYLES if first and not dim else ():
+        found = pattern.match(line)
+        if found:
+            text.stylize(style, *found.span(1))
+            break
+    return text
+
+
+def _make_console(stream: TextIO, width: int | None = None) -> "Console":
+    from rich.console import Console
+
+    return Console(
+        file=stream, force_terminal=stream.isatty(), width=width, highlight=False, markup=False, emoji=False
+    )
 
 
 class TerminalReporter(Reporter):
@@ -30,64 +119,57 @@ class TerminalReporter(Reporter):
     def __init__(self, quiet: bool = False) -> None:
         super().__init__()
         self._quiet = quiet
+        self._seconds: Callable[[str], float | None] = lambda title: None
+        self._made: ProgressBars | None = None
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:
-        """Count finished pieces of `total` in a bar, or in a line every few seconds."""
+        """Count finished parts of `total` in a bar, or in a line every few seconds."""
         if self._quiet or total < 2:
             yield lambda done: None
         elif sys.stderr.isatty():
-            with _bar(title, total) as advance:
+            with self._bars().count(title, total) as advance:
                 yield advance
         else:
             yield _lines(title, total)
 
+    @contextmanager
+    def working(self, title: str) -> Iterator[None]:
+        """Show a bar while work without countable parts goes on; nothing in a pipe."""
+        if self._quiet or not sys.stderr.isatty():
+            yield
+        else:
+            with self._bars().wait(title, self._seconds(title)):
+                yield
+
+    def expect(self, seconds: Callable[[str], float | None]) -> None:
+        """Set the function that says how long the work of a title took the last time."""
+        self._seconds = seconds
+
     def say(self, text: str) -> None:
-        """One line of news."""
-        if not self._quiet:
+        """Print one line, above the progress bars."""
+        if self._quiet:
+            return
+        lines = _lay_out(text, shutil.get_terminal_size().columns)
+        if self._made is None or not self._made.say(lines):
             tell(text)
 
+    def _bars(self) -> "ProgressBars":
+        if self._made is None:
+            from flows.progress import ProgressBars
 
-@contextmanager
-def _bar(title: str, total: int) -> Iterator[Advance]:
-    start = time.monotonic()
-    drawn = 0.0
-
-    def advance(done: int) -> None:
-        nonlocal drawn
-        now = time.monotonic()
-        if now - drawn >= _REDRAW_SECONDS or done == total:
-            drawn = now
-            sys.stderr.write("\r" + _draw(title, done, total, now - start))
-            sys.stderr.flush()
-
-    advance(0)
-    try:
-        yield advance
-    finally:
-        # The line is wiped: the stage's own line of result follows.
-        sys.stderr.write("\r" + " " * (shutil.get_terminal_size().columns - 1) + "\r")
-        sys.stderr.flush()
-
-
-def _draw(title: str, done: int, total: int, elapsed: float) -> str:
-    columns = shutil.get_terminal_size().columns - 1
-    # The first pieces may wait for a compiler, so that a guess from them would frighten.
-    left = f", {elapsed / done * (total - done):.0f} s left" if done and elapsed >= 2 else ""
-    tail = f" {done}/{total}{left}"
-    width = max(5, min(30, columns - len(title) - len(tail) - 8))
-    filled = round(width * done / total)
-    return f"  {title} [{'#' * filled}{'.' * (width - filled)}]{tail}"[:columns].ljust(columns)
+            self._made = ProgressBars(_make_console(sys.stderr))
+        return self._made
 
 
 def _lines(title: str, total: int) -> Advance:
-    told = time.monotonic()
+    printed = time.monotonic()
 
     def advance(done: int) -> None:
-        nonlocal told
+        nonlocal printed
         now = time.monotonic()
-        if now - told >= _LINE_SECONDS and done < total:
-            told = now
+        if now - printed >= _LINE_SECONDS and done < total:
+            printed = now
             tell(f"  {title}: {done}/{total}")
 
     return advance

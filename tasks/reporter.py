@@ -1,4 +1,4 @@
-"""What a stage may tell a person while it works; nothing heavy is imported here."""
+"""The interface through which a stage reports progress and messages. Imports nothing heavy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,21 +7,29 @@ Advance = Callable[[int], None]
 
 
 class Reporter:
-    """The interface; this one says nothing."""
+    """Base class; reports nothing."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:
-        """Yield a function that counts finished pieces of `total`."""
+        """Yield a function that takes the number of finished parts out of `total`."""
         yield lambda done: None
 
+    @contextmanager
+    def working(self, title: str) -> Iterator[None]:
+        """Report that work without countable parts goes on."""
+        yield
+
+    def expect(self, seconds: Callable[[str], float | None]) -> None:
+        """Set the function that says how many seconds the work of a title took the last time, for its ETA."""
+
     def say(self, text: str) -> None:
-        """One line of news."""
+        """Report one line."""
 
     def say_once(self, text: str) -> None:
-        """One line of news that several stages may have to tell."""
+        """Report one line unless it was reported before."""
         if text not in self._said:
             self._said.add(text)
             self.say(text)

@@ -124,7 +124,7 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
             return Outcome(found, True, time.perf_counter() - begun)
         force = True
     try:
-        with _report_warnings(workspace.reporter):
+        with _report_warnings(workspace.reporter), workspace.reporter.working(stage.label):
             return workspace.store.compute(
                 recipe, produce, force=force, on_wait=workspace.reporter.say, parents=stage.parents
             )

@@ -25,6 +25,7 @@ _HEAVY = (
     "sklearn.neighbors",
     "sklearn.svm",
     "storage.artifacts.models",
+    "tasks.report.content",
     "tasks.report.page",
 )
 QUICK = ("tracking.enabled=false", "evaluation.folds=2", "report.thumbnails=2")

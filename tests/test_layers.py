@@ -73,7 +73,11 @@ def test_only_the_agreed_folders_lie_at_the_top():
     ).stdout.splitlines()
     if not tracked:
         pytest.skip("not a git checkout")
-    assert {name.partition("/")[0] for name in tracked if "/" in name} <= PROJECT | {"tests", ".ci"}
+    assert {name.partition("/")[0] for name in tracked if "/" in name} <= PROJECT | {
+        "tests",
+        ".ci",
+        ".github",
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`compare`: the tracked runs of an experiment, side by side, best first."""
+"""`compare`: tracked runs of an experiment side by side, best first."""
 
 import argparse
 import json
@@ -19,7 +19,8 @@ from tasks.report.ranking import (
     metric_arrow,
     metric_title,
 )
-from tasks.report.tables import DEFAULT_METRICS, Table, render_text
+from tasks.report.score_table import DEFAULT_METRICS
+from tasks.report.tables import Table
 from tasks.stages.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
 
 
@@ -33,7 +34,7 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print every method of the newest run, or of every run, with the spread over folds."""
+    """Print every method of the newest run, or of all runs, with the spread over folds."""
     if options.sort_by not in METRIC_TITLES:
         raise ConfigError(
             f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
@@ -46,7 +47,7 @@ def compare(options: argparse.Namespace) -> int:
         show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
         return 0
     show(f"experiment {experiment}, {redact(tracker.uri)}")
-    show(render_text(comparison_table(runs, options.sort_by)))
+    show(comparison_table(runs, options.sort_by))
     if runs:
         own = [run for run in found if run.parent_id == runs[0].parent_id]
         show(f"\n{judge_run(tracker, own, options.sort_by)}")
@@ -73,13 +74,13 @@ def is_baseline(run: ComparedRun) -> bool:
 
 
 def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
-    """Best first; runs without the metric last."""
+    """Sort runs best first; runs without the metric come last."""
     sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
     return sorted(runs, key=lambda run: sign * run.metrics[metric] if metric in run.metrics else float("inf"))
 
 
 def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """Of runs with the very same scores only the one that started last, in the given order."""
+    """Of runs with identical scores keep only the one that started last, in the given order."""
     newest: dict[tuple[str, str], ComparedRun] = {}
     for run in runs:
         key = (run.method, run.tags.get(SCORES_TAG, run.run_id))
@@ -90,7 +91,7 @@ def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
 
 
 def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
-    """One row a method of a run."""
+    """Tabulate runs, one row per method and run."""
     metrics = [sort_by, *(name for name in DEFAULT_METRICS if name != sort_by)]
     titles = (f"{metric_title(name)} {metric_arrow(name)}" for name in metrics)
     header = ("method", *titles, "run", "started", "settings")
@@ -104,11 +105,15 @@ def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
         )
         for run in runs
     )
-    return Table(header, rows, f"mean ± standard deviation over folds; best {metric_title(sort_by)} first")
+    caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
+    run, started, settings = range(len(header) - 3, len(header))
+    metric_columns = range(len(metrics), 1, -1)
+    optional = (settings, *metric_columns, started, run)
+    return Table(header, rows, caption, texts=frozenset({run, started, settings}), optional=optional)
 
 
 def run_title(run: ComparedRun) -> str:
-    """The method with its classifier, as in the table of a run."""
+    """Title of a method with its classifier, as in the table of a run."""
     mark = " (baseline)" if is_baseline(run) else ""
     return Entry(run.method, run.classifier, {}).title({run.method: run.title}) + mark
 

@@ -1,10 +1,10 @@
-"""`methods` and `config`: what can be chosen."""
+"""`methods` and `config`: list the methods and the settings."""
 
 import argparse
 import json
 
 from flows.commands.options import Subparsers, add_command, add_configuration
-from flows.terminal import show
+from flows.terminal import show, show_verbatim
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -16,14 +16,13 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def methods(options: argparse.Namespace) -> int:
-    """Every method: its paper, what it takes, what it costs."""
+    """Print every method with its paper, the labels it takes and its cost."""
     from embedding_core.registry import METHODS
-    from tasks.report.tables import Table, render_text
+    from tasks.report.tables import Table
 
     if options.json:
         show(json.dumps([_as_record(method) for method in METHODS.values()], indent=2, ensure_ascii=False))
         return 0
-    # the paper last and whole: it alone is long, and a narrow terminal then breaks nothing else
     columns = {
         "name": "name",
         "title": "method",
@@ -34,10 +33,9 @@ def methods(options: argparse.Namespace) -> int:
     }
     records = [_as_record(method) for method in METHODS.values()]
     rows = tuple(tuple(record[key] for key in columns) for record in records)
-    widest = max(len(record["paper"]) for record in records)
     header = tuple(columns.values())
-    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=widest))
-    show("\nCost for n items, p features, K labels. A graph costs n^2 p besides, once a run.")
+    show(Table(header, rows, texts=frozenset(range(len(header))), optional=(5, 4, 3, 2)))
+    show("\nCost for n items, p features and K labels; the graph adds n^2 p once per run.")
     return 0
 
 
@@ -60,10 +58,10 @@ def _as_record(method: object) -> dict[str, str]:
 
 
 def config(options: argparse.Namespace) -> int:
-    """The resolved configuration."""
+    """Print the resolved configuration."""
     from flows.commands.options import read_config
-    from flows.config import show_config
+    from flows.config_text import show_config
 
     resolved = read_config(options)
-    show(resolved.model_dump_json(indent=2) if options.json else show_config(resolved).rstrip())
+    show_verbatim(resolved.model_dump_json(indent=2) if options.json else show_config(resolved).rstrip())
     return 0

@@ -18,7 +18,7 @@ from flows.terminal import show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
 from storage.urls import redact
-from tasks.report.tables import Table, render_text
+from tasks.report.tables import Table
 from tasks.reporter import Reporter
 from tasks.reproduce.against_plain import OUTCOMES, count_outcomes
 from tasks.reproduce.catalog import experiments, get_experiment
@@ -150,7 +150,7 @@ def _list(folder: Path, as_json: bool) -> int:
         return 0
     header = tuple(records[0])
     rows = tuple(tuple(record.values()) for record in records)
-    show(render_text(Table(header, rows, texts=frozenset(range(len(header)))), name_width=60))
+    show(Table(header, rows, texts=frozenset(range(len(header))), optional=(2, 3, 1)))
     show(f"\nFolder of the data sets: {folder} (choose another with --data or LABELSCAPE_DATA).")
     return 0
 
@@ -192,19 +192,20 @@ def _fetch(folder: Path, as_json: bool) -> int:
     return 2 if any(one["problem"] for one in records) else 0
 
 
-def _as_text(result: RunResult[ExperimentResult], config: RunConfig) -> str:
+def _as_text(result: RunResult[ExperimentResult], config: RunConfig) -> list[str | Table]:
     """The table of an experiment, and where its files are."""
     found, page = result.products, result.report
     assert page is not None
-    table = render_text(comparison_table(found.experiment, found.rows), name_width=72)
-    lines = ["", title_of(found.experiment, found.quick), found.experiment.paper, "", table, ""]
-    lines += [f"stages     {result.computed} computed", f"page       {page}"]
+    table = comparison_table(found.experiment, found.rows)
+    head: list[str | Table] = ["", title_of(found.experiment, found.quick), found.experiment.paper, ""]
+    lines = [f"stages     {result.computed} computed", f"page       {page}"]
     lines += [f"figure     {file}" for file in sorted(page.parent.glob("*.png"))]
     tracked = find_tracked(result, found.tracked)
     if tracked:
         lines.append(f"tracked    run {tracked.parent_id[:8]} at {redact(tracked.uri)}")
     sync = command_here(config, "sync")
-    return "\n".join([*lines, *problem_lines(result.untracked, result.unrecorded, _REMEDY, sync)])
+    problems = problem_lines(result.untracked, result.unrecorded, _REMEDY, sync)
+    return [*head, table, "", *lines, *problems]
 
 
 def _conclude(results: list[ExperimentResult], failed: dict[str, str], options: argparse.Namespace) -> None:
@@ -216,10 +217,10 @@ def _conclude(results: list[ExperimentResult], failed: dict[str, str], options: 
     if options.name != ALL:
         return
     if results:
-        show("\n" + render_text(_summary(results)))
+        show(["", _summary(results)])
     for one in results:
         if one.experiment.against_plain:
-            show("\n" + render_text(_standing(one)))
+            show(["", _standing(one)])
     for name, problem in failed.items():
         show(f"\n{name} did not run: {problem}")
 

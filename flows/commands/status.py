@@ -28,20 +28,21 @@ def _as_json(found: list[StageStatus]) -> str:
 
 
 def _as_text(found: list[StageStatus]) -> str:
-    return "\n".join([*map(_line, found), _outlook(found)])
+    width = max((len(one.label) for one in found), default=0)
+    return "\n".join([*(_line(one, width) for one in found), _outlook(found)])
 
 
 def _outlook(found: list[StageStatus]) -> str:
-    """How many stages would run, and about how long that takes."""
+    """Say how many stages would run, and about how long that takes."""
     sure = [one for one in found if one.would_run == "yes"]
     perhaps = [one for one in found if one.would_run == "perhaps"]
     if not sure:
         return "Nothing would run."
     text = f"{len(sure)} of {len(found)} stages would run{_cost(sure)}"
     if perhaps:
-        text += f"; {len(perhaps)} more if what they wait for comes out differently{_cost(perhaps)}"
+        text += f"; {len(perhaps)} more if their inputs change{_cost(perhaps)}"
     known = any(one.seconds is not None for one in (*sure, *perhaps))
-    return f"{text}{' (by the timings of the last run)' if known else ''}."
+    return f"{text}{' (as timed in the last run)' if known else ''}."
 
 
 def _cost(stages: list[StageStatus]) -> str:
@@ -53,7 +54,7 @@ def _cost(stages: list[StageStatus]) -> str:
     return f", about {seconds:.{0 if seconds >= 10 else 1}f} s{unknown}"
 
 
-def _line(one: StageStatus) -> str:
+def _line(one: StageStatus, width: int) -> str:
     reason = f" because {'; '.join(one.reasons)}" if one.reasons else ""
     cost = f" ({one.seconds:.1f} s)" if one.seconds is not None and one.would_run != "no" else ""
-    return f"{one.label:<38} {one.state}{reason}{cost}"
+    return f"{one.label:<{width}}  {one.state}{reason}{cost}"

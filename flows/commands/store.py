@@ -17,7 +17,7 @@ from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
 from tasks.maintenance import fsck, gc
 from tasks.maintenance.registered import Registered, find_registered
-from tasks.report.tables import Table, render_text
+from tasks.report.tables import Table
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _GIVE_UP = "`labelscape store gc --forget-damaged` gives the damaged records up"
@@ -99,7 +99,7 @@ def _ls(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
         for one in records
     )
     header = ("artifact", "key", "rows", "size", "time", "created (UTC)", "runs that use it")
-    show(render_text(Table(header, rows)) if rows else "The store contains no artifacts yet.")
+    show(Table(header, rows, optional=(4, 6, 2, 5, 3)) if rows else "The store contains no artifacts yet.")
     return 0
 
 
@@ -121,7 +121,7 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
     )
     header = ("run", "name", "experiment", "first (UTC)", "latest (UTC)", "tracked as", "")
     texts = frozenset(range(len(header)))
-    show(render_text(Table(header, rows, texts=texts)) if rows else "No runs yet.")
+    show(Table(header, rows, texts=texts, optional=(3, 2, 5, 4)) if rows else "No runs yet.")
     return 0
 
 
@@ -139,7 +139,7 @@ def _du(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
         (one.stage, f"{one.artifacts}", format_bytes(one.bytes), f"{one.seconds:.1f} s")
         for one in (*found, total)
     )
-    show(render_text(Table(("stage", "artifacts", "size", "time to compute"), rows)))
+    show(Table(("stage", "artifacts", "size", "time to compute"), rows))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What the report is drawn from: plain arrays and names, no references and no files."""
+"""Input of the report: plain arrays and names, no references and no files."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 ScoreRow = tuple[str, str, int, str, float]
-"""One number of the evaluation: method, classifier, fold, metric, value."""
+"""One score: method, classifier, fold, metric, value."""
 
 NoteRow = tuple[str, int | None, str]
-"""One oddity of the data: file, row in it (or None), message."""
+"""One finding in the data: file, row in it (or None), message."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class EmbeddingView:
 
 @dataclass(frozen=True)
 class Thumb:
-    """A small JPEG of one item and the labels it carries; None: unlabeled."""
+    """A small JPEG of one item and its labels (None: unlabeled)."""
 
     id: str
     jpeg: bytes
@@ -38,9 +38,9 @@ class ReportData:
     Parameters
     ----------
     title, source : str
-        Heading, and where the items came from.
+        Heading, and name of the source of the items.
     n_items, n_labeled : int
-        All items, and those with labels.
+        Number of all items, and of labeled items.
     label_names : sequence of K str
     Y : int8 array (n, K)
         0/1, whole rows of -1 for unlabeled items.
@@ -48,11 +48,11 @@ class ReportData:
         Label correlation C.
     embeddings : mapping of method name to EmbeddingView
     scores : sequence of ScoreRow
-    method_titles : mapping of method name to a readable title
+    method_titles : mapping of method name to display title
     baselines : set of method names that are plain baselines
     notes : sequence of NoteRow
     facts : mapping
-        Configuration, digests and versions, shown as they are.
+        Configuration, digests and versions, shown unchanged.
     thumbnails : sequence of Thumb
     """
 

@@ -1,4 +1,4 @@
-"""The embedding as a picture: who carries which label, and where they lie."""
+"""Scatter plots of an embedding, colored by label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from tasks.report.figure_style import (
     MARKERS,
     MUTED,
     PALETTE,
+    Drawing,
     drawing,
     footnote,
     hide_frame,
@@ -31,16 +32,8 @@ _COLUMNS = 4
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A figure's PNG bytes and one line on how to read it and what it leaves out."""
-
-    png: bytes
-    caption: str
-
-
-@dataclass(frozen=True)
 class _Points:
-    """The points to draw: coordinates (m, 1 or 2) inside the frame, their labels; counts are of all items."""
+    """The points to draw: coordinates (m, 1 or 2) inside the frame and labels; counts are over all items."""
 
     xy: NDArray[np.float64]
     Y: NDArray[np.int8]
@@ -58,13 +51,13 @@ class _Points:
 
 
 def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequence[str]) -> Drawing:
-    """Scatter of the first two coordinates, colored by label; unlabeled items are gray.
+    """Draw the first two coordinates, colored by label; unlabeled items are gray.
 
-    Single-label data with few classes share one panel. Otherwise each label gets a panel of its
-    own, since an item with three labels has no one color; the most frequent labels are shown. A
-    one-dimensional embedding is drawn as one strip a label.
+    Single-label data with few classes are drawn in one panel. Otherwise each of the most frequent labels has
+    a panel of its own, because an item with several labels has no single color. A one-dimensional embedding
+    is drawn as one strip per label.
     """
-    from embedding_core.labels import one_label_each  # brings SciPy and scikit-learn with it
+    from embedding_core.labels import one_label_each  # imports SciPy and scikit-learn
 
     chosen, remark = _choose_labels(Y, label_names)
     points = _prepare(view.coordinates, Y, remark)
@@ -80,12 +73,12 @@ def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequen
 
 
 def _choose_labels(Y: NDArray[np.int8], label_names: Sequence[str]) -> tuple[list[int], str]:
-    """The most frequent labels in their given order, and a remark when some are left out."""
+    """Choose the most frequent labels, in the given order, and a remark if some are left out."""
     counts = (Y == 1).sum(axis=0)
     if len(counts) <= MAX_LABELS:
         return list(range(len(counts))), ""
     chosen = sorted(np.argsort(-counts, kind="stable")[:MAX_LABELS].tolist())
-    return chosen, f"The {MAX_LABELS} most frequent of {len(label_names)} labels are shown."
+    return chosen, f"Only the {MAX_LABELS} most frequent of {len(label_names)} labels are shown."
 
 
 def _prepare(coordinates: NDArray[np.float64], Y: NDArray[np.int8], remark: str) -> _Points:
@@ -93,14 +86,14 @@ def _prepare(coordinates: NDArray[np.float64], Y: NDArray[np.int8], remark: str)
     xy = np.asarray(coordinates, dtype=np.float64)[:, :2]
     finite = np.isfinite(xy).all(axis=1)
     if not finite.all():
-        remarks.append(f"{_items(int(np.count_nonzero(~finite)))} without finite coordinates left out.")
+        remarks.append(f"{_items(int(np.count_nonzero(~finite)))} without finite coordinates omitted.")
     index = np.flatnonzero(finite)
     if len(index) > MAX_POINTS:
-        remarks.append(f"A random {MAX_POINTS:,} of {len(index):,} items drawn; counts are of all.")
+        remarks.append(f"A random {MAX_POINTS:,} of {len(index):,} items drawn; counts include all items.")
         index = np.sort(np.random.default_rng(0).choice(index, MAX_POINTS, replace=False))
     framed, outside = fit_frame(xy[index])
     if outside:
-        remarks.append(f"{_items(outside)} far off, drawn on the edge of the frame.")
+        remarks.append(f"{_items(outside)} far outside, drawn on the edge of the frame.")
     counts, n_unlabeled = (Y == 1).sum(axis=0), int((Y < 0).any(axis=1).sum())
     return _Points(framed, Y[index], counts, n_unlabeled, tuple(remarks))
 
@@ -110,7 +103,7 @@ def _items(number: int) -> str:
 
 
 def fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Pull far outliers to the frame, so that they do not squeeze all others into a blot."""
+    """Clip far outliers to the frame, so that they do not squeeze all other points together."""
     if len(xy) == 0:
         return xy, 0
     low, high = np.percentile(xy, [1, 99], axis=0)
@@ -120,7 +113,7 @@ def fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
 
 
 def _title(label: str, count: int | np.integer, width: int = 30) -> str:
-    """A label's name and how many carry it, together at most `width` columns."""
+    """A label's name and its number of items, together at most `width` characters."""
     number = f"{count:,}"
     return f"{name(label, width - len(number) - 2)}  {number}"
 
@@ -150,7 +143,7 @@ def _draw_together(
     _scatter_unlabeled(axes, points)
     _label_axes(axes, eigenvalues)
     figure.legend(loc="outside right upper", fontsize=9, markerscale=1.5, handletextpad=0.3)
-    return figure, "Each item at its first two coordinates, colored by its class; unlabeled items are gray."
+    return figure, "First two coordinates of each item, colored by class; unlabeled items are gray."
 
 
 def _scatter_unlabeled(axes: "Axes", points: _Points) -> None:
@@ -179,8 +172,8 @@ def _draw_multiples(points: _Points, chosen: list[int], names: Sequence[str]) ->
     for rank, (label, panel) in enumerate(zip(chosen, grid.flat, strict=False)):
         title = _title(names[label], points.counts[label], width=24 if columns == _COLUMNS else 30)
         _draw_panel(panel, points, label, title, PALETTE[rank % len(PALETTE)])
-    how = "One panel a label, at the first two coordinates: items that carry it are colored, all others gray"
-    return figure, how + "; the cross is their median, the number how many they are."
+    how = "First two coordinates, one panel per label: items with the label are colored, all others gray"
+    return figure, how + "; the cross is their median, the number their count."
 
 
 def _draw_panel(panel: "Axes", points: _Points, label: int, title: str, color: str) -> None:
@@ -223,5 +216,5 @@ def _draw_strips(points: _Points, chosen: list[int], names: Sequence[str]) -> tu
     axes.set_xlabel("coordinate 1")
     axes.grid(True, axis="x")
     axes.tick_params(length=0)
-    how = "The embedding has one dimension: one strip a label, spread in height only to be seen"
+    how = "The embedding has one dimension: one strip per label, with vertical jitter"
     return figure, how + "; the bar is the median."

@@ -1,4 +1,4 @@
-"""How every figure of the report looks: colors, type, and PNG bytes that do not change between runs."""
+"""Style of all figures: colors, fonts, and PNG bytes that do not change between runs."""
 
 import io
 import textwrap
@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.report.tables import printable, shorten
@@ -14,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Told apart under the common color-vision deficiencies (after Okabe and Ito, and Tol), all dark
-# enough for small dots on white.
+# Distinguishable under the common color-vision deficiencies (after Okabe and Ito, and Tol), and dark enough
+# for small dots on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#882255")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "p")
 INK, MUTED, FAINT, HAIRLINE = "#1d2733", "#5c6875", "#c9d0d7", "#e4e8ec"
 ACCENT, ACCENT_FILL, PLAIN = "#0072B2", "#5aa6d3", "#97a3af"
 
 _STYLE: Mapping[str, Any] = {
-    "text.parse_math": False,  # a label may be called "$x$"
+    "text.parse_math": False,  # a label may be named "$x$"
     "font.size": 9.5,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
@@ -60,9 +61,17 @@ _DPI = 144
 _LOCK = threading.RLock()
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """PNG bytes of a figure, and a caption that says how to read it and what it omits."""
+
+    png: bytes
+    caption: str
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Draw with our settings only, whatever a user's matplotlibrc says."""
+    """Use only the settings of this module; a user's matplotlibrc is ignored."""
     import matplotlib
     from matplotlib import font_manager
 
@@ -72,14 +81,14 @@ def drawing() -> Iterator[None]:
         matplotlib.rcdefaults()
         settings: dict[Any, Any] = {**_STYLE, "font.family": fonts}
         matplotlib.rcParams.update(settings)
-        # Names in scripts no font here covers show boxes in the figure; the page has them as text.
+        # Characters that no installed font covers become boxes in the figure; the page shows them as text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support .* natively")
         yield
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure on the Agg canvas, in inches, without any pyplot state."""
+    """Create an empty figure on the Agg canvas, size in inches, without pyplot state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -89,26 +98,26 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def to_png(figure: "Figure") -> bytes:
-    """PNG bytes without dates or versions: the same picture has the same bytes."""
+    """Return PNG bytes without dates or versions: the same picture has the same bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def name(text: str, width: int = 28) -> str:
-    """A name as it may stand in a figure: no control characters, cut when long."""
+    """Prepare a name for a figure: without control characters, cut if long."""
     return shorten(printable(text).strip(), width)
 
 
 def footnote(figure: "Figure", text: str) -> None:
-    """Say below the figure what it leaves out."""
+    """Write a remark below the figure."""
     if text:
         lines = textwrap.fill(text, width=int(figure.get_figwidth() * 15))
         figure.supxlabel(lines, fontsize=8, color=MUTED, x=0.01, ha="left")
 
 
 def hide_frame(axes: "Axes") -> None:
-    """Remove ticks and spines, for panels whose units mean nothing."""
+    """Remove ticks and lighten the frame, for panels whose units have no meaning."""
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

@@ -1,4 +1,4 @@
-"""The report's other figures: scores, label correlation, spectrum."""
+"""Figures of scores, label correlation and eigenvalues."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING
@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.report.data import EmbeddingView, ScoreRow
-from tasks.report.embedding_figure import Drawing, draw_embedding
 from tasks.report.figure_style import (
     ACCENT,
     ACCENT_FILL,
@@ -16,6 +15,7 @@ from tasks.report.figure_style import (
     INK,
     MUTED,
     PLAIN,
+    Drawing,
     drawing,
     footnote,
     name,
@@ -27,8 +27,6 @@ from tasks.report.ranking import Entry, available_metrics, metric_arrow, metric_
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
-
-__all__ = ["Drawing", "draw_correlation", "draw_embedding", "draw_metrics", "draw_spectrum"]
 
 FIGURE_METRICS = (
     "macro_f1",
@@ -47,7 +45,7 @@ NAMES_UP_TO, NUMBERS_UP_TO = 60, 14
 def draw_metrics(
     scores: Sequence[ScoreRow], sort_by: str, titles: Mapping[str, str], baselines: Set[str]
 ) -> Drawing:
-    """Bars of each metric's mean with the spread over folds; baselines are hatched."""
+    """Draw bars of each metric's mean with the spread over folds; baselines are hatched."""
     known = available_metrics(scores)
     metrics = [metric for metric in FIGURE_METRICS if metric in known] or known[:8]
     entries = rank_entries(scores, sort_by)
@@ -65,10 +63,10 @@ def draw_metrics(
             ticks = [name(entry.title(titles), 34) for entry in shown] if number % columns == 0 else []
             panel.set_yticks(range(len(shown)), ticks or [""] * len(shown), color=INK)
         fewer = len(shown) < len(entries)
-        remark = f"The best {MAX_BARS} of {len(entries)} and all baselines are drawn." if fewer else ""
+        remark = f"Only the best {MAX_BARS} of {len(entries)} and all baselines are drawn." if fewer else ""
         how = "Bars: mean over folds; dots: single folds; lines: one standard deviation; hatched: baselines."
         footnote(figure, " ".join(filter(None, (how, remark))))
-        return Drawing(to_png(figure), f"In the order of the table, by {metric_title(sort_by)}.")
+        return Drawing(to_png(figure), f"Sorted by {metric_title(sort_by)}, as in the table.")
 
 
 def _draw_bars(panel: "Axes", entries: Sequence[Entry], metric: str, baselines: Set[str]) -> None:
@@ -93,7 +91,7 @@ def _draw_bars(panel: "Axes", entries: Sequence[Entry], metric: str, baselines: 
 
 
 def order_labels(correlation: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Order that puts correlated labels next to each other (average linkage on 1 - C)."""
+    """Order labels so that correlated ones are adjacent (average linkage on 1 - C)."""
     K = len(correlation)
     if K < 3:
         return np.arange(K)
@@ -108,7 +106,7 @@ def order_labels(correlation: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def draw_correlation(correlation: NDArray[np.float64], label_names: Sequence[str]) -> Drawing:
-    """Heat map of C, similar labels side by side; the diagonal, always 1, is left gray."""
+    """Draw a heat map of C with similar labels side by side; the diagonal, always 1, is gray."""
     from matplotlib.colors import PowerNorm
 
     K = len(label_names)
@@ -119,7 +117,9 @@ def draw_correlation(correlation: NDArray[np.float64], label_names: Sequence[str
     names = [name(label_names[label], 22) for label in order]
     crowded = K > NAMES_UP_TO
     remark = (
-        f"{K} labels are too many to write their names; colors follow the square root." if crowded else ""
+        f"{K} labels are too many to print their names; colors follow the square root of C."
+        if crowded
+        else ""
     )
     with drawing():
         side = float(np.clip(0.42 * K + 2.2, 4.2, 8.6))
@@ -134,7 +134,7 @@ def draw_correlation(correlation: NDArray[np.float64], label_names: Sequence[str
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
         footnote(figure, remark)
-        how = "Cosine of the label columns; labels that occur together stand together. The diagonal is 1."
+        how = "Cosine of the label columns; labels that occur together are adjacent. The diagonal is 1."
         return Drawing(to_png(figure), " ".join(filter(None, (how, remark))))
 
 
@@ -175,7 +175,7 @@ def _write_numbers(axes: "Axes", C: np.ma.MaskedArray, middle: float) -> None:
 
 
 def draw_spectrum(embeddings: Mapping[str, EmbeddingView]) -> Drawing:
-    """Eigenvalues of each method, one panel a method: their scales do not compare."""
+    """Draw the eigenvalues of each method in a panel of its own; their scales are not comparable."""
     views = [view for view in embeddings.values() if np.isfinite(view.eigenvalues).any()]
     columns = max(1, min(3, len(views)))
     rows = max(1, -(-len(views) // columns))
@@ -186,7 +186,7 @@ def draw_spectrum(embeddings: Mapping[str, EmbeddingView]) -> Drawing:
             panel.set_visible(False)
         for view, panel in zip(views, grid.flat, strict=False):
             _draw_eigenvalues(panel, view)
-        how = "Eigenvalue of each coordinate, in the order of the coordinates; each method has its own scale."
+        how = "Eigenvalue of each coordinate, in order; each method has its own scale."
         return Drawing(to_png(figure), how)
 
 

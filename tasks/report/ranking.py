@@ -18,14 +18,14 @@ METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
 
 @dataclass(frozen=True)
 class Entry:
-    """One method with one classifier: its value of each metric on each fold."""
+    """One method with one classifier: the value of each metric on each fold."""
 
     method: str
     classifier: str
     values: Mapping[str, Mapping[int, float]]
 
     def mean(self, metric: str) -> float | None:
-        """Mean over the folds; None where the metric was not measured."""
+        """Mean over the folds; None if the metric was not measured."""
         folds = self.values.get(metric)
         return float(np.mean(list(folds.values()))) if folds else None
 
@@ -35,7 +35,7 @@ class Entry:
         return float(np.std(list(folds.values()), ddof=1)) if len(folds) > 1 else None
 
     def title(self, titles: Mapping[str, str] | None = None) -> str:
-        """The method's title, with the classifier where that is not the method itself."""
+        """Title of the method, with the classifier unless that is the method itself."""
         name = (titles or {}).get(self.method, self.method)
         if self.classifier in ("", self.method):
             return name
@@ -45,30 +45,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence drawn from the numbers, and what it amounts to."""
+    """The outcome of a comparison, and a sentence that states it with its numbers."""
 
     kind: Literal["ahead", "level", "behind", "unknown"]
     text: str
 
 
 def metric_title(metric: str) -> str:
-    """Readable name of a metric; unknown ones keep theirs."""
+    """Display name of a metric; an unknown metric keeps its name."""
     return METRIC_TITLES.get(metric, metric.replace("_", " "))
 
 
 def metric_arrow(metric: str) -> str:
-    """Which way is better: an arrow up or down."""
+    """Arrow that shows which direction is better."""
     return "↓" if metric in LOWER_IS_BETTER else "↑"
 
 
 def available_metrics(scores: Iterable[ScoreRow]) -> list[str]:
-    """Metrics that occur, the best known first, then the others as they come."""
+    """Metrics that occur: known ones in the order of METRICS, then others as they come."""
     found = dict.fromkeys(row[3] for row in scores)
     return [m for m in METRIC_TITLES if m in found] + [m for m in found if m not in METRIC_TITLES]
 
 
 def group_scores(scores: Iterable[ScoreRow]) -> list[Entry]:
-    """Gather the rows of each method and classifier; values that are not finite are left out."""
+    """Group scores by method and classifier; values that are not finite are ignored."""
     gathered: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for method, classifier, fold, metric, value in scores:
         metrics = gathered.setdefault((method, classifier), {})
@@ -78,12 +78,12 @@ def group_scores(scores: Iterable[ScoreRow]) -> list[Entry]:
 
 
 def rank_entries(scores: Sequence[ScoreRow], sort_by: str) -> list[Entry]:
-    """Best first by the mean of `sort_by`; entries without it last; ties by name."""
+    """Sort entries best first by the mean of `sort_by`; entries without it last; ties by name."""
     known = available_metrics(scores)
     if known and sort_by not in known:
         near = difflib.get_close_matches(sort_by, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"No score is called {sort_by!r}; there are {', '.join(known)}.{hint}")
+        raise ConfigError(f"Unknown metric {sort_by!r}; available: {', '.join(known)}.{hint}")
     sign = 1.0 if sort_by in LOWER_IS_BETTER else -1.0
 
     def order(entry: Entry) -> tuple[bool, float, str, str]:
@@ -94,7 +94,7 @@ def rank_entries(scores: Sequence[ScoreRow], sort_by: str) -> list[Entry]:
 
 
 def format_score(mean: float | None, spread: float | None = None) -> str:
-    """``0.601 ± 0.021``; without a spread the mean alone, without a mean a dash."""
+    """Format as ``0.601 ± 0.021``; without a spread only the mean, without a mean a dash."""
     if mean is None or not np.isfinite(mean):
         return "–"
     if spread is None or not np.isfinite(spread):

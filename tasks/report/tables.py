@@ -1,35 +1,38 @@
-"""Result tables: one small table object, rendered for the terminal, as Markdown and as CSV."""
+"""A table of text cells, rendered as Markdown here and for the terminal by `flows`; and CSV files."""
 
 import csv
 import io
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tasks.report.data import NoteRow, ScoreRow
-from tasks.report.ranking import (
-    LOWER_IS_BETTER,
-    Entry,
-    available_metrics,
-    format_score,
-    metric_arrow,
-    metric_title,
-    rank_entries,
-)
+if TYPE_CHECKING:
+    from tasks.report.data import NoteRow, ScoreRow
 
-DEFAULT_METRICS = ("macro_f1", "micro_f1", "macro_precision", "micro_precision", "lrap", "hamming_loss")
-
-BASELINE_MARK = " (baseline)"
-# Direction overrides let a file name show as another one; joiners of scripts and emoji stay.
+# Direction overrides can disguise a file name. Joiners, which scripts and emoji need, are kept.
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text. The first column and those of `texts` are set flush left, the others flush right.
+    """A table of text cells.
 
-    `best` holds the (row, column) of the best value of each column, `marked` the rows that are
-    baselines (their names say so too); `caption` says how to read the table.
+    Attributes
+    ----------
+    header : tuple of str
+    rows : tuple of tuples of str
+    caption : str
+        How to read the table.
+    best : set of (row, column)
+        The best value of each column.
+    marked : set of int
+        Rows that are baselines; their names say so too.
+    texts : set of int
+        Columns of text, aligned left and wrapped where space is short. The first column always is one; the
+        other columns hold numbers, aligned right and never wrapped.
+    optional : tuple of int
+        Columns that a narrow terminal drops, the first one first. Empty: all but the first, from the right.
     """
 
     header: tuple[str, ...]
@@ -38,15 +41,24 @@ class Table:
     best: frozenset[tuple[int, int]] = frozenset()
     marked: frozenset[int] = frozenset()
     texts: frozenset[int] = frozenset()
+    optional: tuple[int, ...] = ()
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds text rather than numbers."""
+        return column == 0 or column in self.texts
+
+    def drop_order(self) -> tuple[int, ...]:
+        """Columns that may be dropped, the first one first."""
+        return self.optional or tuple(range(len(self.header) - 1, 0, -1))
 
 
 def printable(text: str) -> str:
-    """Make any name safe to show: control characters and undecodable bytes become U+FFFD."""
+    """Replace control characters and undecodable bytes by U+FFFD, so that any name is safe to show."""
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in text)
 
 
 def display_width(text: str) -> int:
-    """Columns a text takes in a terminal: wide characters two, combining marks none."""
+    """Number of terminal columns a text takes: two per wide character, none per combining mark."""
     return sum(_char_width(char) for char in text)
 
 
@@ -57,7 +69,7 @@ def _char_width(char: str) -> int:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut a text to `width` columns in its middle: what tells names apart is often at the end."""
+    """Cut the middle of a text to fit `width` columns; names often differ at their ends."""
     if display_width(text) <= width:
         return text
     head = _take(text, (width - 1) * 2 // 3)
@@ -66,7 +78,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _take(text: str, width: int) -> str:
-    """The longest beginning that takes at most `width` columns."""
+    """Return the longest prefix of at most `width` columns."""
     used = 0
     for place, char in enumerate(text):
         used += _char_width(char)
@@ -75,92 +87,8 @@ def _take(text: str, width: int) -> str:
     return text
 
 
-def score_table(
-    scores: Sequence[ScoreRow],
-    metrics: Sequence[str] = DEFAULT_METRICS,
-    sort_by: str = "macro_f1",
-    *,
-    titles: Mapping[str, str] | None = None,
-    baselines: Set[str] = frozenset(),
-) -> Table:
-    """Mean ± spread over folds of each method and classifier, best first, baselines marked.
-
-    Parameters
-    ----------
-    scores : sequence of (method, classifier, fold, metric, value)
-    metrics : the columns; those that were not measured are left out.
-    sort_by : metric to sort by; ConfigError when nothing was measured under that name.
-    titles : readable titles of the methods.
-    baselines : names of the methods to mark as baselines.
-    """
-    known = available_metrics(scores)
-    shown = [metric for metric in dict.fromkeys((*metrics, sort_by)) if metric in known]
-    entries = rank_entries(scores, sort_by)
-    rows = tuple(_score_row(entry, shown, titles, baselines) for entry in entries)
-    header = ("method", *(f"{metric_title(metric)} {metric_arrow(metric)}" for metric in shown))
-    marked = frozenset(row for row, entry in enumerate(entries) if entry.method in baselines)
-    return Table(header, rows, _caption(entries, sort_by), _best_cells(entries, shown), marked)
-
-
-def _score_row(
-    entry: Entry, metrics: Sequence[str], titles: Mapping[str, str] | None, baselines: Set[str]
-) -> tuple[str, ...]:
-    mark = BASELINE_MARK if entry.method in baselines else ""
-    cells = (format_score(entry.mean(metric), entry.spread(metric)) for metric in metrics)
-    return (printable(entry.title(titles)) + mark, *cells)
-
-
-def _caption(entries: Sequence[Entry], sort_by: str) -> str:
-    folds = {fold for entry in entries for values in entry.values.values() for fold in values}
-    how = f"mean ± standard deviation over {len(folds)} folds" if len(folds) > 1 else "one fold, no spread"
-    return f"{how}; best {metric_title(sort_by)} first; ↑ higher is better, ↓ lower is better"
-
-
-def _best_cells(entries: Sequence[Entry], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
-    """Best cell of each column, ties included as shown (to three decimals)."""
-    best: set[tuple[int, int]] = set()
-    for column, metric in enumerate(metrics, start=1):
-        means = {
-            row: round(mean, 3)
-            for row, entry in enumerate(entries)
-            if (mean := entry.mean(metric)) is not None
-        }
-        if means:
-            target = min(means.values()) if metric in LOWER_IS_BETTER else max(means.values())
-            best.update((row, column) for row, mean in means.items() if mean == target)
-    return frozenset(best)
-
-
-def render_text(table: Table, name_width: int = 44) -> str:
-    """Plain text for the terminal; names longer than `name_width` columns are cut.
-
-    >>> print(render_text(Table(("method", "macro F1 ↑"), (("MLDA, 1NN", "0.601 ± 0.021"),))))
-    method        macro F1 ↑
-    ─────────  ─────────────
-    MLDA, 1NN  0.601 ± 0.021
-    """
-    lines = [
-        tuple(shorten(printable(cell), name_width) for cell in row) for row in (table.header, *table.rows)
-    ]
-    widths = [max(display_width(row[column]) for row in lines) for column in range(len(table.header))]
-    lines.insert(1, tuple("─" * width for width in widths))
-    text = "\n".join(
-        "  ".join(
-            _pad(cell, width, column == 0 or column in table.texts)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in lines
-    )
-    return f"{text}\n{table.caption}" if table.caption else text
-
-
-def _pad(cell: str, width: int, left: bool) -> str:
-    blank = " " * (width - display_width(cell))
-    return cell + blank if left else blank + cell
-
-
 def render_markdown(table: Table) -> str:
-    """A Markdown table; the best value of each column is bold."""
+    """Render a Markdown table; the best value of each column is bold."""
     header = "| " + " | ".join(_escape_markdown(cell) for cell in table.header) + " |"
     rule = "|" + "|".join("---" if column == 0 else "---:" for column in range(len(table.header))) + "|"
     lines = [header, rule]
@@ -176,12 +104,12 @@ def render_markdown(table: Table) -> str:
 
 
 def _escape_markdown(text: str) -> str:
-    """Backslash what Markdown, HTML inside it, or mathematics between dollars would interpret."""
+    """Escape characters that are special in Markdown, HTML or dollar-delimited mathematics."""
     return "".join("\\" + char if char in "\\|`*_<>[]$~" else char for char in printable(text))
 
 
-def scores_csv(scores: Sequence[ScoreRow]) -> str:
-    """Every single score, one row a fold and metric, at full precision."""
+def scores_csv(scores: Sequence["ScoreRow"]) -> str:
+    """Write every score as CSV at full precision, one row per fold and metric."""
     rows = (
         (printable(method), printable(classifier), fold, printable(metric), repr(float(value)))
         for method, classifier, fold, metric, value in scores
@@ -189,8 +117,8 @@ def scores_csv(scores: Sequence[ScoreRow]) -> str:
     return _csv(("method", "classifier", "fold", "metric", "value"), rows)
 
 
-def notes_csv(notes: Sequence[NoteRow]) -> str:
-    """Every note on the data: file, row (empty where it concerns the file), message."""
+def notes_csv(notes: Sequence["NoteRow"]) -> str:
+    """Write every note on the data as CSV: file, row (empty if it concerns the whole file), message."""
     rows = ((printable(file), "" if row is None else row, printable(text)) for file, row, text in notes)
     return _csv(("file", "row", "message"), rows)
 

@@ -6,7 +6,7 @@ from tasks.reproduce.page import Story
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """One heat map a data set."""
+    """Draw one heat map per data set."""
     pictures = {}
     for name in story.experiment.datasets:
         data = story.load(name)

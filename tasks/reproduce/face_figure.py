@@ -1,4 +1,4 @@
-"""Error against the number of training images, one panel a data set (Fig. 2 of DLE)."""
+"""Error against the number of training images, one panel per data set (Fig. 2 of DLE)."""
 
 from storage.reference.sets import reference_sets
 from tasks.report.figure_style import drawing, footnote, new_figure, to_png
@@ -7,7 +7,7 @@ from tasks.reproduce.panels import add_curve_legend, curves_of, draw_curves, tri
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """Curves of every method with one standard deviation; plain ones are dashed."""
+    """Draw the error of every method with one standard deviation; baselines are dashed."""
     one = story.experiment
     with drawing():
         figure = new_figure(4.0 * len(one.datasets), 4.2)
@@ -16,7 +16,7 @@ def draw(story: Story) -> dict[str, bytes]:
             curves = curves_of([row for row in story.rows if row.dataset == dataset])
             draw_curves(panel, curves, plain=[arm.title for arm in one.baselines])
             panel.set_title(reference_sets()[dataset].title)
-            panel.set_xlabel("training images a person")
+            panel.set_xlabel("training images per person")
             panel.set_ylim(bottom=0)
         panels[0].set_ylabel("recognition error")
         add_curve_legend(figure, panels[0])

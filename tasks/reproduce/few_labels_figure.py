@@ -7,7 +7,7 @@ from tasks.reproduce.panels import add_curve_legend, curves_of, draw_curves, tri
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """One row of panels a preprocessing, one column a data set."""
+    """Draw one row of panels per preprocessing and one column per data set."""
     one = story.experiment
     with drawing():
         figure = new_figure(4.8 * len(one.datasets), 3.4 * len(one.preprocessing) + 0.6)
@@ -22,5 +22,5 @@ def draw(story: Story) -> dict[str, bytes]:
                 panel.set_xlabel("labeled rows of each class")
             line[0].set_ylabel("accuracy")
         add_curve_legend(figure, grid[0, 0])
-        footnote(figure, trials_remark(one, story.quick, "draws of the labeled rows"))
+        footnote(figure, trials_remark(one, story.quick, "random choices of labeled rows"))
         return {"accuracy.png": to_png(figure)}

@@ -1,4 +1,4 @@
-"""What an experiment leaves for readers: one table as text, Markdown and Parquet, and its figures."""
+"""The page of an experiment: its table as Markdown and Parquet, and its figures."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -24,19 +24,19 @@ TABLE_FILE, CELLS_FILE = "table.md", "cells.parquet"
 
 @dataclass(frozen=True)
 class Story:
-    """All that a figure may be drawn from.
+    """Everything a figure is drawn from.
 
     Attributes
     ----------
     experiment, quick
-        What was run.
+        The experiment, and whether it ran with fewer trials.
     rows : sequence of Row
         The comparison.
     cells : mapping of (data set, title of the arm) to cells
     load : callable
-        A data set by its name, as the trials had it.
+        Loads a data set by name, as the trials used it.
     picture : callable
-        Pixels of the image behind a row of a data set of images.
+        Loads the pixels of the image that a row of a data set was computed from.
     """
 
     experiment: Experiment
@@ -48,12 +48,12 @@ class Story:
 
 
 def title_of(experiment: Experiment, quick: bool) -> str:
-    """One line that says what was run."""
+    """Title of an experiment in one line."""
     return f"{experiment.name}: {experiment.where}, {experiment.title}{' (quick)' if quick else ''}"
 
 
 def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
-    """The rows as one table; columns in which all rows agree are left to the caption."""
+    """Tabulate the rows; facts that are the same for all rows are stated in the caption instead."""
     rows = [row for row in rows if experiment.lists(row.condition)]
     varied = [(heading, get) for heading, get in _FACTS if len({get(row) for row in rows if row.trials}) > 1]
     beside = [arm.title for arm in experiment.baselines]
@@ -72,10 +72,13 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
         for row in rows
     )
     texts = {1, *range(2, 2 + len(varied)), len(header) - 2, len(header) - 1}
-    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts))
+    last = len(header) - 1
+    baselines = range(last - 2, last - 2 - len(beside), -1)
+    optional = (*baselines, last, *range(1 + len(varied), 1, -1))
+    return Table(header, lines, caption_of(experiment, rows), texts=frozenset(texts), optional=optional)
 
 
-# With one class an item every metric of whole rows is the plain accuracy.
+# With one class per item, every metric of whole rows is the accuracy.
 _METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "right alone", "wrong_alone": "wrong alone"}
 _FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("condition", lambda row: row.condition),
@@ -90,7 +93,7 @@ def _dataset_title(name: str) -> str:
 
 
 def caption_of(experiment: Experiment, rows: Sequence[Row]) -> str:
-    """How the numbers were made, and what they amount to."""
+    """Say how the numbers were computed, and count the verdicts."""
     measured = [row for row in rows if row.trials]
     same = [
         f"{heading} {values.pop()}"
@@ -113,7 +116,7 @@ def markdown_page(
     figures: Sequence[str],
     made: Mapping[Key, Provenance],
 ) -> str:
-    """The experiment as a Markdown page; `command` made it."""
+    """Render the experiment as a Markdown page; `command` is the command that made it."""
     parts = [f"# {title_of(experiment, quick)}", experiment.paper]
     parts.append(render_markdown(comparison_table(experiment, rows)))
     parts += [f"![{name}]({name})" for name in figures]
@@ -135,9 +138,9 @@ def _made(row: Row, made: Mapping[Key, Provenance]) -> Provenance | None:
 def cells_parquet(
     experiment: Experiment, quick: bool, rows: Sequence[Row], made: Mapping[Key, Provenance]
 ) -> bytes:
-    """One row a cell, each with the data, the settings and the code behind it.
+    """Write one row per cell, with the data, settings and code that it was computed from.
 
-    A claim is of two methods: its code is that of the first.
+    A claim compares two methods; its code is that of the first.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

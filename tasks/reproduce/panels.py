@@ -1,4 +1,4 @@
-"""Panels that the figures of several experiments share: classes in the plane, and curves with spreads."""
+"""Panels shared by the figures of several experiments: scatter plots of classes, curves with error bars."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 COLORS = (*PALETTE, "#999933", "#444444", "#AA4499", "#88CCEE")
-"""Of classes, by number; from the thirteenth on they repeat."""
+"""Colors of classes by number; they repeat after the twelfth."""
 
 _DODGE = 0.25
-"""Share of the distance of two places that the lines of one place take up."""
+"""Width of the group of curves at one place, relative to the distance between places."""
 _DASHES = ("--", ":", "-.")
 
 Point = tuple[float, float, float]
-"""Where on the axis, mean, spread."""
+"""Place on the axis, mean, spread."""
 
 
 def color_of(number: int) -> str:
@@ -42,12 +42,12 @@ def scatter_classes(
     size: float | None = None,
     pull: bool = True,
 ) -> None:
-    """Rows at their first two coordinates in the colors of their classes; far ones pulled to the frame."""
+    """Draw rows at their first two coordinates, colored by class; outliers are clipped to the frame."""
     framed = fit_frame(xy[:, :2])[0] if pull else xy[:, :2]
     if framed.shape[1] < 2:
         framed = np.column_stack([framed[:, 0], np.zeros(len(framed))])
     dot = size or float(np.clip(6_000 / max(len(xy), 1), 2, 16))
-    # One call for all classes: drawn one after another, the last would cover the others.
+    # All classes in one call and in random order, so that no class covers the others.
     order = np.random.default_rng(0).permutation(len(framed))
     colors = [color_of(int(number)) for number in classes[order]]
     panel.scatter(framed[order, 0], framed[order, 1], s=dot, c=colors, alpha=0.7, linewidths=0)
@@ -56,14 +56,14 @@ def scatter_classes(
 
 
 def add_class_legend(figure: "Figure", names: Sequence[str]) -> None:
-    """Colors of the classes, above all panels."""
+    """Add a legend of the classes above all panels."""
     figure.legend(
         handles=class_handles(names), loc="outside upper center", ncols=min(len(names), 10), fontsize=8.5
     )
 
 
 def class_handles(names: Sequence[str], colors: Sequence[str] = COLORS) -> list["Line2D"]:
-    """One dot a class."""
+    """Legend handles: one dot per class."""
     from matplotlib.lines import Line2D
 
     return [
@@ -73,9 +73,9 @@ def class_handles(names: Sequence[str], colors: Sequence[str] = COLORS) -> list[
 
 
 def draw_curves(panel: "Axes", curves: Mapping[str, Sequence[Point]], plain: Sequence[str] = ()) -> None:
-    """One line a name with one standard deviation; plain methods are gray and dashed.
+    """Draw one curve per name with error bars of one standard deviation; baselines are gray and dashed.
 
-    Lines stand side by side at each place, as their spreads would hide each other.
+    The curves are shifted slightly at each place, so that their error bars do not overlap.
     """
     places = sorted({point[0] for points in curves.values() for point in points})
     step = min(np.diff(places), default=1.0) * _DODGE / max(len(curves), 1)
@@ -99,9 +99,9 @@ def draw_curves(panel: "Axes", curves: Mapping[str, Sequence[Point]], plain: Seq
 
 
 def curves_of(rows: Sequence[Row]) -> dict[str, list[Point]]:
-    """Points of each method by the number in the condition, then those of the baselines beside the first.
+    """Return the points of each method by the number in the condition, then those of the baselines.
 
-    A method that has rows under several preprocessings has a curve under each.
+    A method with rows under several preprocessings has one curve for each.
     """
     measured = [row for row in rows if row.mean is not None and not row.claim]
     if not measured:
@@ -125,14 +125,14 @@ def _way(row: Row) -> tuple[str, str]:
 
 
 def number_of(row: Row) -> float:
-    """The first number in the condition of a row."""
+    """Return the first number in the condition of a row."""
     found = re.search(r"\d+", row.condition)
     assert found is not None
     return float(found[0])
 
 
 def baseline_points(rows: Sequence[Row], title: str, at: Sequence[float]) -> list[Point]:
-    """Points of a baseline from the column of the rows of one method."""
+    """Return the points of a baseline, from the rows of one method."""
     return [
         (place, row.baselines[title], row.baseline_spreads.get(title, 0.0))
         for place, row in zip(at, rows, strict=True)
@@ -141,19 +141,19 @@ def baseline_points(rows: Sequence[Row], title: str, at: Sequence[float]) -> lis
 
 
 def add_curve_legend(figure: "Figure", panel: "Axes") -> None:
-    """Names of the curves of one panel, which all panels share, above them."""
+    """Add a legend above all panels, which share the curves of one panel."""
     handles, names = panel.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=4, fontsize=8)
 
 
 def trials_remark(experiment: Experiment, quick: bool, what: str) -> str:
-    """What curves show, and over how many trials; these are told by set where they differ."""
+    """Say over how many trials the curves average, per data set if the numbers differ."""
     counts = {name: experiment.settings(name, quick)[TRIALS] for name in experiment.datasets}
     alike = len(set(counts.values())) == 1
-    told = (
+    averaged = (
         f"{next(iter(counts.values()))} {what}"
         if alike
         else f"{what}: "
         + ", ".join(f"{reference_sets()[name].title} {count}" for name, count in counts.items())
     )
-    return f"Mean and standard deviation over {told}."
+    return f"Mean and standard deviation over {averaged}."

@@ -1,4 +1,4 @@
-"""Two emotions in the plane (Fig. 4 of MLDA), with what the paper's picture leaves out."""
+"""Two emotions in the plane (Fig. 4 of MLDA), with two control panels that the paper does not have."""
 
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _HOW = (
-    "(a) and (b) are the paper's two panels. (c) and (d) are not in the paper: rows that the fit did not "
-    "see, and a fit on shuffled labels, which has nothing to find. Raw features."
+    "(a) and (b) are the paper's two panels. (c) and (d) are controls that are not in the paper: held-out "
+    "rows, and a fit on shuffled labels, which carry no information. Raw features."
 )
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """Before and after projection, held-out rows, and a control with shuffled labels."""
+    """Draw the data before and after projection, held-out rows, and a control with shuffled labels."""
     (name,) = story.experiment.datasets
     data = story.load(name)
     settings = story.experiment.settings(name, story.quick)
@@ -34,7 +34,7 @@ def draw(story: Story) -> dict[str, bytes]:
     known, held_out = split_planes(data, after, settings, "raw", 0)
     fitted = {
         "(a) two principal components": fitted_plane(data, before, labels, "raw"),
-        "(b) MLDA, rows of the fit": fitted_plane(data, after, labels, "raw"),
+        "(b) MLDA, training rows": fitted_plane(data, after, labels, "raw"),
         "(d) MLDA, labels shuffled": fitted_plane(shuffled, after, labels, "raw"),
     }
     panels = {title: (plane, neighbor_accuracy(plane)) for title, plane in fitted.items()}

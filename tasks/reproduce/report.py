@@ -1,4 +1,4 @@
-"""The report of an experiment as a stage, its files laid out for people, and its record in the tracker."""
+"""The report of an experiment as a stage, its files in the home folder, and its record in the tracker."""
 
 import importlib
 import json
@@ -32,17 +32,17 @@ ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
 
 
 def load_measured(store: ArtifactStore, refs: ArmRefs) -> Measured:
-    """Every cell of an experiment."""
+    """Load every cell of an experiment."""
     return {key: load_cells(store, ref) for key, ref in refs.items() if ref is not None}
 
 
 def load_rows(store: ArtifactStore, experiment: Experiment, quick: bool, refs: ArmRefs) -> list[Row]:
-    """The comparison of an experiment."""
+    """Load the comparison of an experiment."""
     return _compare_all(experiment, load_measured(store, refs), quick)
 
 
 def _compare_all(experiment: Experiment, measured: Measured, quick: bool) -> list[Row]:
-    """Cells, then what the paper claims of them, or where the methods stand."""
+    """Compare cells with the paper, then check its claims; or compare the methods with plain baselines."""
     if experiment.against_plain:
         return judge_against_plain(experiment, compare(experiment, measured, quick), measured, quick)
     return [*compare(experiment, measured, quick), *claim_rows(experiment, measured, quick)]
@@ -56,11 +56,11 @@ def stage(
     refs: ArmRefs,
     workspace: Workspace,
 ) -> Stage:
-    """Table, cells and figures of an experiment, and the command that makes them."""
+    """Build the stage that makes the table, cells and figures of an experiment."""
     inputs = {f"cells[{dataset}/{title}]": digest_of(ref) for (dataset, title), ref in refs.items()}
     for one in data:
         inputs |= {f"{part}[{one.name}]": digest for part, digest in one.inputs(workspace.store).items()}
-    # A figure may fit the experiment's methods once more.
+    # A figure may fit the methods of the experiment again.
     used = [m for arm in experiment.arms for m in used_methods(arm, experiment.settings("", quick))]
     figure = (experiment.figure, *(method.module for method in used)) if experiment.figure else ()
     return Stage(
@@ -72,7 +72,7 @@ def stage(
             "quick": quick,
             "command": command,
             "parts": {one.name: one.part for one in data},
-            # The page says by which code its numbers were made; other code may give the same ones.
+            # The page names the code that computed its numbers; other code may compute the same ones.
             "made_by": {f"{name}/{title}": ref.key for (name, title), ref in refs.items() if ref},
             "published": [asdict(cell) for cell in published_rows(experiment.name)],
         },
@@ -114,7 +114,7 @@ def _write(
 
 
 def lay_out(experiment: Experiment, quick: bool, ref: ArtifactRef, workspace: Workspace) -> Path:
-    """The report's files in the home folder; returns the page."""
+    """Write the files of the report to the home folder; return its page."""
     name = f"{experiment.name}{'-quick' if quick else ''}-{ref.digest[:12]}"
     return pages.lay_out(
         workspace.home / "reports" / "reproduce" / name,
@@ -132,7 +132,7 @@ def tracking_stage(
     refs: ArmRefs,
     workspace: Workspace,
 ) -> Stage:
-    """The record of an experiment in the tracker; the same results are not tracked twice."""
+    """Build the stage that tracks an experiment; the same results are not tracked twice."""
     tracker = make_tracker(uri, workspace.home)
     return Stage(
         name=TRACKING,
@@ -168,7 +168,7 @@ def _track(
 
 
 def _method_records(experiment: Experiment, rows: Iterable[Row]) -> list[MethodRecord]:
-    """One record an arm; each of its cells is a metric by data set, preprocessing and condition."""
+    """One record per arm; each cell is a metric named by data set, preprocessing and condition."""
     by_title: dict[str, list[Row]] = {}
     for row in rows:
         if row.mean is not None and not row.claim:
@@ -187,6 +187,6 @@ def _method_records(experiment: Experiment, rows: Iterable[Row]) -> list[MethodR
 
 
 def _metric_name(row: Row) -> str:
-    """A name that the tracker takes: it knows letters, digits and a few signs."""
+    """Name of a metric with only the characters that the tracker accepts."""
     parts: list[Any] = [row.dataset, row.preprocessing, row.condition, row.metric]
     return "/".join(re.sub(r"[^\w .-]", "", str(part)).strip() for part in parts if part)

@@ -1,4 +1,4 @@
-"""Pictures of classes by eigenmaps, each with a control of shuffled labels (Figs. 1 to 5 of SLE-ML)."""
+"""Eigenmaps of classes, each with a control on shuffled labels (Figs. 1 to 5 of SLE-ML)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -36,18 +36,18 @@ PICTURES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 SCENE_BALANCES = (title_of(0.5), title_of(0.9))
 _HOW = (
-    "Above: labels as given; below: the same labels dealt to other rows at random. Numbers: how often the "
-    "nearest row in the plane has the same labels. What shows below too is made up."
+    "Top: labels as given; bottom: the same labels shuffled over the rows. Numbers: how often the nearest "
+    "row in the plane has the same labels. Structure that also appears at the bottom is an artifact."
 )
 
 _LABELS_ALONE = (
-    " Labels alone (SLE-ML 0.0, CS) put each class on one point and leave open which two of K-1 equal "
-    "directions are drawn: classes that differ in the others coincide."
+    " Methods that use only labels (SLE-ML 0.0, CS) map each class to one point, and any two of K-1 "
+    "equivalent directions may be drawn: classes that differ in the other directions coincide."
 )
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """Every picture with its control."""
+    """Draw every picture with its control."""
     figures = {
         name: _draw_pairs(story, dataset, titles)
         for name, (dataset, titles) in PICTURES.items()
@@ -59,7 +59,7 @@ def draw(story: Story) -> dict[str, bytes]:
 
 
 def _both(story: Story, dataset: str) -> tuple[TrialData, TrialData]:
-    """The data as given, and as the first trial shuffled them."""
+    """Return the data as given, and with the labels shuffled as in the first trial."""
     data = story.load(dataset)
     return data, draw_trial(data, story.experiment.settings(dataset, story.quick)["seed"], 0).shuffled
 
@@ -82,7 +82,7 @@ def _agreement(story: Story, dataset: str, title: str, condition: str) -> str:
 
 
 def _draw_pairs(story: Story, dataset: str, titles: Sequence[str]) -> bytes:
-    """One column a method: labels as given, and shuffled."""
+    """Draw one column per method: labels as given, and shuffled."""
     pair = _both(story, dataset)
     with drawing():
         figure = new_figure(2.15 * len(titles), 5.2)
@@ -99,7 +99,7 @@ def _draw_pairs(story: Story, dataset: str, titles: Sequence[str]) -> bytes:
 
 
 def _draw_scene(story: Story) -> bytes:
-    """Single labels in color, sets of two labels with lines to the centers of their singles (Fig. 5)."""
+    """Draw single labels in color, and pairs with lines to the centers of their single labels (Fig. 5)."""
     pair = _both(story, "scene")
     min_rows = story.experiment.settings("scene", story.quick)["min_rows"]
     with drawing():
@@ -111,9 +111,9 @@ def _draw_scene(story: Story) -> bytes:
         add_class_legend(figure, pair[0].label_names)
         footnote(
             figure,
-            "Dots: rows with one label; crosses: rows with two, in the colors of both; lines: from the "
-            "center of a set of two labels (square) to those of its single labels (circles). "
-            "Above: labels as given; below: shuffled.",
+            "Dots: rows with one label; crosses: rows with two labels, in both colors; lines: from the "
+            "center of a pair of labels (square) to the centers of its single labels (circles). "
+            "Top: labels as given; bottom: shuffled.",
         )
         return to_png(figure)
 

@@ -1,4 +1,4 @@
-"""Which class each place of the plane gets, method by method, and errors (Fig. 2 of LPSSVM)."""
+"""Decision regions of each method in the plane, and their errors (Fig. 2 of LPSSVM)."""
 
 from typing import TYPE_CHECKING
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLORS = {"red": "#CC3311", "cyan": "#22AABB", "blue": "#0055AA"}
-"""The classes are called after the paper's colors."""
+"""Classes are named after the colors of the paper."""
 _STEPS = 160
 _MARGIN = 0.6
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """Decision maps of the first trial with the fewest labeled rows, and the errors of all trials."""
+    """Draw the decision regions of the first trial with the fewest labels, and the errors of all trials."""
     return {"decisions.png": _draw_maps(story), "error.png": _draw_errors(story)}
 
 
@@ -50,8 +50,8 @@ def _draw_maps(story: Story) -> bytes:
             panel.set_visible(False)
         handles = class_handles(list(_COLORS), list(_COLORS.values()))
         figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9)
-        drawn = f"{condition_of(labeled)}, {len(train)} of {len(data.Y)} rows (circled), one draw"
-        footnote(figure, f"Shades: the class that each method gives to a place. {drawn}.")
+        drawn = f"{condition_of(labeled)}, {len(train)} of {len(data.Y)} rows (circled), one random choice"
+        footnote(figure, f"Shades: the class that each method predicts at a point. {drawn}.")
         return to_png(figure)
 
 
@@ -93,8 +93,8 @@ def _draw_errors(story: Story) -> bytes:
         panel = figure.add_subplot()
         draw_curves(panel, curves_of(story.rows), plain=[arm.title for arm in one.baselines])
         panel.set_xlabel("% of each class labeled")
-        panel.set_ylabel("error on the others")
+        panel.set_ylabel("error on the unlabeled rows")
         panel.set_ylim(bottom=0)
         add_curve_legend(figure, panel)
-        footnote(figure, trials_remark(one, story.quick, "draws of the labeled rows"))
+        footnote(figure, trials_remark(one, story.quick, "random choices of labeled rows"))
         return to_png(figure)

@@ -1,4 +1,4 @@
-"""Images whose label MLDA alone finds, with the picture and the label's correlations (Fig. 5 of MLDA)."""
+"""Images with a label that only MLDA predicts, and the label correlation (Fig. 5 of MLDA)."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _METHOD = "MLDA"
 
 
 def draw(story: Story) -> dict[str, bytes]:
-    """The images whose found label goes most with their others, and the label correlation."""
+    """Draw the images whose predicted label correlates most with their other labels, and the correlation."""
     (dataset,) = story.experiment.datasets
     data = story.load(dataset)
     settings = story.experiment.settings(dataset, story.quick)
@@ -32,9 +32,9 @@ def draw(story: Story) -> dict[str, bytes]:
     C = label_correlation(data.Y)
     right = sorted((one for one in found if one.right), key=lambda one: -_support(one, data, C))
     remark = (
-        f"{_METHOD} alone finds {len(right)} labels in {settings['trials']} folds, and alone gives "
-        f"{len(found) - len(right)} wrong ones. Shown are right ones, first those that go most with the "
-        "image's others (in brackets: their correlation)."
+        f"Only {_METHOD} predicts {len(right)} correct labels in {settings['trials']} folds, and "
+        f"{len(found) - len(right)} wrong ones. Shown are correct ones, sorted by their correlation with the "
+        "other labels of the image (in brackets)."
     )
     with drawing():
         figure = new_figure(12, 5.6)
@@ -47,7 +47,7 @@ def draw(story: Story) -> dict[str, bytes]:
 
 
 def _support(one: Lone, data: TrialData, C: np.ndarray) -> float:
-    """Largest correlation of the found label with another label of the image."""
+    """Largest correlation of the predicted label with another label of the image."""
     others = np.flatnonzero(data.Y[one.row] > 0)
     others = others[others != one.label]
     return float(C[one.label, others].max()) if len(others) else 0.0
@@ -68,5 +68,5 @@ def _draw_pictures(
         hide_frame(panel)
         own = np.flatnonzero(data.Y[one.row] > 0)
         others = ", ".join(name(data.label_names[label], 16) for label in own if label != one.label)
-        found = f"found: {name(data.label_names[one.label], 16)} ({_support(one, data, C):.2f})"
+        found = f"predicted: {name(data.label_names[one.label], 16)} ({_support(one, data, C):.2f})"
         panel.set_title(f"{found}\nothers: {others or 'none'}", fontsize=8.5)

@@ -1,4 +1,4 @@
-"""Embedding and model: fit one method on every labeled item, place all items, keep what annotates."""
+"""Embedding and model: fit one method on the labeled items, embed all items, store the fitted model."""
 
 import json
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
 
 
-# The scale that methods give their features themselves.
+# The scale that methods with `own_scaling` apply to their features.
 _OWN_SCALE = "zscore"
-# Parameters by which a method builds a graph of its own.
+# Parameters that make a method build its own graph.
 _OWN_GRAPH = {"graph", "n_neighbors", "sigma", "tau"}
 
 
 @dataclass(frozen=True)
 class Data:
-    """References to what every method is fitted on.
+    """References to the inputs of every method.
 
-    `scale` is how methods see the features, and how the graph saw them unless its edges were given.
+    `scale` is the scale of the features for methods, and for the graph unless its edges were given.
     """
 
     manifest: ArtifactRef | None
@@ -43,7 +43,7 @@ class Data:
     edges_given: bool = False
 
     def inputs(self, uses_graph: bool, store: ArtifactStore) -> dict[str, str | None]:
-        """Digests of the inputs of a method; the graph only where the method uses it."""
+        """Digests of a method's inputs; the graph only if the method uses it."""
         inputs = {"labels": part_digest(self.manifest, "labels", store), "features": digest_of(self.features)}
         return {**inputs, "affinity": digest_of(self.affinity)} if uses_graph else inputs
 
@@ -51,7 +51,7 @@ class Data:
 def stage(
     name: str, params: Mapping[str, Any], annotation: AnnotationSettings, data: Data, workspace: Workspace
 ) -> Stage:
-    """The embedding of all items by one method, and the model beside it."""
+    """Build the stage that embeds all items by one method and stores the fitted model beside it."""
     made = Stage(
         name="embedding",
         variant=name,
@@ -75,9 +75,10 @@ def model_stage(
     variant: str = "",
     tuning: Tuning | None = None,
 ) -> Stage:
-    """The model of a method that classifies by itself and so has no embedding; `variant` if not its name.
+    """Build the stage that fits a classifier without an embedding.
 
-    With `tuning` it keeps thresholds; else labels are decided at one half.
+    `variant` replaces the method's name in the label. With `tuning` the model has tuned thresholds; otherwise
+    a label is assigned at a score of one half.
     """
     method = get_method(name)
     tuned: dict[str, Any] = {"tune_for": tuning.tune_for} if tuning else {}
@@ -93,10 +94,10 @@ def model_stage(
 
 
 def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
-    """Whether a method is given the run's graph.
+    """Whether a method uses the run's graph.
 
-    One that is told how to build its own is not; nor is one that scales the features itself, where the run's
-    graph was built on features of another scale.
+    It does not if its parameters make it build its own graph, or if it scales the features itself and the
+    run's graph was built on features of another scale.
     """
     method = get_method(name)
     if not method.uses_graph or _OWN_GRAPH & params.keys():
@@ -105,7 +106,7 @@ def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
 
 
 def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """What the registry and the configuration say of a method, as it enters a key."""
+    """Settings of a method from the registry and the configuration, as part of the artifact key."""
     method = get_method(name)
     known = {"facts": method.facts(), "params": {**method.defaults, **params}}
     inner = {one: get_method(one).facts() for one in inner_methods(name, params)}
@@ -113,7 +114,7 @@ def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_model_payload(ref: ArtifactRef, store: ArtifactStore) -> bytes | None:
-    """The model of a method, or the one that belongs to its embedding; None where it must be fitted again."""
+    """Load a fitted model, or the one stored beside an embedding; None if it must be fitted again."""
     known = store.details(ref)["metadata"].get("model")
     try:
         model = ArtifactRef.from_json(json.loads(known)) if known else ref
@@ -170,14 +171,14 @@ def _embed(
 
 
 def _place_all(annotator: "Annotator", X: Any) -> Any:
-    """Coordinates of all items: as the fit placed them where it saw all, else by its map."""
+    """Coordinates of all items: from the fit if it used all rows, otherwise from the learned map."""
     if get_method(annotator.method).sees_all_rows:
         return annotator.model_.embedding_
     return annotator.transform(X)
 
 
 def _store_model(made: Stage, annotator: "Annotator", store: ArtifactStore) -> ArtifactRef:
-    """Keep the fitted model beside the embedding, under the same ingredients."""
+    """ArtifactStore the fitted model beside the embedding, with the same recipe."""
     recipe = replace(made.recipe(), stage="model")
     produce = lambda: _pack(made.variant, annotator)  # noqa: E731
     return store.compute(recipe, produce, force=True, parents=made.parents).ref

@@ -1,4 +1,4 @@
-"""Report: figures, tables and one page, drawn from the artifacts and kept as one."""
+"""Report: figures, tables and the content of the page as one artifact; the page is rendered from it."""
 
 import io
 import shutil
@@ -32,9 +32,8 @@ from tasks.stages.embedding import Data
 from tasks.stages.evaluation import load_scores
 
 _THUMB_PIXELS = 200
-_PAGE = "index.html"
-# What a laid-out page shows beside the results.
-_AROUND = "lineage.json"
+# In a report's folder: what its page shows besides the artifact, to tell whether the page is current.
+_MARK = "lineage.json"
 
 
 def stage(
@@ -48,13 +47,13 @@ def stage(
     scores: Mapping[str, ArtifactRef | None],
     workspace: Workspace,
 ) -> Stage:
-    """The report's files."""
+    """Build the stage that draws the figures and tables of a run."""
     inputs = {"manifest": data.manifest, "features": data.features, "correlation": correlation}
     inputs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
     inputs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name="report",
-        code=("tasks.report.page",),
+        code=("tasks.report.content",),
         params={"title": title, "sort_by": evaluation.sort_by, **settings.model_dump(mode="json")},
         inputs={name: digest_of(ref) for name, ref in inputs.items()},
         produce=lambda: _draw(settings, evaluation, title, source, inputs, embeddings, scores, workspace),
@@ -63,61 +62,58 @@ def stage(
 
 @dataclass(frozen=True)
 class Circumstances:
-    """How a run came to its results; the report shows it, though the same results may come about otherwise.
+    """How a run obtained its results. The page shows it; the report's artifact does not depend on it.
 
     Attributes
     ----------
     stages : mapping of str to ArtifactRef
-        The artifact of each stage by its label.
+        The artifact of each stage, by label.
     damaged : sequence of mappings
-        Artifacts found damaged and computed anew: `artifact`, `reason`.
+        Artifacts that were quarantined and recomputed: `artifact`, `reason`.
     """
 
     stages: Mapping[str, ArtifactRef] = field(default_factory=dict)
     damaged: Sequence[Mapping[str, str]] = ()
 
     def to_json(self) -> str:
-        """One text for the same circumstances."""
+        """Canonical text: equal for equal circumstances."""
         keys = {label: ref.key for label, ref in self.stages.items()}
         return canonical_json({"stages": keys, "damaged": [dict(one) for one in self.damaged]})
 
 
 def compose_report(ref: ArtifactRef, store: ArtifactStore, around: Circumstances) -> dict[str, bytes]:
-    """The files of a report by name, its page with the lineage of what it shows."""
+    """Return the files of a report by name, with its page."""
     from tasks.maintenance.lineage import LineageGraph, flatten_lineage
-    from tasks.report.lineage_figure import lineage_part
-    from tasks.report.page_parts import append_section, word_table
+    from tasks.report.page import CONTENT, PAGE, render_page
 
     files = {file.name: file.data for file in unpack_files(store.read(ref))}
-    page = files[_PAGE].decode()
-    if around.damaged:
-        rows = [(one["artifact"], one["reason"]) for one in around.damaged]
-        table = word_table(("artifact", "what was wrong"), rows)
-        text = "<p>These were found damaged, set aside and computed anew.</p>"
-        page = append_section(page, "damage", "Damage repaired", text + table)
-    if around.stages:
-        family = flatten_lineage(LineageGraph(store, around.stages.values()).of_results(around.stages))
-        page = append_section(page, "lineage", "Lineage", lineage_part(family))
-    return {**files, _PAGE: page.encode()}
+    damaged = [(one["artifact"], one["reason"]) for one in around.damaged]
+    graph = LineageGraph(store, around.stages.values()) if around.stages else None
+    family = flatten_lineage(graph.of_results(around.stages)) if graph else []
+    page = render_page(files, damaged, family)
+    return {PAGE: page, **{name: data for name, data in files.items() if name != CONTENT}}
 
 
 def write_report(ref: ArtifactRef, workspace: Workspace, around: Circumstances | None = None) -> Path:
-    """Lay a report's files out for people to open; returns its page."""
+    """Write a report's files to the home folder; return the path of its page."""
+    from tasks.report.page import PAGE, templates_digest
+
     around = around or Circumstances()
     folder = workspace.home / "reports" / ref.digest[:12]
-    return lay_out(folder, _PAGE, around.to_json(), lambda: compose_report(ref, workspace.store, around))
+    mark = f"{around.to_json()}\n{templates_digest()}"
+    return lay_out(folder, PAGE, mark, lambda: compose_report(ref, workspace.store, around))
 
 
 def lay_out(folder: Path, page_name: str, mark: str, compose: Callable[[], Mapping[str, bytes]]) -> Path:
-    """Write files to a folder, all or none, unless those of the same mark are there; returns its page."""
-    page, shown = folder / page_name, folder / _AROUND
+    """Write all files to a folder atomically, unless it has the same mark already; return its page."""
+    page, shown = folder / page_name, folder / _MARK
     with store_errors(folder):
         if page.exists() and shown.exists() and shown.read_text(encoding="utf-8") == mark:
             return page
         with hold_lock(folder.parent / f".{folder.name}.lock"):
             place = temporary_path(folder)
             shutil.rmtree(place, ignore_errors=True)
-            _write_files({**compose(), _AROUND: mark.encode()}, place)
+            _write_files({**compose(), _MARK: mark.encode()}, place)
             shutil.rmtree(folder, ignore_errors=True)
             place.rename(folder)
     return page
@@ -140,7 +136,7 @@ def _draw(
     scores: Mapping[str, ArtifactRef | None],
     workspace: Workspace,
 ) -> Artifact:
-    from tasks.report.page import render_report
+    from tasks.report.content import draw_report
 
     store = workspace.store
     known = {name: ref for name, ref in inputs.items() if ref is not None}
@@ -163,7 +159,7 @@ def _draw(
         facts={f"{name} digest": ref.digest for name, ref in known.items()},
         thumbnails=_thumbnails(settings.thumbnails, source, items, workspace),
     )
-    files = render_report(data, sort_by=evaluation.sort_by)
+    files = draw_report(data, sort_by=evaluation.sort_by)
     return pack_files(
         StoredFile(name, guess_type(name)[0] or "text/plain", content) for name, content in files.items()
     )
@@ -175,12 +171,12 @@ def _view(name: str, ref: ArtifactRef, workspace: Workspace) -> EmbeddingView:
 
 
 def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]:
-    """What ingest noted and what features could not read."""
+    """Notes of ingest, and items whose features could not be read."""
     return [*notes, *((name, None, f"skipped: {error}") for name, error in errors.items())]
 
 
 def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace) -> list[Thumb]:
-    """Small pictures of items spread evenly over the collection, where items are images."""
+    """Thumbnails of items spread evenly over the collection; none unless items are images."""
     if not count or source.content != "images":
         return []
     collection = source.read(workspace.cache_dir)
@@ -190,14 +186,14 @@ def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace
         Thumb(
             items.ids[row],
             _shrink(paths[items.ids[row]].read_bytes()),
-            _carried(items, int(row)),
+            _labels_of(items, int(row)),
         )
         for row in chosen
     ]
 
 
-def _carried(items: Dataset, row: int) -> list[str] | None:
-    """Labels of an item; None where it is unlabeled."""
+def _labels_of(items: Dataset, row: int) -> list[str] | None:
+    """Labels of an item; None if it is unlabeled."""
     if (items.Y[row] < 0).all():
         return None
     return [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0]

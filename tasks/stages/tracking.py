@@ -1,4 +1,4 @@
-"""Tracking: one parent run a flow run and one child a method; the record of it is itself an artifact."""
+"""Tracking: log a run to MLflow as one parent run with one child per method; its record is an artifact."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ from tasks.stages.evaluation import load_scores
 from tasks.stages.report import Circumstances, compose_report
 
 _RECORD = "tracked.json"
-# The experiment that holds what the papers are compared with, and no model.
+# The MLflow experiment that holds the reproductions of the papers; it has no models.
 PAPERS = "reproduce"
 SCORES_TAG = "labelscape.digest.scores"
 SETTINGS_TAG = "labelscape.settings"
@@ -37,7 +37,7 @@ SETTINGS_TAG = "labelscape.settings"
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run beside its artifacts."""
+    """What is logged of a run besides its artifacts."""
 
     name: str
     experiment: str
@@ -48,7 +48,7 @@ class Facts:
 
 
 def make_tracker(uri: str | None, home: Path) -> Tracker:
-    """The tracker at an address, by default the database in the home folder."""
+    """Return the tracker at an address; default: the database in the home folder."""
     return Tracker(uri, None) if uri else Tracker(default_uri(home), default_artifact_root(home))
 
 
@@ -63,9 +63,9 @@ def stage(
     workspace: Workspace,
     correlation: ArtifactRef | None = None,
 ) -> Stage:
-    """The record of a tracked run; a run with the same results is not tracked twice.
+    """Build the stage that tracks a run; the same results are not tracked twice.
 
-    The `correlation` is part of the report's lineage alone.
+    `correlation` is used only for the lineage in the report.
     """
     tracker = make_tracker(settings.uri, workspace.home)
     refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
@@ -74,7 +74,7 @@ def stage(
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name=TRACKING,
-        # What is recorded are results of other stages; how they are sent does not make them stale.
+        # The stage logs results of other stages; a change in how they are sent does not make it stale.
         code=(),
         params={
             "uri": redact(tracker.uri),
@@ -88,17 +88,17 @@ def stage(
 
 
 def pack_tracked(tracked: TrackedRun) -> Artifact:
-    """Pack where a run was tracked."""
+    """Pack the record of where a run was tracked."""
     return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
 
 
 def list_collections(tracker: Tracker) -> list[str]:
-    """Experiments that hold runs of collections, the latest used first."""
+    """List the experiments that hold runs of collections, most recently used first."""
     return [info.name for info in tracker.experiments() if info.name != PAPERS]
 
 
 def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
-    """Where a run was tracked."""
+    """Load the record of where a run was tracked."""
     files = {file.name: file.data for file in unpack_files(store.read(ref))}
     return TrackedRun(**json.loads(files[_RECORD]))
 
@@ -145,9 +145,9 @@ def _track(
 def lineage_tags(
     stages: Mapping[str, ArtifactRef], store: ArtifactStore, made_of: Iterable[ArtifactRef] = ()
 ) -> dict[str, str]:
-    """The lineage of every artifact: digest, code, settings, seconds; and the versions that computed it.
+    """Return tags for the lineage of every artifact: digest, code, settings, seconds and library versions.
 
-    What else they may be `made_of` is looked at first, so that not the whole store is.
+    Inputs are looked up among `made_of` first, which avoids reading the whole store.
     """
     tags: dict[str, str] = {}
     for one in flatten_lineage(LineageGraph(store, [*stages.values(), *made_of]).of_results(stages)):
@@ -163,7 +163,7 @@ def lineage_tags(
 
 
 def _first_classifier(ranked: list[Entry], rows: list[Score]) -> dict[str, Entry]:
-    """The entry of each method under the classifier that was asked first, best method first."""
+    """The entry of each method with its first classifier, best method first."""
     first: dict[str, str] = {}
     for method, classifier, *_ in rows:
         first.setdefault(method, classifier)
@@ -200,14 +200,14 @@ def _method_record(
 
 
 def _fitted(method: str, refs: Mapping[str, ArtifactRef]) -> ArtifactRef | None:
-    """The artifact that holds a method's model; a method that takes no new items has none."""
+    """The artifact that holds a method's model; a transductive method has none."""
     if not get_method(method).inductive:
         return None
     return refs.get(f"embedding[{method}]") or refs.get(f"model[{method}]")
 
 
 def entry_metrics(entry: Entry, prefix: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Means and spreads of every metric, their names behind a prefix."""
+    """Return means and spreads of every metric; `prefix` is put before the names."""
     means = {f"{prefix}{metric}": entry.mean(metric) for metric in entry.values}
     spreads = {f"{prefix}{metric}": entry.spread(metric) for metric in entry.values}
     return _present(means), _present(spreads)
@@ -218,5 +218,5 @@ def _present(values: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def as_json(value: Any) -> bytes:
-    """Plain data as text that is the same for the same data."""
+    """Serialize plain data as JSON; equal data give equal bytes."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False).encode()

@@ -48,11 +48,11 @@ class TestWithoutTracker:
             "1NN, input as given (baseline)",
             "MLDA + tuned kNN",
         ]
-        assert "stopped    MLLS: after 2 folds" in done.out
-        assert "winner     Scaled SVM, " in done.out
-        assert "a plain baseline: no other candidate scored better here" in done.out
+        assert "stopped     MLLS: after 2 folds" in done.out
+        assert "winner      Scaled SVM, " in done.out
+        assert "a plain baseline: no other candidate scored better" in done.out
         assert (
-            "title      champion, a plain baseline: the first of this collection; not registered (tracking.en"
+            "title       champion, a plain baseline: the first of this collection; not registered (tracking"
             in done.out
         )
         assert "labels are decided" not in done.out
@@ -74,11 +74,11 @@ class TestWithoutTracker:
         [
             (
                 "macro_f1",
-                "labels are decided by tuned thresholds, one a label, of the best macro F1 on the oth",
+                "labels are decided by tuned thresholds, one per label, that gave the best macro F1 on",
             ),
             (
                 "micro_f1",
-                "labels are decided by one tuned threshold of the best micro F1 on the other folds\n",
+                "labels are decided by one tuned threshold that gave the best micro F1 on the other folds\n",
             ),
             ("hamming_loss", None),
         ],
@@ -96,9 +96,9 @@ class TestWithoutTracker:
         table = write_table(tmp_path / "t.csv")
         names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
-        assert "winner     Kernel DLE" in said
+        assert "winner      Kernel DLE" in said
         assert (
-            "           it is the best of 3 chosen on these same folds, which is slightly optimistic\n"
+            "            it is the best of 3 chosen on these same folds, which is slightly optimistic\n"
             in said
         )
 
@@ -135,7 +135,7 @@ class TestWithoutTracker:
         )
         assert done.code == 0
         assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in done.out
-        assert "give the same command again to track and register them" in done.out
+        assert "repeat the command to track and register them" in done.out
         assert json.loads(command("sync", "--json").out)["runs"] == []
 
     def test_a_selection_is_repeated_as_a_selection(self, command: Command, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ class TestTitles:
 
         assert level["champion_is_plain"]
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "kernel_dle").out
-        assert "champion   stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in told
+        assert "champion    stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in told
 
         self.annotates(command, tmp_path, home, "1nn", "2")
 
@@ -234,7 +234,7 @@ class TestTitles:
         assert (held(CHAMPION), held(CHALLENGER)) == ("5 1nn", "4 kernel_dle")
 
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn,mlls")
-        assert "champion   version 5 of labelscape-t, a plain baseline: it has the title already" in told.out
+        assert "champion    version 5 of labelscape-t, a plain baseline: it has the title already" in told.out
         assert held(CHALLENGER) is None
         plain = auto("svm")  # a better plain one, within noise: nobody is served below it
         assert (plain["title"], held(CHAMPION)) == ("champion", "6 svm")
@@ -243,7 +243,7 @@ class TestTitles:
         client.delete_model_version_tag("labelscape-t", "6", "labelscape.recipe")  # as if registered by hand
         told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn")
         assert "was not registered by labelscape auto and stays" in told.out
-        assert "champion   stays another model, version 6 of labelscape-t\n" in told.out
+        assert "champion    stays another model, version 6 of labelscape-t\n" in told.out
         tags = client.get_run(first["tracking"]["run_id"]).data.tags
         for stage in ("ingest", "features", "candidate[mlls]", "choice", "model[mlls]"):
             assert tags[f"labelscape.code.{stage}"]

@@ -184,7 +184,7 @@ class TestBadInput:
             ("a = = 3\n", ("c.toml: is not valid TOML", "line 1")),
             (
                 "[features.color_moments]\ngird = [2, 2]\n",
-                ("c.toml does not fit", "features.color_moments.gird", "did you mean grid?"),
+                ("c.toml is not valid", "features.color_moments.gird", "did you mean grid?"),
             ),
             ('source = "pictures"\n', ("source: is a table of settings, [source]",)),
             ("[features.color_moments]\ngrid = [0, 2]\n", ("features.color_moments", "from 1 to 256")),
@@ -282,7 +282,7 @@ class TestOddInput:
             "truncated.jpg": "the JPEG data is truncated; copy the file again",
         }
         again = command("run", picture_folder, *UNTRACKED, "--until", "features")
-        assert "skipped    3 unreadable, as empty.png: the file is empty (0 bytes)" in again.out
+        assert "skipped    3 unreadable; first: empty.png: the file is empty (0 bytes)" in again.out
 
     def test_oddities_of_the_labels_are_counted_and_listed(
         self, command: Command, picture_folder: Path
@@ -298,7 +298,7 @@ class TestOddInput:
         assert ".mp4 is not a supported image format" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
-        assert f"noted      {len(found['notes'])} in the source, as film.mp4: skipped" in shown
+        assert f"noted      {len(found['notes'])} in the source; first: film.mp4: skipped" in shown
 
     def test_a_label_without_items_is_dropped_and_reported(self, command: Command, tmp_path: Path) -> None:
         rows = [f"{i % 7},{i % 3},{i % 2},{(i + 1) % 2},0" for i in range(30)]

@@ -103,9 +103,10 @@ def test_the_closing_lines_of_a_run_lead_to_its_home(here: Path) -> None:
     config = load_config(None, home="h")
     text = "\n".join(closing_lines(config, summary))
     home = f"--home {here / 'h'}"
-    for words in ("track them later: labelscape sync", "Record it there later: labelscape sync"):
+    for words in ("track them later: `labelscape sync", "Record it later: `labelscape sync"):
         assert f"{words} {home}" in text
-    assert f"look       labelscape compare {home}, or `labelscape up {home}`" in text
+    assert f"compare    `labelscape compare {home}`" in text
+    assert f"browse     `labelscape up {home}`" in text
 
 
 def test_the_command_printed_by_lineage_repeats_the_run(
@@ -117,7 +118,7 @@ def test_the_command_printed_by_lineage_repeats_the_run(
     assert again == f"labelscape run --as {json.loads(made.out)['run']} --home {here / 'h'}"
     repeated = command(*shlex.split(again)[1:])
     assert repeated.code == 0, repeated.err
-    assert "every result as in" in repeated.out
+    assert "same results as" in repeated.out
 
 
 def test_sync_names_the_store_that_it_read(command: Command, picture_folder: Path, here: Path) -> None:

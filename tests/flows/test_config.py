@@ -1,14 +1,18 @@
-"""The one configuration: where values come from, what is refused, and what is shown."""
+"""The configuration: where values come from, what is rejected, and what is shown."""
 
+import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from embedding_core.registry import METHODS
-from flows.config import RunConfig, find_home, load_config, place_from, show_config
+from flows.config import RunConfig, find_home, load_config, place_from
+from flows.config_text import show_config
 from flows.run_settings import check_config, check_places, chosen_methods, compared_methods, method_params
 from storage.errors import ConfigError
 
@@ -27,7 +31,7 @@ def test_defaults_are_a_run_of_the_demo() -> None:
     check_config(config)
 
 
-def test_file_then_overrides_then_what_was_given(tmp_path: Path) -> None:
+def test_overrides_win_over_the_file_and_arguments_over_both(tmp_path: Path) -> None:
     file = toml(
         tmp_path, 'executor = "serial"\n[evaluation]\nfolds = 3\nseed = 3\n[affinity]\nn_neighbors = 3\n'
     )
@@ -49,7 +53,9 @@ def test_a_method_replaces_methods(tmp_path: Path) -> None:
 
 
 class TestPaths:
-    def test_of_a_file_count_from_its_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_in_a_file_are_relative_to_its_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (tmp_path / "there").mkdir()
         (tmp_path / "there" / "l.csv").write_text("")
         monkeypatch.chdir(tmp_path)
@@ -59,7 +65,9 @@ class TestPaths:
         assert Path(str(source.labels)) == tmp_path / "there" / "l.csv"
         assert Path(str(source.edges)).resolve() == tmp_path / "e.csv"
 
-    def test_of_an_override_count_from_here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_in_an_override_are_relative_to_the_current_folder(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.chdir(tmp_path)
         for name in ("l.csv", "beside.csv", "pictures/beside.csv"):
             (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -77,7 +85,7 @@ class TestPaths:
         assert load_config(toml(tmp_path, '[source]\nlabels = "genre"\n')).source.labels == "genre"
 
     @pytest.mark.parametrize("name", ["demo", "iris"])
-    def test_a_built_in_set_is_no_path(self, tmp_path: Path, name: str) -> None:
+    def test_a_built_in_set_is_not_a_path(self, tmp_path: Path, name: str) -> None:
         assert load_config(toml(tmp_path, f'[source]\npath = "{name}"\n')).source.path == name
 
     def test_a_tilde_is_the_users_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,13 +136,13 @@ class TestPaths:
         (["zzz=1", "executor=threads:0"], r"(?s)executor: .*zzz: unknown key.*config --show"),
     ],
 )
-def test_refusals_name_the_key(overrides: list[str], message: str) -> None:
+def test_errors_name_the_key(overrides: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(None, overrides)
 
 
-def test_a_refusal_names_the_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"c\.toml does not fit"):
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"c\.toml is not valid"):
         load_config(toml(tmp_path, "zzz = 1\n"))
     with pytest.raises(ConfigError, match=r"c\.toml: is not valid TOML \(.*line 2"):
         load_config(toml(tmp_path, "a = 1\nb = \n"))
@@ -145,7 +153,7 @@ def test_a_refusal_names_the_file(tmp_path: Path) -> None:
         load_config(tmp_path / "gone.toml")
 
 
-def test_a_given_table_does_not_paper_over_a_bad_one() -> None:
+def test_a_given_table_does_not_hide_an_invalid_one() -> None:
     with pytest.raises(ConfigError, match=r"source: is a table of settings.*\(got 3\)"):
         load_config(None, ["source=3"], source={"path": "iris"})
 
@@ -160,7 +168,7 @@ tables = st.dictionaries(names, st.one_of(values, st.lists(values, max_size=3)),
 
 @settings(max_examples=60, deadline=None)
 @given(name=texts, drop=st.lists(texts, max_size=3), params=st.dictionaries(names, tables, max_size=2))
-def test_every_configuration_is_shown_as_toml_that_says_the_same(
+def test_every_configuration_is_shown_as_toml_that_reads_back(
     name: str, drop: list[str], params: dict[str, dict[str, object]]
 ) -> None:
     config = RunConfig.model_validate(
@@ -169,13 +177,51 @@ def test_every_configuration_is_shown_as_toml_that_says_the_same(
     assert RunConfig.model_validate(tomllib.loads(show_config(config))) == config
 
 
-def test_baselines_stand_beside_the_methods_once() -> None:
+def settings_models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """A settings model and all models inside it."""
+    yield model
+    for field in model.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from settings_models(field.annotation)
+
+
+MODELS = list(settings_models(RunConfig))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_setting_has_a_description(model: type[BaseModel]) -> None:
+    assert model.__doc__
+    tables = [name for name, field in model.model_fields.items() if field.annotation in MODELS]
+    missing = [name for name, field in model.model_fields.items() if not field.description]
+    assert [name for name in missing if name not in tables] == []
+
+
+def test_the_shown_defaults_read_back_as_the_defaults(tmp_path: Path) -> None:
+    assert load_config(toml(tmp_path, show_config(RunConfig()))) == RunConfig()
+
+
+def test_every_key_is_shown_with_description_allowed_values_and_default() -> None:
+    text = show_config(load_config(None, ["affinity.n_neighbors=4"]))
+    assert "#   integer, at least 1; default: 10\nn_neighbors = 4\n" in text
+    assert '#   "auto", "knn", "gaussian" or "given"; default: "auto"\ngraph = "auto"\n' in text
+    assert "#   number above 0; default: 2.0\nmemory_budget_gb = 2.0\n" in text
+    assert "#   integer from 0 to 200; default: 24\nthumbnails = 24\n" in text
+    assert '#   "auto" or number; default: "auto"\nsigma = "auto"\n' in text
+    assert "#   integer, at least 1, optional\n# n_components =\n" in text
+    assert '"ranking_loss"; default: "macro_f1"\nsort_by = "macro_f1"\n' in text
+    for model in MODELS:
+        for name, field in model.model_fields.items():
+            assert field.annotation in MODELS or re.search(rf"^(# )?{name} =|^\[\S+{name}\]", text, re.M)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_each_baseline_is_compared_once() -> None:
     config = load_config(None, ["embedding.methods=svm, mlda", "evaluation.baselines=['1nn', 'svm']"])
     assert compared_methods(config, chosen_methods(config, True)) == ["svm", "mlda", "1nn"]
 
 
 @pytest.mark.parametrize("single_label", [True, False, None])
-def test_all_stands_for_every_method_that_takes_such_labels(single_label: bool | None) -> None:
+def test_all_means_every_method_that_accepts_the_labels(single_label: bool | None) -> None:
     config = load_config(None, ["embedding.methods=svm, all"])
     check_config(config)
     chosen = chosen_methods(config, single_label)
@@ -198,7 +244,7 @@ def test_own_parameters_win_over_shared_ones() -> None:
 
 
 @pytest.mark.parametrize("uri", ["/a/folder", "file:///a", "sqlite:///"])
-def test_an_address_that_keeps_no_runs_is_refused_before_any_work(uri: str) -> None:
+def test_a_tracking_address_that_cannot_hold_runs_is_rejected_early(uri: str) -> None:
     with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
         check_places(load_config(None, [f"tracking.uri={uri}"]))
     check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))

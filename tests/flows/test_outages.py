@@ -130,7 +130,7 @@ def test_model_selection_and_experiments_are_recorded_later_under_their_flows(
     choice = ("auto", "iris", *QUICK, "--set", "tracking.enabled=false", "--candidates", "1nn")
     for given in (choice, ("reproduce", "dle-table3", "--quick", "--sets", "iris")):
         done = labelscape(home, *given, PREFECT_API_URL=nowhere)
-        assert "Record it there later: labelscape sync" in done.stdout, done.stderr
+        assert "Record it later: `labelscape sync" in done.stdout, done.stderr
     later = json.loads(labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url).stdout)
     flows = []
     for one in later["prefect"]:

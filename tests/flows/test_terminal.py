@@ -1,24 +1,49 @@
-"""What goes to the screen: results and news apart, bars in a terminal, plain lines elsewhere."""
+"""Terminal output: results and messages on their own streams, bars in a terminal, plain lines in a pipe."""
 
 import io
+import re
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any, TextIO
 
 import pytest
+from rich.console import Console
 
-from flows import terminal
+from flows import progress, terminal
+from flows.progress import ProgressBars, format_eta
 from flows.terminal import TerminalReporter, show, tell
 
+ERASED = "\r\x1b[2K\x1b[?25h"
+"""Control codes that erase the line and show the cursor again."""
 
-class Screen(io.StringIO):
-    """Standard error of a terminal."""
+
+class Pipe(io.StringIO):
+    """A stream that is no terminal."""
+
+    encoding = "utf-8"
+
+
+class Screen(Pipe):
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
+class Streams:
+    """Standard error that is a screen, beside the present standard output."""
+
+    def __init__(self, stderr: Screen) -> None:
+        self.stderr = stderr
+
+    @property
+    def stdout(self) -> TextIO:
+        return sys.stdout
+
+
 class Clock:
-    """Time that passes when told to."""
+    """Time that a test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -36,23 +61,63 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """Standard error as a terminal of 60 columns, in which bars appear at once."""
     screen = Screen()
-    monkeypatch.setattr(terminal, "sys", SimpleNamespace(stderr=screen, stdout=sys.stdout))
+    monkeypatch.setattr(terminal, "sys", Streams(screen))
+    monkeypatch.setattr(progress.threading, "Timer", AtOnce)
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
     return screen
 
 
-def test_results_and_news_go_different_ways(capsys: pytest.CaptureFixture[str]) -> None:
+class AtOnce:
+    """A timer whose time is up when it is started."""
+
+    daemon = False
+
+    def __init__(self, delay: float, function: Callable[[Any], None], arguments: list[Any]) -> None:
+        self._call = lambda: function(*arguments)
+
+    def start(self) -> None:
+        self._call()
+
+    def cancel(self) -> None:
+        """Nothing is left to cancel."""
+
+
+def test_results_and_messages_go_to_different_streams(capsys: pytest.CaptureFixture[str]) -> None:
     show("a result")
-    tell("some news")
-    assert tuple(capsys.readouterr()) == ("a result\n", "some news\n")
+    tell("a message")
+    assert tuple(capsys.readouterr()) == ("a result\n", "a message\n")
 
 
-def test_a_screen_of_few_letters_shows_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_that_the_output_cannot_encode_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="latin-1"))
     show("0.6 ± 0.1 ↑ été")
     assert raw.getvalue().decode("latin-1") == "0.6 ± 0.1 ? été\n"
+
+
+def test_a_message_in_a_terminal_is_wrapped(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "20")
+    tell("a message of more than twenty columns")
+    assert screen.getvalue() == "a message of more\nthan twenty columns\n"
+
+
+def test_a_command_in_a_pipe_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(format_command("resume with:", f"labelscape run --home {'x' * 300} --refresh features"))
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_state_is_colored_in_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    tell("  features   fresh")
+    show("  features   fresh")
+    assert screen.getvalue() == "  features   \x1b[32mfresh\x1b[0m\n"
+    assert capsys.readouterr().out == "  features   fresh\n"
 
 
 def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], clock: Clock) -> None:
@@ -64,57 +129,97 @@ def test_plain_lines_come_every_few_seconds(capsys: pytest.CaptureFixture[str], 
     assert lines == ["  features: 25/100", "  features: 50/100", "  features: 75/100"]
 
 
-def test_a_bar_fills_and_is_wiped(screen: Screen, clock: Clock) -> None:
+def test_a_bar_shows_the_count_and_is_removed(screen: Screen) -> None:
     with TerminalReporter().progress("features", 4) as advance:
-        clock.now += 2
         advance(1)
-        drawn = screen.getvalue().split("\r")
-    assert all(len(line) <= 59 for line in drawn)
-    assert "features [" in drawn[1]
-    assert "0/4" in drawn[1]
-    assert "1/4, 6 s left" in drawn[2]
-    assert drawn[1].count("#") == 0 < drawn[2].count("#") < drawn[2].count(".")
-    assert screen.getvalue().endswith("\r" + " " * 59 + "\r")
+        assert "features" in screen.getvalue()
+        assert "0/4" in screen.getvalue()
+    assert screen.getvalue().rstrip().endswith(ERASED)
 
 
-def test_a_bar_is_wiped_when_the_work_breaks_off(screen: Screen) -> None:
+def test_a_bar_is_removed_when_the_work_fails(screen: Screen) -> None:
     with pytest.raises(ZeroDivisionError), TerminalReporter().progress("features", 4):
         raise ZeroDivisionError
-    assert screen.getvalue().endswith(" \r")
+    assert screen.getvalue().rstrip().endswith(ERASED)
 
 
-def test_a_bar_is_not_drawn_for_every_item(screen: Screen, clock: Clock) -> None:
-    with TerminalReporter().progress("features", 1000) as advance:
-        for done in range(1, 1001):
-            clock.now += 0.01
-            advance(done)
-    assert 90 <= screen.getvalue().count("features") <= 112
-
-
-def test_a_bar_fits_a_narrow_screen(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    with TerminalReporter().progress("evaluation[multilabel_dle]", 4) as advance:
+def test_short_work_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    bars = ProgressBars(Console(file=screen, force_terminal=True), delay=3600)
+    with bars.count("features", 4) as advance, bars.wait("report", None):
         advance(4)
-    assert "evaluation" in screen.getvalue()
-    assert all(len(line) <= 19 for line in screen.getvalue().split("\r"))
+    assert screen.getvalue() == ""
 
 
-def test_quiet_says_nothing(screen: Screen) -> None:
+def test_messages_are_printed_above_the_bar(screen: Screen) -> None:
+    reporter = TerminalReporter()
+    with reporter.working("report"):
+        reporter.say("a message " + "of many words " * 4 + "above")
+        above = screen.getvalue().partition("a message")[2]
+    assert re.search(r"of many words of many\n.*words above\n", above, re.S)
+
+
+def test_work_that_counts_its_parts_replaces_the_bar_of_its_stage(screen: Screen) -> None:
+    reporter = TerminalReporter()
+    with reporter.working("stage"):
+        before = len(screen.getvalue())
+        with reporter.progress("parts", 4):
+            drawn = screen.getvalue()[before:]
+            assert "parts" in drawn
+            assert "stage" not in drawn[drawn.index("parts") :]
+
+
+def test_a_bar_fits_a_narrow_terminal(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "24")
+    monkeypatch.setenv("NO_COLOR", "1")
+    with TerminalReporter().progress("evaluation[multilabel_dle]", 4):
+        pass
+    assert "evalu" in screen.getvalue()
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n").split("\n")
+    assert max(map(len, lines)) <= 24
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ({"total": 40, "completed": 10, "time_remaining": 75.0}, "10/40, ETA 1 min 15 s"),
+        ({"total": 40, "completed": 0, "time_remaining": None}, "0/40"),
+        ({"total": 4, "completed": 1, "time_remaining": 7260.0}, "1/4, ETA 2 h 1 min"),
+        ({"total": None, "elapsed": 4.0, "expected": 10.0}, "4 s, ETA 6 s"),
+        ({"total": None, "elapsed": 12.0, "expected": 10.0}, "12 s"),
+        ({"total": None, "elapsed": 4.0, "expected": None}, "4 s"),
+    ],
+)
+def test_eta(task: dict[str, Any], text: str) -> None:
+    fields = {"expected": task.pop("expected", None)}
+    assert format_eta(SimpleNamespace(**{"elapsed": 1.0, **task, "fields": fields})) == text
+
+
+def test_a_stage_is_expected_to_take_as_long_as_the_last_time(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter = TerminalReporter()
+    reporter.expect({"report": 90.0}.get)
+    with reporter.working("report"):
+        assert "ETA 1 min 30 s" in screen.getvalue()
+
+
+def test_quiet_reports_nothing(screen: Screen) -> None:
     reporter = TerminalReporter(quiet=True)
-    reporter.say("news")
-    reporter.say_once("news")
-    with reporter.progress("features", 100) as advance:
+    reporter.say("a message")
+    reporter.say_once("a message")
+    with reporter.progress("features", 100) as advance, reporter.working("report"):
         advance(100)
     assert screen.getvalue() == ""
 
 
-def test_one_piece_of_work_needs_no_bar(screen: Screen) -> None:
+def test_a_single_part_needs_no_count(screen: Screen) -> None:
     with TerminalReporter().progress("features", 1) as advance:
         advance(1)
     assert screen.getvalue() == ""
 
 
-def test_what_several_stages_have_to_say_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_of_several_stages_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = TerminalReporter()
     for text in ("a", "b", "a", "a"):
         reporter.say_once(text)

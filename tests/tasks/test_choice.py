@@ -9,7 +9,6 @@ from embedding_core.model_selection.significance import paired_lead
 from embedding_core.registry.candidates import Candidate
 from flows.auto_summary import verdict_lines
 from storage.artifacts.schemas import Score
-from tasks.report.page import render_report
 from tasks.report.ranking import describe_lead, judge
 from tasks.selection.choice import (
     CandidateResult,
@@ -22,7 +21,7 @@ from tasks.selection.choice import (
     reason_to_stop,
 )
 from tasks.selection.tracking import is_outdated
-from tests.tasks.test_page import Page, make, undrawn
+from tests.tasks.test_page import Page, make, render_report, undrawn
 
 __all__ = ["undrawn"]
 

@@ -1,4 +1,4 @@
-"""Figures: any number of labels and items is drawn, the same bytes each time, and omissions are said."""
+"""Figures: any number of labels and items is drawn with the same bytes each time; omissions are stated."""
 
 import io
 import struct
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tasks.report.data import EmbeddingView, ScoreRow
-from tasks.report.embedding_figure import MAX_LABELS, MAX_POINTS
+from tasks.report.embedding_figure import MAX_LABELS, MAX_POINTS, draw_embedding
 from tasks.report.figure_style import PALETTE
-from tasks.report.figures import draw_correlation, draw_embedding, draw_metrics, draw_spectrum, order_labels
+from tasks.report.figures import draw_correlation, draw_metrics, draw_spectrum, order_labels
 
 ODD_NAMES = ["<b>&", "$x^{2$", "日本語", "a " * 60, "\x1b[31m\udcff", "%s {0} \\n", "", "😀"]
 
@@ -34,7 +34,7 @@ def pixels(data: bytes) -> NDArray[np.uint8]:
 
 
 def shows(data: bytes, color: str) -> bool:
-    """Whether a color occurs, laid on white at some strength."""
+    """Whether a color occurs at some opacity on white."""
     rgb, image = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]), pixels(data).astype(int)
     return any((np.abs(image - (255 + a * (rgb - 255))).max(axis=-1) < 6).any() for a in (0.6, 0.75, 0.8))
 
@@ -89,12 +89,12 @@ def test_the_drawing_follows_the_data() -> None:
         draw_embedding(view(40, 2), labels(40, 3), names).caption,
     ]
     assert "one dimension" in captions[0]
-    assert "colored by its class" in captions[1]
+    assert "colored by class" in captions[1]
     assert "One panel a label" in captions[2]
 
 
 @pytest.mark.slow
-def test_what_is_left_out_is_said() -> None:
+def test_omissions_are_stated() -> None:
     n, K = MAX_POINTS + 500, MAX_LABELS + 3
     shown = view(n, 2)
     shown.coordinates[0] = np.nan
@@ -105,7 +105,7 @@ def test_what_is_left_out_is_said() -> None:
     assert "1 item without finite coordinates" in caption
 
 
-def test_a_small_embedding_leaves_nothing_out() -> None:
+def test_a_small_embedding_is_drawn_completely() -> None:
     shown = view(100, 2)
     caption = draw_embedding(shown, labels(100, 4), list("abcd")).caption
     assert "left out" not in caption
@@ -118,7 +118,7 @@ def test_one_outlier_does_not_squeeze_the_others() -> None:
     without = draw_embedding(shown, Y, ["a", "b"])
     shown.coordinates[299] = (1e6, 1e6)
     drawn = draw_embedding(shown, Y, ["a", "b"])
-    assert "1 item far off" in drawn.caption
+    assert "1 item far outside" in drawn.caption
     colored = [int((np.ptp(pixels(d.png), axis=-1) > 60).sum()) for d in (drawn, without)]
     assert colored[0] > 0.8 * colored[1]
 
@@ -126,7 +126,7 @@ def test_one_outlier_does_not_squeeze_the_others() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("r", [0, 1, 2])
-def test_next_to_nothing_is_drawn_too(n: int, r: int) -> None:
+def test_very_small_embeddings_are_drawn(n: int, r: int) -> None:
     shown = EmbeddingView("tiny", np.zeros((n, r)), np.zeros(r))
     assert is_png(draw_embedding(shown, np.zeros((n, 2), dtype=np.int8), ["a", "b"]).png)
 
@@ -156,7 +156,7 @@ def test_correlation_of_any_number_of_labels(K: int) -> None:
     assert (f"{K} labels are too many" in drawn.caption) == (K > 60)
 
 
-def test_labels_that_never_meet_are_drawn() -> None:
+def test_labels_that_never_occur_together_are_drawn() -> None:
     assert is_png(draw_correlation(np.eye(4), list("abcd")).png)
 
 
@@ -193,7 +193,7 @@ def test_bars_with_one_fold_and_with_unmeasured_metrics() -> None:
     assert is_png(draw_metrics([("b", "1nn", 0, "odd", 3.0)], "odd", {}, set()).png)
 
 
-def test_same_data_same_bytes_whatever_the_users_settings() -> None:
+def test_same_data_same_bytes_with_any_user_settings() -> None:
     shown, Y = view(80, 2), labels(80, 3)
     first = draw_embedding(shown, Y, list("abc")).png
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "black", "savefig.dpi": 40}):
@@ -212,7 +212,7 @@ def test_threads_do_not_disturb_each_other() -> None:
 
 
 @pytest.mark.slow
-def test_inputs_are_left_as_they_were() -> None:
+def test_inputs_are_not_modified() -> None:
     shown, Y, C = view(30, 2), labels(30, 3), correlation(3)
     before = shown.coordinates.copy(), Y.copy(), C.copy()
     draw_embedding(shown, Y, list("abc"))
@@ -222,7 +222,7 @@ def test_inputs_are_left_as_they_were() -> None:
 
 def test_importing_the_report_imports_nothing_heavy() -> None:
     code = (
-        "import sys, tasks.report.page, tasks.report.tables, tasks.report.figures\n"
+        "import sys, tasks.report.content, tasks.report.page, tasks.report.tables, tasks.report.figures\n"
         "heavy = {'matplotlib', 'sklearn', 'scipy', 'prefect', 'mlflow', 'numba', 'pyarrow'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )

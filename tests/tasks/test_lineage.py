@@ -14,7 +14,8 @@ from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import SCHEMA_VERSION, StoredFile, pack_files
 from storage.artifacts.store import ArtifactStore
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
-from tasks.report.lineage_figure import draw_lineage, lineage_part
+from tasks.report.lineage_figure import lineage_content
+from tasks.report.page import render_lineage
 from tests.conftest import UNTRACKED, Answer, Command, write_pictures
 
 pytestmark = pytest.mark.usefixtures("without_engine")
@@ -182,11 +183,11 @@ class TestEqualContent:
         assert [one.gone for one in root.inputs] == [True]
         assert [one.gone for one in LineageGraph(store).of_artifact(stages["model[a]"].key).inputs] == [False]
         (member, _) = flatten_lineage([root])
-        drawing = draw_lineage([member])
+        drawing = render_lineage([member])
         assert drawing.count('class="gone"') == 1
         assert drawing.count('class="outside"') == 0
         assert "no longer in the store" in drawing
-        assert "dotted what is no longer in the store." in lineage_part([member])
+        assert lineage_content([member])["gone"] == "no longer in the store"
 
 
 @pytest.mark.slow
@@ -198,7 +199,7 @@ def test_a_run_is_repeated_with_its_own_configuration(command: Command, picture_
     assert again["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
     assert digests(again) == digests(first)
     assert (
-        f"run        {first['run']}, every result as in {first['run']}"
+        f"run        {first['run']}, same results as {first['run']}"
         in command("run", "--as", first["run"]).out
     )
 
@@ -228,7 +229,7 @@ def test_stages_that_one_run_alone_had_do_not_differ(command: Command, picture_f
     more = run(command, "--as", first["run"], "--until", "correlation")
     assert more["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": ["correlation"]}
     text = command("run", "--as", first["run"], "--until", "features").out
-    assert f", every result as in {first['run']}; not run: affinity\n" in text
+    assert f", same results as {first['run']}; not run: affinity\n" in text
 
 
 def test_a_source_named_by_a_setting_is_found_again_from_another_folder(
@@ -278,7 +279,7 @@ def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Comm
     kept = log.add(LoggedRun("old", "old", "iris", {"gone": {"x": 1}}, {}, problem="nobody answered"))
     again = command("run", "--as", kept.id)
     assert again.code == 2
-    assert f"run {kept.id} does not fit:\n  gone: unknown key" in again.err
+    assert f"run {kept.id} is not valid:\n  gone: unknown key" in again.err
     later = command("sync", "--json")
     assert later.code == 1
     assert "gone: unknown key" in json.loads(later.out)["runs"][0]["problem"]

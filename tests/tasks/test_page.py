@@ -1,18 +1,26 @@
-"""The page: complete, well formed, safe whatever the names are, and honest about what it leaves out."""
+"""The report page: complete, well formed, safe for any names, and clear about what it leaves out."""
 
 import base64
 import dataclasses
 import re
+import shutil
 import struct
+import tomllib
+from functools import partial
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tasks.maintenance.lineage import LineageEntry
+from tasks.report import page as page_module
+from tasks.report.content import MAX_NOTES, OPEN_NOTES, draw_report, figure_names, strongest_pairs
 from tasks.report.data import EmbeddingView, ReportData, ScoreRow, Thumb
-from tasks.report.embedding_figure import Drawing
-from tasks.report.page import figure_names, render_report, strongest_pairs
-from tasks.report.page_parts import MAX_NOTES, OPEN_NOTES
+from tasks.report.figure_style import Drawing
+from tasks.report.page import CONTENT, PAGE, render_page
+from tasks.stages.report import lay_out
+from tests.conftest import REPOSITORY
 
 EVIL = '"><script>alert(1)</script>&amp;$x$\x00\udcff'
 _VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -75,12 +83,19 @@ def make(n: int = 40, K: int = 3, **changes: object) -> ReportData:
     return dataclasses.replace(data, **changes)  # type: ignore[arg-type]
 
 
+def render_report(data: ReportData, **options: str) -> dict[str, bytes]:
+    """All files of a report with its page."""
+    files = draw_report(data, **options)
+    page = render_page(files)
+    return {PAGE: page, **{name: content for name, content in files.items() if name != CONTENT}}
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the drawing out where only the words of the page are looked at."""
+    """Replace the drawing functions in tests that look only at the text of the page."""
     png = b"\x89PNG\r\n\x1a\n" + b"\x00\x00\x00\rIHDR" + struct.pack(">II", 30, 20)
     for name in ("draw_embedding", "draw_metrics", "draw_correlation", "draw_spectrum"):
-        monkeypatch.setattr(f"tasks.report.page.{name}", lambda *_: Drawing(png, "a caption"))
+        monkeypatch.setattr(f"tasks.report.content.{name}", lambda *_: Drawing(png, "a caption"))
 
 
 @pytest.mark.slow
@@ -93,7 +108,7 @@ def test_the_files_of_a_report() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_sections_come_in_the_order_a_reader_asks() -> None:
+def test_order_of_the_sections() -> None:
     thumbs = [Thumb("a.jpg", b"\xff\xd8", ("sky", "sea"))]
     page = Page(render_report(make(thumbnails=thumbs, notes=[("a.jpg", None, "odd")]))["index.html"])
     found = page.attributes("section", "id")
@@ -111,7 +126,7 @@ def test_sections_come_in_the_order_a_reader_asks() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_page_needs_nothing_from_outside() -> None:
+def test_the_page_is_self_contained() -> None:
     source = render_report(make(thumbnails=[Thumb("a", b"\xff\xd8")]))["index.html"].decode()
     page = Page(source.encode())
     assert all(value.startswith("data:image/") for value in page.attributes("img", "src"))
@@ -164,7 +179,7 @@ def test_figure_names_are_safe_and_distinct() -> None:
 
 @pytest.mark.parametrize(("lead", "kind"), [(0.1, "ahead"), (-0.1, "behind"), (0.0, "level")])
 @pytest.mark.usefixtures("undrawn")
-def test_the_opening_sentence_follows_the_numbers(lead: float, kind: str) -> None:
+def test_the_verdict_follows_the_scores(lead: float, kind: str) -> None:
     page = Page(render_report(make(scores=score_rows(lead)))["index.html"])
     assert f"verdict {kind}" in page.attributes("p", "class")
 
@@ -195,14 +210,14 @@ def test_a_run_without_scores_embeddings_or_facts() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_no_notes_is_said() -> None:
+def test_the_page_says_that_there_are_no_notes() -> None:
     files = render_report(make())
-    assert "Nothing was skipped" in Page(files["index.html"]).text
+    assert "No item was skipped" in Page(files["index.html"]).text
     assert "notes.csv" not in files
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_few_notes_are_open_and_many_are_folded_and_counted() -> None:
+def test_few_notes_are_listed_and_many_are_folded_and_counted() -> None:
     few = Page(render_report(make(notes=[("a.jpg", 3, "torn")] * OPEN_NOTES))["index.html"])
     assert "All notes" not in few.text
     notes = [(f"{i}.jpg", None, "torn" if i % 3 else "empty") for i in range(MAX_NOTES + 100)]
@@ -217,14 +232,14 @@ def test_few_notes_are_open_and_many_are_folded_and_counted() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_many_labels_are_folded_but_all_are_there() -> None:
+def test_many_labels_are_folded() -> None:
     page = Page(render_report(make(K=100))["index.html"])
     assert "88 more labels" in page.text
     assert all(f"label {k}" in page.text for k in range(100))
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_thumbnails_say_whether_labels_are_missing_or_none_apply() -> None:
+def test_thumbnails_of_unlabeled_items_and_of_items_without_labels() -> None:
     thumbs = [Thumb(str(i), b"\xff\xd8", labels) for i, labels in enumerate([None, [], ["sky", "sea"]] * 20)]
     page = Page(render_report(make(thumbnails=thumbs))["index.html"])
     assert page.text.count("none of the labels") == page.text.count("sky, sea") == 20
@@ -240,7 +255,58 @@ def test_strongest_pairs_are_sorted_and_counted() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_labels_that_never_meet_are_said() -> None:
+def test_labels_that_never_occur_together() -> None:
     assert (
         "No two labels occur together" in Page(render_report(make(correlation=np.eye(3)))["index.html"]).text
     )
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_lineage_and_repaired_artifacts_have_sections_of_their_own() -> None:
+    files = draw_report(make())
+    family = [
+        LineageEntry("source", "source", "ab" * 32),
+        LineageEntry("ingest/1", f"ingest {EVIL}", "cd" * 32, ("source",), settings={"a": EVIL}, seconds=1.0),
+    ]
+    page = Page(render_page(files, [("report/12", f"checksum {EVIL}")], family))
+    assert page.attributes("section", "id")[-2:] == ["damage", "lineage"]
+    assert page.attributes("a", "href")[-2:] == ["#damage", "#lineage"]
+    assert "quarantined and recomputed" in page.text
+    assert len([tag for tag, _ in page.tags if tag == "rect"]) == 2
+    assert len([tag for tag, _ in page.tags if tag == "path"]) == 1
+    assert "script" not in {tag for tag, _ in page.tags}
+
+
+def test_the_digest_of_the_templates_follows_each_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "templates"
+    shutil.copytree(Path(page_module.__file__).parent / "templates", folder)
+    monkeypatch.setattr(page_module, "_TEMPLATES", folder)
+    found = {page_module.templates_digest.__wrapped__()}
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    for file in files:
+        file.write_text(file.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        found.add(page_module.templates_digest.__wrapped__())
+    assert len(found) == 1 + len(files)
+
+
+def test_a_report_is_written_again_only_if_its_mark_changed(tmp_path: Path) -> None:
+    composed: list[str] = []
+
+    def compose(text: str) -> dict[str, bytes]:
+        composed.append(text)
+        return {PAGE: text.encode()}
+
+    for mark, text in (("a", "first"), ("a", "second"), ("b", "third")):
+        page = lay_out(tmp_path / "reports" / "0123", PAGE, mark, partial(compose, text))
+    assert composed == ["first", "third"]
+    assert page.read_text(encoding="utf-8") == "third"
+
+
+def test_the_templates_are_part_of_the_package() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["tasks.report"]
+    folder = REPOSITORY / "tasks" / "report"
+    packed = {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
+    assert packed == {file for file in (folder / "templates").rglob("*") if file.is_file()}

@@ -309,7 +309,7 @@ def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
 
     monkeypatch.setattr("flows.runner.prepare_engine", refuse)
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
-    assert "NOT IN PREFECT: no one Record it there later: labelscape sync" in answer.out
+    assert "NOT IN PREFECT: no one Record it later: `labelscape sync --home " in answer.out
     (run,) = RunLog(ArtifactStore.local(tmp_path / "home" / "store")).entries()
     assert run.unrecorded == "no one"
     assert flow_parameters(kind_of(run), run.config, run.source) == {

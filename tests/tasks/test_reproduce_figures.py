@@ -1,4 +1,4 @@
-"""Figures of the experiments: each is written, is a picture, and shows what was measured."""
+"""Figures of the experiments: each one is a PNG file and shows what was measured."""
 
 import importlib
 import io
@@ -32,9 +32,9 @@ from tasks.reproduce import (
 from tasks.reproduce.comparison import compare
 from tasks.reproduce.dle import FIG2
 from tasks.reproduce.eigenmaps import FIGS
-from tasks.reproduce.label_places import near_groups
 from tasks.reproduce.margin import TOY, UCI
 from tasks.reproduce.mlda import FIG3, FIG4, FIG5
+from tasks.reproduce.neighborhood_figure import near_groups
 from tasks.reproduce.page import Story
 from tasks.reproduce.panels import curves_of
 from tasks.reproduce.projections import USPS
@@ -48,7 +48,7 @@ def blank(name, row):
 
 
 def tell(experiment, sets, quick=True, picture=blank):
-    """Run every trial in this process, and gather what a figure needs."""
+    """Run every trial in this process, and collect the input of a figure."""
     protocol, cells = importlib.import_module(experiment.protocol), {}
     for dataset in experiment.datasets:
         settings = experiment.settings(dataset, quick)
@@ -65,7 +65,7 @@ def tell(experiment, sets, quick=True, picture=blank):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Watch a module draw: the figures that it makes, in turn."""
+    """Record the figures that a module draws, in order."""
 
     def watch(module):
         figures = []
@@ -200,7 +200,7 @@ def test_correlation_maps_hold_the_label_correlation(drawn):
         np.testing.assert_allclose(shown.compressed(), C[~np.eye(3, dtype=bool)])
 
 
-def test_transfer_shows_the_images_whose_label_mlda_alone_finds(drawn):
+def test_transfer_shows_the_images_with_a_label_that_only_mlda_predicts(drawn):
     data = several_labels(noise=1.5)
     methods = {"1NN": ["1nn", {}], "MLDA": ["mlda", {}], "SVM": ["svm", {}]}
     settings = {"trials": 4, "folds": 4, "seed": 1, "methods": methods, "labels": []}
@@ -224,10 +224,10 @@ def test_transfer_shows_the_images_whose_label_mlda_alone_finds(drawn):
     assert support == sorted(support, reverse=True)
     assert len(set(support)) > 1
     remark = " ".join(figures[0].get_supxlabel().split())
-    assert f"finds {len(right)} labels in 4 folds, and alone gives {len(found) - len(right)} wrong" in remark
+    assert f"predicts {len(right)} correct labels in 4 folds, and {len(found) - len(right)} wrong" in remark
 
 
-def test_labels_that_lie_together_are_named_together():
+def test_labels_at_the_same_position_share_a_name():
     places = np.array([[0.0, 0.0], [0.1, 0.0], [10.0, 0.0]])
     groups = near_groups(places, ["0", "8", "5"])
     assert [name for _, name in groups] == ["0 8", "5"]
@@ -245,7 +245,7 @@ def test_separability():
 
 
 def test_separability_draws_the_shuffle_that_was_measured(monkeypatch):
-    """Else the number beside a picture would be that of another one."""
+    """Otherwise the number beside a picture would belong to another one."""
     data, placed = blobs(80), []
 
     def remember(arm, seen, *rest):

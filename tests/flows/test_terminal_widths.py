@@ -1,0 +1,149 @@
+"""Every command in a real terminal of 80, 100 and 160 columns, and in a pipe."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tasks.report.tables import display_width
+from tests.conftest import REPOSITORY, write_pictures
+
+WIDTHS = (80, 100, 160)
+COMMANDS = (
+    ("methods",),
+    ("config", "--show"),
+    ("status", "pictures"),
+    ("status", "pictures", "--set", "affinity.n_neighbors=4", "--set", "evaluation.seed=7"),
+    ("compare",),
+    ("store", "ls"),
+    ("store", "ls", "--runs"),
+    ("store", "du"),
+    ("store", "gc", "--dry-run"),
+    ("lineage",),
+    ("reproduce", "list"),
+    ("annotate", "pictures"),
+    ("stage", "featurs"),
+)
+_RUN_ALL = """
+import json, sys
+from flows.cli import main
+for words in json.loads(sys.argv[1]):
+    print("$", *words, flush=True)
+    main(words)
+"""
+# An erased line (a progress bar) leaves nothing; other codes leave their text.
+_CONTROL_CODE = re.compile(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r")
+_DROPPED = re.compile(r"\d+ more columns? at \d+ columns or with --json: ")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder with a short path, a collection in it, and a home with one tracked run."""
+    with tempfile.TemporaryDirectory(prefix="ls") as name:
+        place = Path(name)
+        write_pictures(place / "pictures", 40)
+        words = ["run", str(place / ".labelscape"), "pictures", "tracking.enabled=true"]
+        subprocess.run(
+            [sys.executable, "-m", "tests.run_driver", *words],
+            cwd=place,
+            env=environment(),
+            check=True,
+            capture_output=True,
+        )
+        yield place
+
+
+def environment(**more: str) -> dict[str, str]:
+    left_out = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "LABELSCAPE_HOME", "LABELSCAPE_STORE")
+    known = {name: value for name, value in os.environ.items() if name not in left_out}
+    return known | {"PYTHONPATH": str(REPOSITORY), "TERM": "xterm-256color"} | more
+
+
+def in_terminal(folder: Path, arguments: Sequence[str], width: int, **more: str) -> str:
+    """What a process writes to a terminal of a width, standard error included."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment(**more),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    )
+    os.close(slave)
+    found = b""
+    while True:
+        try:
+            piece = os.read(master, 65536)
+        except OSError:  # Linux reports the end of a terminal as an error
+            piece = b""
+        if not piece:
+            break
+        found += piece
+    os.close(master)
+    assert process.wait() == 0, found.decode()
+    return found.decode()
+
+
+@pytest.fixture(scope="module")
+def piped(folder: Path) -> str:
+    """The output of all commands in a pipe, standard error included."""
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN_ALL, json.dumps(COMMANDS)],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def words_of(text: str) -> set[str]:
+    """All words, without the commas between names and without the lines of tables and trees."""
+    return {word.rstrip(",") for word in text.split() if word.strip("─│├└\\")}
+
+
+@pytest.mark.slow
+def test_a_pipe_gets_no_control_codes(piped: str) -> None:
+    assert "\x1b" not in piped
+    assert "\r" not in piped
+    assert "more columns at" not in piped
+    assert piped.count("$ ") >= len(COMMANDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_line_fits_and_no_word_is_broken(folder: Path, piped: str, width: int) -> None:
+    raw = in_terminal(folder, ["-c", _RUN_ALL, json.dumps(COMMANDS)], width)
+    assert "\x1b[1m" in raw
+    text = _CONTROL_CODE.sub("", raw)
+    too_long = [line for line in text.splitlines() if display_width(line) > width]
+    assert not too_long
+    dropped = {word for line in text.splitlines() if _DROPPED.match(line) for word in words_of(line)}
+    assert words_of(text) - words_of(piped) - dropped == set()
+
+
+@pytest.mark.slow
+def test_no_color_leaves_only_emphasis(folder: Path) -> None:
+    raw = in_terminal(folder, ["-m", "flows.cli", "status", "pictures"], 80, NO_COLOR="1")
+    assert "fresh" in raw
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", raw)
+
+
+@pytest.mark.slow
+def test_json_is_the_same_in_a_terminal(folder: Path) -> None:
+    raw = in_terminal(folder, ["-m", "flows.cli", "compare", "--json"], 80)
+    assert [run["method"] for run in json.loads(raw)]
