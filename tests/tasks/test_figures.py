@@ -90,7 +90,7 @@ def test_the_drawing_follows_the_data() -> None:
     ]
     assert "one dimension" in captions[0]
     assert "colored by class" in captions[1]
-    assert "One panel a label" in captions[2]
+    assert "one panel per label" in captions[2]
 
 
 @pytest.mark.slow
