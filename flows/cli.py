@@ -343,11 +343,10 @@ def _explain(error: Exception, options: argparse.Namespace) -> int:
 
 
 def _version() -> int:
-    from importlib.metadata import version
-
+    from flows import __version__
     from flows.terminal import show
 
-    show(f"labelscape {version('labelscape')}")
+    show(f"labelscape {__version__}")
     return 0
 
 
