@@ -2,19 +2,19 @@
 
     python -m tests.benchmarks.bench_discriminant [--quick] [--only memory|stream|text]
 
-memory  n = 200,000, p = 384, K = 50, float32 in memory. Time beside that of X^T X and X^T L X in plain NumPy
-        and SciPy, in float32 (twice as fast as float64, and nothing guards its digits); at most 3.
-        Peak memory of the whole process, the interpreter's included, over the size of X: below 3.
-stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the whole process
-        less the graph's arrays below 1 GB, time of the second at most 9 times that of the first.
+memory  n = 200,000, p = 384, K = 50, float32 in memory. Time relative to X^T X and X^T L X in plain NumPy
+        and SciPy, in float32 (twice as fast as float64, without protection against rounding): at most 3.
+        Peak memory of the whole process, including the interpreter, relative to the size of X: below 3.
+stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the process minus the
+        arrays of the graph below 1 GB, time of the larger size at most 9 times that of the smaller.
 text    MLDA and MultiLabelDLE on yahoo_science, 6,345 x 37,187 sparse, 22 labels, a fifth of the items
-        unlabeled for the second, its graph included: below 2 GB (a p x p matrix takes 11 GB).
+        unlabeled for the second, including its graph: below 2 GB (a p x p matrix takes 11 GB).
 
-The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbors lie
-no closer together in the order of the rows. A fifth of the classes of DLE is hidden; the label columns of the
-other two are complete: the first labels of MultiLabelDLE take a search among all pairs of labeled and
-unlabeled items by definition, which is not in these rows (it is in those of the text).
-One thread throughout; times are processor times, which other programs on the machine disturb least.
+The graph is synthetic: every item is linked to 10 random items, about 20 entries per row. The neighbors of
+real data are not closer together in row order. One fifth of the classes is hidden from DLE. The label
+columns of the other two are complete: to initialize unlabeled items, MultiLabelDLE searches all pairs of
+labeled and unlabeled items, which only the text rows include. One thread throughout. Times are CPU times,
+which other programs disturb least.
 """
 
 import argparse
@@ -42,7 +42,7 @@ YAHOO = Path(__file__).parents[3] / "shared" / "data" / "yahoo_science"
 
 
 def make_labels(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Classes with a fifth hidden, and label columns with about three labels an item."""
+    """Draw classes, a fifth of them hidden, and label columns with about three labels per item."""
     y = rng.integers(0, K, n)
     Y = np.zeros((n, K), dtype=np.int8)
     for labels in (y, rng.integers(0, K, n), (y + 1) % K):
@@ -70,7 +70,7 @@ def make_graph(n: int, rng: np.random.Generator) -> sp.csr_array:
 
 
 def write_problem(folder: Path, n: int) -> None:
-    """Leave items (Parquet and .npy), labels and graph behind, made portion by portion."""
+    """Write items (Parquet), labels and graph to a folder, one block of rows at a time."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -121,12 +121,12 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def plain_products(X: np.ndarray, L: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The least that any method with a graph must compute, in the type of X."""
+    """Compute the minimum that any method with a graph needs, in the type of X."""
     return X.T @ X, X.T @ (L @ X)
 
 
 def child_memory(folder: Path, method: str, n: int) -> dict[str, float]:
-    """One fit alone: the peak of the process."""
+    """Measure the peak memory of a process with one fit."""
     X, y = load_items(folder), load_labels(folder, method)
     W = load_graph(folder) if method != "MLDA" else None
     METHODS[method]().fit(X, y, W)
@@ -134,7 +134,7 @@ def child_memory(folder: Path, method: str, n: int) -> dict[str, float]:
 
 
 def child_ratio(folder: Path, method: str, n: int) -> dict[str, float]:
-    """Fit and plain products in turn, the median of the ratios."""
+    """Time fit and plain products in turn; return the median of the ratios."""
     X, y, W = load_items(folder), load_labels(folder, method), load_graph(folder)
     L = sp.csr_array((sp.diags_array(W.sum(axis=1)) - W).astype(X.dtype))
     pairs = []
@@ -197,7 +197,7 @@ def measure_memory(n: int) -> list[Row]:
             time_of, memory = (in_fresh_process(work, folder, method, n) for work in ("ratio", "memory"))
             rows.append(
                 (
-                    f"{method}, {n:,} x {P} float32, K = {K}, {LABELS[method]}, graph given",
+                    f"{method}, {n:,} x {P} float32, K = {K}, {LABELS[method]}, precomputed graph",
                     "at most 3x XᵀX and XᵀLX; peak below 3x X",
                     f"{time_of['ratio']:.2f}x ({time_of['seconds']:.1f} s)",
                     f"{memory['peak'] / memory['size']:.2f}x X ({memory['peak'] / 1e6:.0f} MB)",
@@ -207,7 +207,7 @@ def measure_memory(n: int) -> list[Row]:
 
 
 def measure_stream(sizes: tuple[int, int]) -> list[Row]:
-    """The smaller size right before and right after the larger: a machine that slows down slows both."""
+    """Measure the smaller size before and after the larger one, so that a slowing machine slows both."""
     small, large = sizes
     grown = large / small
     rows = []
@@ -234,7 +234,7 @@ def measure_stream(sizes: tuple[int, int]) -> list[Row]:
 
 def measure_text(n: int) -> list[Row]:
     if not YAHOO.exists():
-        return [("yahoo_science", "peak below 2 GB", f"left out, {YAHOO} is not there", "-")]
+        return [("yahoo_science", "peak below 2 GB", f"skipped, {YAHOO} does not exist", "-")]
     rows = []
     for method in ("MLDA", "MultiLabelDLE"):
         found = in_fresh_process("text", YAHOO, method, n)
@@ -251,7 +251,7 @@ def measure_text(n: int) -> list[Row]:
 
 
 def measure(quick: bool = False, only: str | None = None) -> list[Row]:
-    """Rows (work, bar, measured, peak memory); `quick` takes smaller n, where the bars do not apply."""
+    """Return rows (work, bar, measured, peak memory); `quick` uses smaller n, where the bars do not apply."""
     rows = []
     if only in (None, "memory"):
         rows += measure_memory(20_000 if quick else 200_000)
@@ -273,7 +273,7 @@ def main() -> None:
         print(json.dumps(globals()[f"child_{work}"](Path(folder), method, int(n))))
         return
     if options.quick:
-        print("quick: the interpreter and fixed costs weigh more than the data, the bars do not apply")
+        print("quick: interpreter and fixed costs outweigh the data, the bars do not apply")
     for work, bar, measured, peak in measure(options.quick, options.only):
         print(f"{work:74s} {measured:28s} {peak:24s} bar: {bar}")
 
