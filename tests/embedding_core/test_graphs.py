@@ -185,7 +185,7 @@ def test_bad_affinities_are_named(form, W, message):
 
 
 def test_components_of_separate_blocks():
-    W = sp.block_diag([np.ones((3, 3)), np.ones((2, 2)), [[0]]], format="csr")
+    W = sp.block_diag([sp.coo_array(np.ones((3, 3))), np.ones((2, 2)), [[0]]], format="csr")
     components = graph_components(W)
     assert components.labels.tolist() == [0, 0, 0, 1, 1, 2]
     assert components.sizes.tolist() == [3, 2, 1]
