@@ -180,9 +180,9 @@ def _write_crash(error: BaseException, home: Path) -> Path:
 
 
 def _version() -> int:
-    from importlib.metadata import version
+    from flows import __version__
 
-    show(f"labelscape {version('labelscape')}")
+    show(f"labelscape {__version__}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The benchmark table: when a bar counts as reached, and how rows are shown."""
+"""The benchmark table: when a bar is reached, and how rows are formatted."""
 
 import inspect
 from importlib import import_module
@@ -35,31 +35,31 @@ from tests.benchmarks.table import markdown, peak_bytes, verdict
         ("at least 3", "pyamg is not there", "", "?"),
     ],
 )
-def test_a_bar_is_reached_or_not(bar, measured, peak, expected):
+def test_verdict_of_a_bar(bar, measured, peak, expected):
     assert verdict(("work", bar, measured, peak)) == expected
 
 
-def test_rows_are_shown_with_their_verdicts_where_the_sizes_are_full():
+def test_rows_have_verdicts_at_full_size_only():
     rows = [("a | b", "at most 1", "2", "3 MB")]
     head = "| work | must reach | measured | peak memory | reached |\n| --- | --- | --- | --- | --- |\n"
     assert markdown(rows) == head + "| a \\| b | at most 1 | 2 | 3 MB | NO |"
     assert markdown(rows, judged=False).endswith("| 3 MB | - |")
 
 
-def test_a_row_without_peak_memory_gets_that_of_the_process(monkeypatch, capsys):
+def test_row_without_peak_memory_gets_that_of_the_process(monkeypatch, capsys):
     def measure():
-        print("on the way")  # noqa: T201
+        print("progress")  # noqa: T201
         return [("work", "at most 1", "1", ""), ("more", "at most 1", "1", "5 MB")]
 
     monkeypatch.setattr("tests.benchmarks.bench_features.measure", measure)
     first, second = measure_here("features", quick=True)
     assert float(first[3].removesuffix(" MB")) == pytest.approx(peak_bytes() / 1e6, abs=50)
     assert second[3] == "5 MB"
-    assert capsys.readouterr() == ("", "on the way\n")
+    assert capsys.readouterr() == ("", "progress\n")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_benchmark_gives_rows_in_quick_and_in_full(name):
+def test_every_benchmark_has_a_quick_form_and_defaults(name):
     measure = import_module(f"tests.benchmarks.bench_{name}").measure
     parameters = inspect.signature(measure).parameters
     assert parameters["quick"].default is False

@@ -1,4 +1,4 @@
-"""Who may import whom: flows → tasks → storage, embedding_core; the core stays pure."""
+"""Imports point down only: flows → tasks → storage, embedding_core; the core stays pure."""
 
 import ast
 import subprocess
@@ -25,7 +25,7 @@ HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba"}
 
 
 def imported_modules(file: Path) -> Iterator[str]:
-    """Dotted names of what a module imports anywhere, functions included."""
+    """Yield the dotted names of all imports of a module, also those inside functions."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -34,7 +34,7 @@ def imported_modules(file: Path) -> Iterator[str]:
 
 
 def imported_names(file: Path) -> Iterator[str]:
-    """Top-level packages a module imports anywhere."""
+    """Yield the top-level packages that a module imports."""
     return (name.partition(".")[0] for name in imported_modules(file))
 
 
@@ -55,7 +55,7 @@ def test_core_uses_numeric_libraries_only():
         assert not foreign, f"{file.relative_to(REPOSITORY)} imports {foreign}"
 
 
-def test_parts_of_the_core_do_not_import_each_other_in_a_circle():
+def test_packages_of_the_core_have_no_import_cycle():
     core = REPOSITORY / "embedding_core"
     parts = {folder.name for folder in core.iterdir() if folder.is_dir()}
     uses: dict[str, set[str]] = {part: set() for part in parts}
@@ -67,7 +67,7 @@ def test_parts_of_the_core_do_not_import_each_other_in_a_circle():
     TopologicalSorter(uses).prepare()  # raises CycleError
 
 
-def test_only_the_agreed_folders_lie_at_the_top():
+def test_no_other_folders_at_the_top():
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False
     ).stdout.splitlines()

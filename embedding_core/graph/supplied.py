@@ -56,7 +56,7 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
 
 def graph_edges(W: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """Return the edges i < j and their weights, sorted: the inverse of `graph_from_edges`."""
-    upper = sp.triu(W, k=1).tocsr()
+    upper = sp.triu(sp.coo_array(W), k=1).tocsr()
     upper.sort_indices()
     upper.eliminate_zeros()
     edges = upper.tocoo()

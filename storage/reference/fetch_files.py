@@ -98,7 +98,7 @@ def _read_matlab(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     from scipy import io, sparse
 
     try:
-        held = io.loadmat(file, variable_names=("fea", "gnd"))
+        held = io.loadmat(file, variable_names=("fea", "gnd"), spmatrix=False)
     except io.matlab.MatReadError as error:
         raise ValueError(f"not a MATLAB file: {error}") from error
     X: Any = held["fea"]

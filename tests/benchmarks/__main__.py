@@ -1,10 +1,11 @@
-"""Every benchmark, one after the other, and their results as Markdown tables.
+"""Run every benchmark in turn and print the results as Markdown tables.
 
     python -m tests.benchmarks [--quick] [--only NAME ...]
 
-Each runs in a process of its own, so that its peak memory is its own. What they print goes to stderr while
-they run; the tables go to stdout at the end. --quick takes small sizes, to see that all works: the bars are
-set for the full ones and are not judged. The whole takes some 40 minutes on two cores.
+Each benchmark runs in its own process, so that its peak memory is its own. Progress goes to stderr; the
+tables go to stdout at the end. --quick uses small sizes to check that everything works; the bars hold for
+the full sizes only and are not judged. All benchmarks take about 40 minutes on two cores. Published figures
+are in RESULTS.md.
 """
 
 import argparse
@@ -22,14 +23,14 @@ from tests.benchmarks.table import Row, markdown, peak_bytes
 
 SECTIONS = {
     "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle"),
-    "Features of images": ("features",),
-    "Running again": ("second_run", "rerun"),
+    "Image features": ("features",),
+    "Re-running": ("second_run", "rerun"),
 }
 NAMES = [name for names in SECTIONS.values() for name in names]
 
 
 def measure_here(name: str, quick: bool) -> list[Row]:
-    """Rows of one benchmark; where it gives no peak memory, that of this process."""
+    """Run one benchmark here; a row without peak memory gets that of this process."""
     measure = import_module(f"tests.benchmarks.bench_{name}").measure
     options = {"quick": True} if quick and "quick" in inspect.signature(measure).parameters else {}
     with contextlib.redirect_stdout(sys.stderr):
@@ -38,7 +39,7 @@ def measure_here(name: str, quick: bool) -> list[Row]:
 
 
 def measure_apart(name: str, quick: bool) -> list[Row]:
-    """The same in a process of its own; a row that says so where it fails."""
+    """Run one benchmark in its own process; a failure becomes a row of the table."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
         command = [sys.executable, "-m", "tests.benchmarks", "--rows", str(file), "--only", name]
@@ -49,7 +50,7 @@ def measure_apart(name: str, quick: bool) -> list[Row]:
 
 
 def run_all(names: list[str], quick: bool) -> None:
-    """Run benchmarks, then print a table a section."""
+    """Run benchmarks, then print one table per section."""
     found: dict[str, list[Row]] = {}
     for number, name in enumerate(names, 1):
         print(f"[{number}/{len(names)}] {name} ...", file=sys.stderr, flush=True)
@@ -65,7 +66,7 @@ def run_all(names: list[str], quick: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that everything works")
     parser.add_argument("--only", nargs="+", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()

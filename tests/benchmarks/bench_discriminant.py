@@ -2,19 +2,19 @@
 
     python -m tests.benchmarks.bench_discriminant [--quick] [--only memory|stream|text]
 
-memory  n = 200,000, p = 384, K = 50, float32 in memory. Time beside that of X^T X and X^T L X in plain NumPy
-        and SciPy, in float32 (twice as fast as float64, and nothing guards its digits); at most 3.
-        Peak memory of the whole process, the interpreter's included, over the size of X: below 3.
-stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the whole process
-        less the graph's arrays below 1 GB, time of the second at most 9 times that of the first.
+memory  n = 200,000, p = 384, K = 50, float32 in memory. Time relative to X^T X and X^T L X in plain NumPy
+        and SciPy, in float32 (twice as fast as float64, without protection against rounding): at most 3.
+        Peak memory of the whole process, including the interpreter, relative to the size of X: below 3.
+stream  The same from Parquet row groups at n = 125,000 and 1,000,000: peak memory of the process minus the
+        arrays of the graph below 1 GB, time of the larger size at most 9 times that of the smaller.
 text    MLDA and MultiLabelDLE on yahoo_science, 6,345 x 37,187 sparse, 22 labels, a fifth of the items
-        unlabeled for the second, its graph included: below 2 GB (a p x p matrix takes 11 GB).
+        unlabeled for the second, including its graph: below 2 GB (a p x p matrix takes 11 GB).
 
-The graph is synthetic: every item is linked with 10 random ones, about 20 entries a row. Real neighbors lie
-no closer together in the order of the rows. A fifth of the classes of DLE is hidden; the label columns of the
-other two are complete: the first labels of MultiLabelDLE take a search among all pairs of labeled and
-unlabeled items by definition, which is not in these rows (it is in those of the text).
-One thread throughout; times are processor times, which other programs on the machine disturb least.
+The graph is synthetic: every item is linked to 10 random items, about 20 entries per row. The neighbors of
+real data are not closer together in row order. One fifth of the classes is hidden from DLE. The label
+columns of the other two are complete: to initialize unlabeled items, MultiLabelDLE searches all pairs of
+labeled and unlabeled items, which only the text rows include. One thread throughout. Times are CPU times,
+which other programs disturb least.
 """
 
 import argparse
@@ -197,7 +197,7 @@ def measure_memory(n: int) -> list[Row]:
             time_of, memory = (in_fresh_process(work, folder, method, n) for work in ("ratio", "memory"))
             rows.append(
                 (
-                    f"{method}, {n:,} x {P} float32, K = {K}, {LABELS[method]}, graph given",
+                    f"{method}, {n:,} x {P} float32, K = {K}, {LABELS[method]}, precomputed graph",
                     "at most 3x XᵀX and XᵀLX; peak below 3x X",
                     f"{time_of['ratio']:.2f}x ({time_of['seconds']:.1f} s)",
                     f"{memory['peak'] / memory['size']:.2f}x X ({memory['peak'] / 1e6:.0f} MB)",
@@ -207,7 +207,7 @@ def measure_memory(n: int) -> list[Row]:
 
 
 def measure_stream(sizes: tuple[int, int]) -> list[Row]:
-    """The smaller size right before and right after the larger: a machine that slows down slows both."""
+    """Measure the smaller size before and after the larger one, so that a slowing machine slows both."""
     small, large = sizes
     grown = large / small
     rows = []
@@ -234,7 +234,7 @@ def measure_stream(sizes: tuple[int, int]) -> list[Row]:
 
 def measure_text(n: int) -> list[Row]:
     if not YAHOO.exists():
-        return [("yahoo_science", "peak below 2 GB", f"left out, {YAHOO} is not there", "-")]
+        return [("yahoo_science", "peak below 2 GB", f"skipped, {YAHOO} does not exist", "-")]
     rows = []
     for method in ("MLDA", "MultiLabelDLE"):
         found = in_fresh_process("text", YAHOO, method, n)
@@ -251,7 +251,7 @@ def measure_text(n: int) -> list[Row]:
 
 
 def measure(quick: bool = False, only: str | None = None) -> list[Row]:
-    """Rows (work, bar, measured, peak memory); `quick` takes smaller n, where the bars do not apply."""
+    """Return rows (work, bar, measured, peak memory); `quick` uses smaller n, where the bars do not apply."""
     rows = []
     if only in (None, "memory"):
         rows += measure_memory(20_000 if quick else 200_000)
@@ -273,7 +273,7 @@ def main() -> None:
         print(json.dumps(globals()[f"child_{work}"](Path(folder), method, int(n))))
         return
     if options.quick:
-        print("quick: the interpreter and fixed costs weigh more than the data, the bars do not apply")
+        print("quick: interpreter and fixed costs outweigh the data, the bars do not apply")
     for work, bar, measured, peak in measure(options.quick, options.only):
         print(f"{work:74s} {measured:28s} {peak:24s} bar: {bar}")
 

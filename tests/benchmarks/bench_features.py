@@ -2,11 +2,11 @@
 
     python -m tests.benchmarks.bench_features [--images 24] [--rounds 25]
 
-Every round runs each variant once over all images, in turning order; a line shows medians over the
-rounds of ratios within a round. Variants of one thread are compared by processor time, which other
-programs on the machine hardly disturb. Threads must be compared by the clock: what two of them gain on
-bare decoding in the same rounds shows how much of the second core was to be had. `best` compares the
-quickest round of each side: on a busy machine the nearest thing to an idle one.
+Every round runs each variant once over all images, in rotating order. A line shows medians over the rounds
+of ratios within a round. Single-threaded variants are compared by CPU time, which other programs hardly
+disturb. Two threads must be compared by wall-clock time; the gain of bare decoding with two threads in the
+same rounds shows how much of the second core was available. `best` compares the fastest round of each side,
+the closest to an idle machine on a busy one.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Times = dict[str, list[float]]
 
 
 def photo_like(seed: int) -> np.ndarray:
-    """Noise whose strength grows with its scale as in photographs, soft edges, a little grain.
+    """Draw noise whose strength grows with its scale, as in photographs, with some grain.
 
     The exponent makes files of about 90 kB: photographs of this size and quality take 70 to 130 kB.
     """
@@ -55,7 +55,7 @@ def write_photos(folder: Path, n_images: int) -> list[Path]:
 
 
 def naive_features(data: bytes) -> np.ndarray:
-    """What one writes first: Pillow, a loop over blocks and bands."""
+    """Compute the features the simple way: Pillow, a loop over blocks and bands."""
     pixels = np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
     features = []
     for row in range(GRID):
@@ -70,7 +70,7 @@ def naive_features(data: bytes) -> np.ndarray:
 
 
 def exact_features(data: bytes) -> np.ndarray:
-    """Integer sums by NumPy, one division."""
+    """Compute the features from integer sums with one division."""
     pixels = simplejpeg.decode_jpeg(data).astype(np.int64)
     blocks = pixels.reshape(GRID, HEIGHT // GRID, GRID, WIDTH // GRID, 3)
     n = blocks.shape[1] * blocks.shape[3]
@@ -79,7 +79,7 @@ def exact_features(data: bytes) -> np.ndarray:
 
 
 def decode_all(files: list[bytes], buffer: np.ndarray | None = None) -> None:
-    for data in files:  # not a list of results: bare decoding lets go of each image as well
+    for data in files:  # no list of results: bare decoding must not keep the images either
         simplejpeg.decode_jpeg(data, buffer=buffer)
 
 
@@ -116,13 +116,13 @@ def time_rounds(runs: dict[str, Callable[[], object]], rounds: int) -> Times:
 
 
 def ratio(times: Times, slow: str, fast: str) -> tuple[float, float, float, float]:
-    """How many times faster `fast` is: median over rounds, middle half, and between the best rounds."""
+    """Return how many times faster `fast` is: median over rounds, quartiles, ratio of the best rounds."""
     low, median, high = np.percentile(np.divide(times[slow], times[fast]), [25, 50, 75])
     return float(median), float(low), float(high), min(times[slow]) / min(times[fast])
 
 
 def peak_memory(folder: Path, n_files: int) -> float:
-    """Peak megabytes of a fresh process that extracts `n_files` files with two threads."""
+    """Measure the peak memory (MB) of a fresh process that extracts `n_files` files with two threads."""
     command = [
         sys.executable,
         "-m",
@@ -146,21 +146,21 @@ def print_peak(folder: Path, n_files: int) -> None:
 
 COMPARISONS = [
     ("features of 640x480 JPEGs against bare libjpeg-turbo decoding", "decode", "extract", 0.85),
-    ("the same, decoded into memory that is kept", "decode_kept", "extract", 0.85),
+    ("the same, decoded into a reused buffer", "decode_kept", "extract", 0.85),
     ("features against a block loop on Pillow", "naive", "extract", 5.0),
-    ("features by two threads against one", "one (clock)", "two (clock)", 1.5),
-    ("bare decoding by two threads against one", "decode (clock)", "decode_two (clock)", None),
+    ("features with two threads against one", "one (clock)", "two (clock)", 1.5),
+    ("bare decoding with two threads against one", "decode (clock)", "decode_two (clock)", None),
 ]
-"""What is compared: title, the slow side, the fast one, and how many times faster it must be."""
+"""Comparisons: title, slow side, fast side, required ratio."""
 
 
 def print_table(times: Times, n_images: int) -> None:
-    print(f"\n{'speed ratio':62} {'median':>7} {'middle half':>15} {'best':>7} {'target':>7}")
+    print(f"\n{'speed ratio':62} {'median':>7} {'quartiles':>15} {'best':>7} {'target':>7}")
     for title, slow, fast, target in COMPARISONS:
         median, low, high, best = ratio(times, slow, fast)
         verdict = "" if target is None else f"{target:7.2f}  {'ok' if median >= target else 'MISSED'}"
         print(f"{title:62} {median:7.2f} {low:7.2f} {high:7.2f} {best:7.2f} {verdict}")
-    print(f"\n{'milliseconds an image':42} {'median':>7}")
+    print(f"\n{'milliseconds per image':42} {'median':>7}")
     for name, values in times.items():
         if (name.split()[0] in THREADED) == name.endswith("(clock)"):
             count = n_images * (4 if name.startswith(("one", "two")) else 1)
@@ -168,7 +168,7 @@ def print_table(times: Times, n_images: int) -> None:
 
 
 def largest_difference(paths: list[Path]) -> float:
-    """Largest difference of a feature from integer sums."""
+    """Return the largest difference of a feature from integer sums."""
     moments = ColorMoments((GRID, GRID))
     differences = [
         np.abs(moments.extract_bytes(data) - exact_features(data)).max()
@@ -178,7 +178,7 @@ def largest_difference(paths: list[Path]) -> float:
 
 
 def measure(quick: bool = False, n_images: int = 24, rounds: int = 25) -> list[Row]:
-    """Print every ratio and give the rows of the benchmark table."""
+    """Print every ratio and return the rows of the benchmark table."""
     n_images, rounds, many_files = (4, 2, 400) if quick else (n_images, rounds, 4000)
     with tempfile.TemporaryDirectory() as name:
         paths = write_photos(Path(name), n_images)

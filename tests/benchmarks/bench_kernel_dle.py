@@ -1,14 +1,14 @@
-"""Kernel DLE: its L1 distances, its fit beside a grid of machines and a forest, and landmarks at scale.
+"""Kernel DLE: L1 distances, the fit against a grid of SVMs and a forest, landmarks at scale.
 
     python -m tests.benchmarks.bench_kernel_dle [--data FOLDER] [--quick]
 
-FOLDER holds yeast and mediamill_reduced and is LABELSCAPE_DATA where not given; without them random items of
-the same sizes stand in. The fits are of 1,500 items with 14 and 29 labels, from features to decisions, one
-after the other: Kernel DLE with its defaults, one RBF-SVC a label from a grid of twelve points and three
-folds, 500 trees. All may use every core. L1 distances are those of 1,500 rows with 1,500 others, against
-SciPy's, by one thread a core, medians of five rounds. Landmarks: 2,000 of 12,500 and of 50,000 items,
-p = 100, K = 10, the whole fit of the classifier in a process of its own; their times are those of the
-processors, which what else runs on the machine changes less.
+FOLDER (default: LABELSCAPE_DATA) contains yeast and mediamill_reduced; if they are missing, random items of
+the same sizes are used. The fits have 1,500 items with 14 and 29 labels and go from features to decisions:
+Kernel DLE with its defaults, one RBF-SVC per label from a grid of 12 points and 3 folds, 500 trees. All may
+use every core. L1 distances are computed between 1,500 and 1,500 rows with one thread per core and compared
+with SciPy's, as medians of five rounds. Landmarks: 2,000 of 12,500 and of 50,000 items, p = 100, K = 10,
+the whole fit of the classifier in its own process. The times with landmarks are CPU times, which other
+programs disturb less.
 """
 
 import argparse
@@ -29,19 +29,19 @@ from tests.benchmarks.table import Row, markdown, peak_bytes
 BAR_L1, BAR_FIT, BAR_GROWTH, BAR_PEAK_GB = 3.0, 2.0, 4.4, 8
 SETS = {"yeast": 14, "mediamill_reduced": 29}
 FULL, QUICK = (1500, (12_500, 50_000), 2000), (300, (1_000, 4_000), 200)
-"""Items of the fits and the distances; items with landmarks; landmarks."""
+"""Items of the fits and the distances; items of the landmark fits; number of landmarks."""
 DATA = Path(os.environ.get("LABELSCAPE_DATA", "../shared/data"))
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Seconds that a call takes."""
+    """Return the seconds that a call takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
-    """How many times faster than SciPy, all cores against its one."""
+    """Return how many times faster than SciPy, all cores against one."""
     from scipy.spatial.distance import cdist
 
     from embedding_core.kernel_dle.kernels import l1_distances
@@ -65,7 +65,7 @@ def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
 
 
 def load_items(folder: Path, name: str, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """n items with the labels of a set, or random ones of its size."""
+    """Load n items of a data set, or draw random ones of its size."""
     from tests.real_sets import mediamill, official
     from tests.synthetic import multi_label
 
@@ -79,13 +79,13 @@ def load_items(folder: Path, name: str, n: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def compare_fits(folder: Path, name: str, n: int) -> tuple[float, float, float, float]:
-    """Seconds of Kernel DLE, of scikit-learn's grid, of our grid with shared kernels, and of the forest."""
+    """Time Kernel DLE, scikit-learn's grid, our grid with shared kernels, and the forest, in seconds."""
     from embedding_core import KernelDLEClassifier
     from embedding_core.classifiers.baselines import TunedSVM
     from tests.real_sets import Forest, GridSVC
 
     X, Y = load_items(folder, name, n)
-    KernelDLEClassifier().fit(X[:100], Y[:100])  # compiled code is read once
+    KernelDLEClassifier().fit(X[:100], Y[:100])  # load compiled code before timing
     rivals = (KernelDLEClassifier(), GridSVC(n_jobs=-1), TunedSVM(), Forest(n_jobs=-1))
     own, grid, shared, forest = (timed(lambda model=model: model.fit(X, Y)) for model in rivals)
     print(
@@ -96,7 +96,7 @@ def compare_fits(folder: Path, name: str, n: int) -> tuple[float, float, float, 
 
 
 def fit_landmarks(n: int, m: int) -> None:
-    """Fit one size, print seconds, those of the processors, and peak memory."""
+    """Fit one size; print wall-clock seconds, CPU seconds and peak memory."""
     from embedding_core import KernelDLEClassifier
 
     rng = np.random.default_rng(0)
@@ -112,19 +112,19 @@ def fit_landmarks(n: int, m: int) -> None:
 
 
 def run_landmarks(n: int, m: int) -> dict[str, float]:
-    """`fit_landmarks` in a process of its own."""
+    """Run `fit_landmarks` in its own process."""
     command = [sys.executable, "-m", "tests.benchmarks.bench_kernel_dle", "--items", str(n), str(m)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     print(
-        f"{n} items, {m} landmarks: {found['seconds']:.1f} s, of processors {found['cpu']:.1f} s, "
+        f"{n} items, {m} landmarks: {found['seconds']:.1f} s, CPU time {found['cpu']:.1f} s, "
         f"peak {found['peak'] / 1e9:.2f} GB"
     )
     return found
 
 
 def measure(quick: bool = False, data: Path = DATA) -> list[Row]:
-    """Rows of the benchmark table."""
+    """Return the rows of the benchmark table."""
     n, (small, large), m = QUICK if quick else FULL
     rows: list[Row] = [
         (
@@ -159,7 +159,7 @@ def measure(quick: bool = False, data: Path = DATA) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that all works")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to check that everything works")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--items", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()

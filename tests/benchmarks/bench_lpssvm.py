@@ -2,11 +2,12 @@
 
     python -m tests.benchmarks.bench_lpssvm [--quick] [--rounds 1]
 
-Each form is fitted in a fresh process on the same items (ten overlapping clusters in 20 dimensions, every
-second one positive, a tenth labeled), kernel and graph; it then decides on these items and on as many new
-ones. Bars at n = 5,000 with 500 landmarks: at least 15 times faster, signs of the decisions agree on 0.97 or
-more. The agreement is one at the same number of dimensions, and falls with the accuracy: where clusters
-overlap more, both forms err, on different items. The class's Notes have numbers on USPS digits.
+Each form is fitted in a fresh process with the same items (ten overlapping clusters in 20 dimensions, every
+second one positive, a tenth labeled), kernel and graph. It then predicts these items and as many new ones.
+Bars at n = 5,000 with 500 landmarks: at least 15 times faster; the signs of the decisions agree for a share
+of at least 0.97. Both forms use the same number of dimensions. The agreement falls with the accuracy: where
+clusters overlap more, both forms err, on different items. The Notes of the class give numbers for USPS
+digits.
 """
 
 import argparse
@@ -32,7 +33,7 @@ FULL, QUICK = (5_000, 500), (1_500, 150)
 
 
 def draw_items(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Items (n, 20) of ten clusters and their class, 0 or 1."""
+    """Draw items (n, 20) of ten clusters and their class, 0 or 1."""
     centers = np.random.default_rng(0).normal(size=(10, 20))
     rng = np.random.default_rng(seed)
     cluster = rng.integers(0, 10, n)
@@ -61,7 +62,7 @@ def fit_form(n: int, landmarks: int | None, decisions_file: str) -> None:
 
 
 def run_form(n: int, landmarks: int | None, folder: str) -> tuple[dict[str, float], np.ndarray]:
-    """Measure one form in a process of its own."""
+    """Measure one form in its own process."""
     file = str(Path(folder) / f"{landmarks}.npy")
     command = [sys.executable, "-m", "tests.benchmarks.bench_lpssvm", "--child", file, "--items", str(n)]
     command += [] if landmarks is None else ["--landmarks", str(landmarks)]
@@ -71,9 +72,9 @@ def run_form(n: int, landmarks: int | None, folder: str) -> tuple[dict[str, floa
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both forms, exact first: medians of seconds, peak memory, accuracy; and how far their signs agree.
+    """Results of both forms, exact first: median seconds, peak memory, accuracy, agreement of signs.
 
-    `same`, and each of `right`, hold two numbers: for the items of the fit and for new ones.
+    `same` and each entry of `right` hold two numbers: for the items of the fit and for new items.
     """
 
     n: int
@@ -89,7 +90,7 @@ class Comparison:
         return self.seconds[0] / self.seconds[1]
 
     def row(self) -> Row:
-        """The row of the benchmark table."""
+        """Return the row of the benchmark table."""
         return (
             f"LPSSVM, n = {self.n:,}, {self.m} landmarks against the exact kernel form, {DIMENSIONS} "
             "dimensions in both: time; same signs on ten synthetic clusters",
@@ -113,7 +114,7 @@ class Comparison:
 
 
 def compare(n: int, m: int, rounds: int) -> Comparison:
-    """Fit both forms, in turns."""
+    """Fit both forms in turn."""
     runs: list[list[dict[str, float]]] = [[], []]
     decisions: list[NDArray[np.float64]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +137,7 @@ def compare(n: int, m: int, rounds: int) -> Comparison:
 
 
 def measure(quick: bool = False, rounds: int = 1) -> list[Row]:
-    """Rows of the benchmark table."""
+    """Return the rows of the benchmark table."""
     found = compare(*(QUICK if quick else FULL), rounds)
     found.report()
     return [found.row()]
@@ -144,7 +145,7 @@ def measure(quick: bool = False, rounds: int = 1) -> list[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="n = 1,500 with 150 landmarks, some seconds")
+    parser.add_argument("--quick", action="store_true", help="n = 1,500 with 150 landmarks, a few seconds")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--items", type=int, help=argparse.SUPPRESS)

@@ -1,17 +1,18 @@
-"""Discriminative projections on USPS: closed forms against the matrices as printed, in one run.
+"""Discriminative projections on USPS: closed forms against the matrices as printed in the paper.
 
     python -m tests.benchmarks.bench_projections [--data FOLDER] [--rounds 2] [--quick]
 
-FOLDER holds usps/usps.parquet and is LABELSCAPE_DATA where not given; without the file random items of the
-same size stand in. 2,000 of the 9,298 items are labeled, as in the paper. The kNN graph is made once for
-both sides and is not timed. "Forming" is A + C and B + C, their solution left out. The literal side
-multiplies U1 (m x m), U2 (m x l), U4 (l x l) and a dense L (m x m) as step 1 prints them, B class by class;
-only the zero blocks beside X and Y are skipped, which favors it. It needs 2.7 GB and is measured at full
-size. One thread each; --quick takes 2,000 items, 500 of them labeled, where the ratio is smaller.
+FOLDER (default: LABELSCAPE_DATA) contains usps/usps.parquet; if it is missing, random items of the same
+size are used. 2,000 of the 9,298 items are labeled, as in the paper. The kNN graph is built once for both
+sides and is not timed. "Forming" means A + C and B + C without the solution. The literal side multiplies U1
+(m x m), U2 (m x l), U4 (l x l) and a dense L (m x m) as in step 1 of the paper, B class by class; only the
+zero blocks beside X and Y are skipped, which favors it. It needs 2.7 GB and is measured at full size. Both
+sides use one thread. --quick uses 2,000 items, 500 of them labeled, where the ratio is smaller.
 
-The kernel form is measured on items of ten overlapping clusters in 20 dimensions, every second one of class
-1, a tenth labeled: 500 landmarks against the exact form at 3,000 items (--quick: 800 and 100), and alone at
-50,000 (--quick: 3,000), with the share of items that lie nearest to the same label.
+The kernel form is measured on ten overlapping clusters in 20 dimensions, every second one of class 1, a
+tenth labeled: 500 landmarks against the exact form with 3,000 items (--quick: 100 and 800), and landmarks
+alone with 50,000 items (--quick: 3,000). The second number is the share of items with the same nearest
+label in both forms.
 """
 
 import argparse
@@ -41,13 +42,14 @@ from tests.benchmarks.table import Row, peak_bytes
 
 BAR = 50.0
 FULL, QUICK = (9298, 2000), (2000, 500)
-KERNEL_FULL, KERNEL_QUICK = (3000, 50_000, 500), (800, 3000, 100)  # both forms, landmarks alone, how many
+KERNEL_FULL, KERNEL_QUICK = (3000, 50_000, 500), (800, 3000, 100)
+"""Items of both forms, items of landmarks alone, number of landmarks."""
 SIDES = ("literal", "closed", "fit")
 DATA = Path(os.environ.get("LABELSCAPE_DATA", "../shared/data"))
 
 
 def load_items(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray, str]:
-    """Items and classes in random order, and what they are."""
+    """Load items and classes in random order, and the name of the data."""
     file = folder / "usps" / "usps.parquet"
     rng = np.random.default_rng(0)
     if not file.is_file():
@@ -66,7 +68,7 @@ def load_items(folder: Path, n: int) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def printed_matrices(X: np.ndarray, Y: np.ndarray, W: Any, mu: float) -> tuple[np.ndarray, np.ndarray]:
-    """A + C and B + C of step 1; X (p, m) has the l labeled items first, Y is (c, l)."""
+    """Compute A + C and B + C of step 1; X (p, m) has the l labeled items first, Y is (c, l)."""
     m, (c, l) = X.shape[1], Y.shape  # noqa: E741
     dense = W.toarray()
     U1, U2, U4 = np.diag((np.arange(m) < l).astype(float)), np.eye(m, l), np.eye(l)
@@ -82,7 +84,7 @@ def printed_matrices(X: np.ndarray, Y: np.ndarray, W: Any, mu: float) -> tuple[n
 
 
 class Problem:
-    """One collection, its labels (-1 for unlabeled) and graph, and every side of the comparison."""
+    """One collection with labels (-1 means unlabeled) and graph, and every side of the comparison."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, W: Any) -> None:
         self.X, self.y, self.W = X, y, W
@@ -111,7 +113,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def largest_gap(problem: Problem) -> float:
-    """Largest entry of the literal residual of the fitted columns, relative to (B + C) gamma."""
+    """Return the largest literal residual of the fitted columns, relative to (B + C) gamma."""
     near, spread = problem.literal()
     model = problem.fit()
     gamma = np.vstack([model.projection_, model.label_projection_])
@@ -120,7 +122,7 @@ def largest_gap(problem: Problem) -> float:
 
 
 def peak_megabytes(side: str, *arguments: str) -> float:
-    """Peak of a fresh process that runs one side once."""
+    """Measure the peak memory of a fresh process that runs one side once."""
     return float(in_fresh_process(side, *arguments)["peak"])
 
 
@@ -200,7 +202,7 @@ def measure_kernel(n: int, n_large: int, landmarks: int) -> list[Row]:
             f"{few['peak']:.0f} MB (exact {exact['peak']:.0f})",
         ),
         (
-            f"{work}, n = {n_large:,}, graph given",
+            f"{work}, n = {n_large:,}, precomputed graph",
             "peak below 2 GB",
             f"{large['seconds']:.1f} s, nearest label right {large['right']:.3f}",
             f"{large['peak']:.0f} MB",
@@ -209,7 +211,7 @@ def measure_kernel(n: int, n_large: int, landmarks: int) -> list[Row]:
 
 
 def measure(quick: bool = False, folder: Path = DATA, rounds: int = 2) -> list[Row]:
-    """Rows (work, bar, measured, peak memory); `quick` takes fewer items, where the bar does not apply."""
+    """Return rows (work, bar, measured, peak memory); `quick` uses fewer items, without bars."""
     rows = measure_closed_forms(*(QUICK if quick else FULL), folder, rounds)
     return rows + measure_kernel(*(KERNEL_QUICK if quick else KERNEL_FULL))
 

@@ -103,7 +103,7 @@ def process_seconds(*arguments: object) -> float:
 
 
 def measure(quick: bool = False, images: int = 10_000, rounds: int = 7) -> list[Row]:
-    """Rows of the benchmark table."""
+    """Return the rows of the benchmark table."""
     if quick:
         images, rounds = 200, 1
     with tempfile.TemporaryDirectory() as place:
@@ -126,7 +126,7 @@ def measure(quick: bool = False, images: int = 10_000, rounds: int = 7) -> list[
         ),
         (
             f"features after 1 of {images:,} images changed",
-            "at most 5 % of the first time",
+            "at most 5 % of the first extraction",
             f"{100 * rerun.processor / cold.processor:.1f} % ({rerun.processor:.2f} s after "
             f"{cold.processor:.2f} s; wall time {100 * rerun.clock / cold.clock:.1f} %)",
             "",

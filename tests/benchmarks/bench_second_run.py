@@ -1,8 +1,8 @@
-"""What an unchanged second run costs beyond Prefect itself, measured side by side.
+"""Overhead of an unchanged second run over Prefect itself.
 
     python -m tests.benchmarks.bench_second_run [--rounds 7]
 
-Starts a local server in a temporary home, runs the demo collection once, then times in turn: a process that
+Start a local server in a temporary home, run the demo collection once, then time in turn a process that
 runs an empty Prefect flow on that server, and `labelscape run` with nothing changed. The bar is one second
 between the two medians.
 """
@@ -37,7 +37,7 @@ print(imported - started, time.perf_counter() - imported)
 
 
 class Timing(NamedTuple):
-    """Seconds by the clock and on the processor; the latter hardly depends on what else the machine does."""
+    """Wall-clock and CPU seconds; other programs hardly disturb the latter."""
 
     clock: float
     processor: float
@@ -60,7 +60,7 @@ def labelscape(*arguments: str) -> list[str]:
 
 
 def server_environment(home: Path) -> dict[str, str]:
-    """As `labelscape run` sets it for itself, so that both talk to the same server in the same way."""
+    """Build the environment that `labelscape run` sets for itself, so that both use the same server."""
     services = json.loads((home / "services.json").read_text(encoding="utf-8"))
     return {
         **os.environ,
@@ -72,37 +72,37 @@ def server_environment(home: Path) -> dict[str, str]:
 
 
 def print_breakdown(stages: list[dict], empty: list[Timing], ours: list[Timing], parts: list[str]) -> Timing:
-    """Print the parts of a run; give what it takes beyond an empty flow."""
+    """Print the parts of a run; return its overhead over an empty flow."""
     imports, flows = zip(*(map(float, part.split()) for part in parts), strict=True)
     base, total = medians(empty), medians(ours)
     beyond = Timing(total.clock - base.clock, total.processor - base.processor)
     computed = [stage["stage"] for stage in stages if stage["state"] != "fresh"]
-    print(f"{'seconds (median)':42} {'clock':>6} {'processor':>10}")
+    print(f"{'seconds (median)':42} {'clock':>6} {'CPU':>10}")
     print(f"{'  import prefect':42} {statistics.median(imports):6.2f}")
     print(f"{'  empty flow on the server':42} {statistics.median(flows):6.2f}")
     print(f"{'  process with an empty flow, whole':42} {base.clock:6.2f} {base.processor:10.2f}")
     print(f"{'  labelscape run, nothing changed, whole':42} {total.clock:6.2f} {total.processor:10.2f}")
-    verdict = f"{'ok' if beyond.clock <= 1 else 'MISSED'} (bar: 1.00 by the clock)"
+    verdict = f"{'ok' if beyond.clock <= 1 else 'MISSED'} (bar: 1.00, wall-clock)"
     print(f"{'  difference':42} {beyond.clock:6.2f} {beyond.processor:10.2f}  {verdict}")
-    print(f"stages: {len(stages)} in all, computed again: {', '.join(computed) or 'none'}")
+    print(f"stages: {len(stages)} in total, computed again: {', '.join(computed) or 'none'}")
     return beyond
 
 
 def largest_child_bytes() -> float:
-    """Peak memory of the largest process that ended so far."""
+    """Return the peak memory of the largest child process that has ended."""
     unit = 1 if sys.platform == "darwin" else 1024
     return float(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 
 
 def measure(quick: bool = False, rounds: int = 7) -> list[Row]:
-    """Print the parts of an unchanged run and give the row of the benchmark table."""
+    """Print the parts of an unchanged run and return the row of the benchmark table."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         environment = {**os.environ, "LABELSCAPE_HOME": str(home), "HOME": folder}
         timed(labelscape("up", "--prefect-port", "0", "--mlflow-port", "0"), environment)
         try:
             first, _ = timed(labelscape("run"), environment)
-            print(f"first run, demo collection drawn and every stage computed: {first.clock:.1f} s")
+            print(f"first run, including drawing the demo collection: {first.clock:.1f} s")
             empty, ours, parts, summary = [], [], [], ""
             for _ in range(1 if quick else rounds):
                 timing, part = timed([sys.executable, "-c", EMPTY_FLOW], server_environment(home))
@@ -113,8 +113,8 @@ def measure(quick: bool = False, rounds: int = 7) -> list[Row]:
             beyond = print_breakdown(json.loads(summary)["stages"], empty, ours, parts)
         finally:
             timed(labelscape("down"), environment)
-    work = "seconds of an unchanged run beyond a process with an empty flow on the same server"
-    found = f"{beyond.clock:.2f} s by the clock, {beyond.processor:.2f} s of processor"
+    work = "overhead of an unchanged run over a process with an empty flow on the same server, in seconds"
+    found = f"{beyond.clock:.2f} s wall-clock, {beyond.processor:.2f} s of CPU time"
     return [(work, "at most 1", found, f"{largest_child_bytes() / 1e6:.0f} MB")]
 
 

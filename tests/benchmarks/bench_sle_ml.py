@@ -2,11 +2,10 @@
 
     python -m tests.benchmarks.bench_sle_ml [--quick] [--rounds 3] [--million-only]
 
-Every round runs each method once, one after the other; a line shows the median over the rounds of ratios
-within a round, by the clock and (which other programs disturb less) by the processor. `residual` is the
-largest |M u - (1 - μ) u| over the unit eigenvectors u of M = D^(-1/2) W D^(-1/2). The graph of a million
-nodes is made by one process and solved by a fresh one, whose peak memory is shown. AMG is measured where
-pyamg is installed.
+Every round runs each method once. A line shows the median over the rounds of the ratios within a round, in
+wall-clock time and in CPU time, which other programs disturb less. `residual` is the largest |M u - (1 - μ)
+u| over the unit eigenvectors u of M = D^(-1/2) W D^(-1/2). One process builds the graph of a million nodes
+and another one solves it; its peak memory is shown. AMG is measured if pyamg is installed.
 """
 
 import argparse
@@ -34,7 +33,7 @@ R, K = 20, 20
 
 
 def clusters(n: int, p: int, pieces: int = 1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Items of K overlapping classes, in `pieces` clouds far from each other."""
+    """Draw items of K overlapping classes in `pieces` clouds far from each other."""
     rng = np.random.default_rng(seed)
     y = rng.integers(K, size=n)
     X = 1.5 * rng.normal(size=(K, p))[y] + rng.normal(size=(n, p))
@@ -48,7 +47,7 @@ def spectral_embedding(W: Any, solver: str) -> np.ndarray:
 
 
 def residual(graph: CombinedGraph, Z: np.ndarray) -> tuple[float, float]:
-    """Largest residual of an eigenvector, and the sum of the Rayleigh quotients μ."""
+    """Return the largest residual of an eigenvector and the sum of the Rayleigh quotients μ."""
     root = np.sqrt(graph.degree)[:, None]
     U = root * Z
     U = U / np.linalg.norm(U, axis=0)
@@ -93,13 +92,13 @@ def compare(title: str, n: int, pieces: int, balance: float, bar: float, rounds:
     rows = []
     for solver in solvers:
         theirs = residual(CombinedGraph(W), results[solver])
-        ratio, by_processor = np.median(seconds[solver] / seconds["SLEML"], axis=0)
+        ratio, in_cpu_time = np.median(seconds[solver] / seconds["SLEML"], axis=0)
         print(
             f"  {solver:7} {np.median(seconds[solver][:, 0]):7.2f} s  residual {theirs[0]:.0e}  sum of μ "
             f"{theirs[1]:.6f}  SLEML x{ratio:.2f} faster, bar {bar}: {'ok' if ratio >= bar else 'MISSED'}"
         )
         work = f"SLEML, n = {n:,}, λ = {balance:g}, {title}, against `SpectralEmbedding` with {solver}"
-        rows.append((work, f"at least {bar:g}x", f"{ratio:.2f}x ({by_processor:.2f}x by the processor)", ""))
+        rows.append((work, f"at least {bar:g}x", f"{ratio:.2f}x ({in_cpu_time:.2f}x in CPU time)", ""))
     return rows
 
 
@@ -122,7 +121,7 @@ def solve_million(folder: Path, balance: float) -> None:
         SLEML(balance=balance, n_components=r, n_neighbors=10).fit(X, y, affinity=W)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     work = f"SLEML, n = {len(y):,}, {W.nnz / 2e6:.1f} M edges, λ = {balance:g}, {r} vectors"
-    took = f"{wall:.0f} s ({processor:.0f} s of processor)"
+    took = f"{wall:.0f} s ({processor:.0f} s of CPU time)"
     row = (work, "peak below 3 GB", took, f"{peak_bytes() / 1e9:.2f} GB")
     print("  " + ", ".join(row), flush=True)
     (folder / "row.json").write_text(json.dumps(row), encoding="utf-8")
@@ -145,7 +144,7 @@ def measure_million(balances: tuple[float, ...] = (0.9, 1.0), seconds: float = 1
 
 
 def measure(quick: bool = False, rounds: int = 3) -> list[Row]:
-    """Rows of the benchmark table."""
+    """Return the rows of the benchmark table."""
     n, rounds = (6_000, 1) if quick else (60_000, rounds)
     rows = compare("connected", n, 1, 1.0, 3.0, rounds)
     rows += compare("connected, with labels", n, 1, 0.9, 3.0, rounds)

@@ -1,10 +1,10 @@
-"""Rows of the benchmark table: what was measured, what must be reached, and whether it was.
+"""Rows of the benchmark table: what was measured, the bar to reach, and whether it was reached.
 
-A benchmark module gives rows (work, bar, measured, peak), all text. A bar is one clause or several with `;`
-between them, each "at least", "at most" or "below" and a number: "at most 3; peak below 3". A clause with the
-word "peak" is held against the peak, the others in their order against the clauses of what was measured, of
-which the first number counts, or both of "7.1 to 8.0". Numbers with kB, MB and GB are compared as such. What
-"failed" or was "not done" is not reached, whatever its memory.
+A benchmark module returns rows (work, bar, measured, peak) of text. A bar is a list of clauses separated by
+`;`, each "at least", "at most" or "below" with a number: "at most 3; peak below 3". A clause with the word
+"peak" is compared with the peak memory. The other clauses are compared, in order, with the clauses of the
+measured text: with its first number, or with both numbers of "7.1 to 8.0". Units kB, MB and GB are
+converted. A result that "failed" or is "not done" does not reach its bar.
 """
 
 import re
@@ -21,14 +21,14 @@ _CLAUSE = re.compile(rf"(at least|at most|below)\D*?{_NUMBER}")
 
 
 def peak_bytes() -> float:
-    """Peak memory of this process; unlike ru_maxrss it does not start at that of the parent."""
+    """Read the peak memory of this process; ru_maxrss would start at that of the parent."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
     return float(line.split()[1]) * 1024
 
 
 def verdict(row: Row) -> str:
-    """Say "yes" or "NO"; "?" where the bar names no number, or nothing stands against it."""
+    """Return "yes" or "NO"; "?" if the bar has no number or there is nothing to compare with it."""
     _, bar, measured, peak = row
     if re.search("failed|not done", measured):
         return "NO"
@@ -49,7 +49,7 @@ def verdict(row: Row) -> str:
 
 
 def _numbers(text: str) -> list[float]:
-    """The first number of a text, with a second one after "to"."""
+    """Find the first number of a text, and the second one after "to"."""
     first = re.search(rf"{_NUMBER}(?:\s*to\s*{_NUMBER})?", text)
     if first is None:
         return []
@@ -63,7 +63,7 @@ def _value(number: str, unit: str | None) -> float:
 
 
 def markdown(rows: Sequence[Row], judged: bool = True) -> str:
-    """The table; where the sizes are too small for the bars, nothing is said of reaching them."""
+    """Format the table; unless `judged`, the last column is empty because the sizes are too small."""
     lines = [HEADER, ("---",) * len(HEADER)]
     lines += [(*row, verdict(row) if judged else "-") for row in rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

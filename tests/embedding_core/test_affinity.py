@@ -119,7 +119,7 @@ def test_bad_items_raise_clear_errors():
 
 
 def test_components_of_separate_blocks():
-    W = sp.block_diag([np.ones((3, 3)), np.ones((2, 2)), [[0]]], format="csr")
+    W = sp.block_diag([sp.coo_array(np.ones((3, 3))), np.ones((2, 2)), [[0]]], format="csr")
     components = graph_components(W)
     assert components.labels.tolist() == [0, 0, 0, 1, 1, 2]
     assert components.sizes.tolist() == [3, 2, 1]

@@ -10,7 +10,7 @@ from tests.synthetic import literal_laplacian
 
 
 def blocks(*sizes):
-    return sp.block_diag([np.ones((size, size)) for size in sizes], format="csr")
+    return sp.block_diag([sp.coo_array(np.ones((size, size))) for size in sizes], format="csr")
 
 
 def test_description_lists_the_largest_components_first_and_at_most_five():

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flows import progress, terminal
 from flows.progress import ProgressBars, format_eta
-from flows.terminal import TerminalReporter, show, tell
+from flows.terminal import TerminalReporter, format_command, show, tell
 
 ERASED = "\r\x1b[2K\x1b[?25h"
 """Control codes that erase the line and show the cursor again."""

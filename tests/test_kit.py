@@ -1,0 +1,108 @@
+"""The project's own files agree with each other: version, dependencies, Python versions, hooks."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from flows import __version__
+from tests.conftest import REPOSITORY
+from tests.test_layers import PROJECT, imported_names, modules
+
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
+"""Distributions that are not named like the package they install."""
+NOT_IMPORTED = {"fastapi", "psutil", "rich", "jinja2"}
+"""fastapi is declared for its version range: Prefect uses it. joblib uses psutil to stop processes."""
+
+
+def read_text(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load(read_text(name))
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(read_text("pyproject.toml"))["project"]
+    return found
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    found = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+    return {name.group().lower().replace("_", "-") for name in found if name}
+
+
+class TestVersion:
+    def test_it_is_written_once(self, project: dict[str, Any]) -> None:
+        assert "version" not in project
+        assert project["dynamic"] == ["version"]
+        assert version("labelscape") == __version__
+
+    def test_documents_name_it(self) -> None:
+        assert str(read_yaml("CITATION.cff")["version"]) == __version__
+        assert re.search(rf"^## {re.escape(__version__)}\b", read_text("CHANGELOG.md"), flags=re.MULTILINE)
+
+    def test_the_command_prints_it(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "--version"],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == f"labelscape {__version__}\n"
+
+
+class TestDependencies:
+    def used(self) -> set[str]:
+        ours = PROJECT | set(sys.stdlib_module_names)
+        found = {name for package in PROJECT for file in modules(package) for name in imported_names(file)}
+        return {DISTRIBUTIONS.get(name, name).lower() for name in found - ours}
+
+    def test_everything_imported_is_declared(self, project: dict[str, Any]) -> None:
+        declared = names_of(project["dependencies"] + project["optional-dependencies"]["fetch"])
+        assert self.used() - declared == set()
+
+    def test_everything_declared_is_imported(self, project: dict[str, Any]) -> None:
+        assert names_of(project["dependencies"]) - self.used() - NOT_IMPORTED == set()
+
+
+def test_workflow_and_classifiers_name_the_same_python_versions(project: dict[str, Any]) -> None:
+    workflow = read_yaml(".github/workflows/ci.yml")
+    (job,) = workflow["jobs"].values()
+    listed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert job["strategy"]["matrix"]["python"] == listed
+    assert f">={listed[0]}" == project["requires-python"]
+    assert job["steps"][-1] == {"run": ".ci/run"}
+
+
+def test_hooks_are_local_and_start_tools_of_the_dev_extra(project: dict[str, Any]) -> None:
+    (local,) = read_yaml(".pre-commit-config.yaml")["repos"]
+    assert local["repo"] == "local"
+    tools = {hook["entry"].split()[0] for hook in local["hooks"]}
+    assert tools <= names_of(project["optional-dependencies"]["dev"])
+    assert {hook["language"] for hook in local["hooks"]} == {"system"}
+
+
+def test_templates_are_forms() -> None:
+    forms = sorted((REPOSITORY / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+    bodies = {file.stem: yaml.safe_load(file.read_text(encoding="utf-8")).get("body") for file in forms}
+    assert {name for name, body in bodies.items() if body} == {"bug", "idea", "data_set_or_paper"}
+
+
+def test_no_address_of_a_package_index_is_committed() -> None:
+    if shutil.which("git") is None or not (REPOSITORY / ".git").exists():
+        pytest.skip("not a git checkout")
+    pattern = "index-url|find-links|/simple/" + "?$"
+    command = ["git", "grep", "-lIE", pattern, "--", ".", f":!{Path(__file__).relative_to(REPOSITORY)}"]
+    found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (1, "")
