@@ -100,7 +100,13 @@ def _parameter_table(name: str) -> Any:
         for one in dataclasses.fields(extractor)  # type: ignore[arg-type]
     }
     validators: Any = {"check": model_validator(mode="after")(check)}
-    return create_model(f"{name}_settings", __base__=Settings, __validators__=validators, **fields)
+    return create_model(
+        f"{name}_settings",
+        __base__=Settings,
+        __doc__=f"Parameters of the extractor {name}.",
+        __validators__=validators,
+        **fields,
+    )
 
 
 def make_feature_settings() -> type[BaseFeatureSettings]:

@@ -18,7 +18,7 @@ from tests.test_layers import PROJECT, imported_names, modules
 
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
 """Distributions that are not named like the package they install."""
-NOT_IMPORTED = {"fastapi", "psutil", "rich", "jinja2"}
+NOT_IMPORTED = {"fastapi"}
 """fastapi is declared for its version range: Prefect uses it. joblib uses psutil to stop processes."""
 
 

@@ -164,7 +164,7 @@ def process_of(_: int) -> int:
 def job(tmp_path_factory: pytest.TempPathFactory) -> FoldJob:
     config = local_config("iris", tmp_path_factory.mktemp("pool"))
     workspace = open_workspace(config, Reporter())
-    _, data = walk_data(config, workspace, lambda stage: run_stage(stage, workspace).ref)
+    data = walk_data(config, workspace, lambda stage: run_stage(stage, workspace).ref).data
     assert data.manifest
     assert data.features
     handle = StoreHandle(workspace.store)

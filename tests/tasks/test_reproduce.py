@@ -322,7 +322,7 @@ def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("tiny_catalog", "without_engine")
 def test_a_tracker_that_does_not_answer_is_reported_with_a_remedy(command, tmp_path):
-    (tmp_path / "labelscape.toml").write_text('workers = 1\n[tracking]\nuri = "http://127.0.0.1:9"\n')
+    (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nuri = "http://127.0.0.1:9"\n')
     answer = command("reproduce", "dle-table3", "--quick", "--sets", "iris", "--home", tmp_path / "home")
     assert answer.code == 0
     assert "NOT TRACKED: no tracking server answers at http://127.0.0.1:9" in answer.out

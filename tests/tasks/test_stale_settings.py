@@ -63,6 +63,7 @@ UNUSED = {
     "store.uri": "where results are kept",
     "store.grace_minutes": "what gc keeps",
     "source.paranoid": "how changes are noticed",
+    "features.extractor": "one is built in; test_feature_extractors registers a second one",
     "affinity.memory_budget_gb": "when a dense graph is refused",
     "auto.budget": "which candidates are scored in time; each has its own stage",
     "auto.candidates": "which candidates are scored; each has its own stage",
@@ -110,7 +111,7 @@ def collect(keys: Keys, refs: dict[str, ArtifactRef] | None = None) -> Keys:
         return ref
 
     walk(keys.config, keys.workspace, execute, {})
-    _, data = walk_data(keys.config, keys.workspace, execute)
+    data = walk_data(keys.config, keys.workspace, execute).data
     context = SelectionContext(keys.config.evaluation, data, keys.workspace, Budget(60))
     trial = execute(trial_stage(Candidate("mlls", "mlls"), context))
     execute(candidate_stage(Candidate("mlls", "mlls"), context, trial))
