@@ -363,7 +363,7 @@ class TestProcess:
         )
         out, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
-        assert "not scored Random forest: the budget of 25 s ended" in out
+        assert "not scored  Random forest: the budget of 25 s ended" in out
         assert "Random forest, a plain baseline, was not scored" in out
 
     def test_an_interrupt_keeps_finished_candidates(self, tmp_path: Path) -> None:
