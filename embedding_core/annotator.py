@@ -11,7 +11,8 @@ from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
 from embedding_core.model_selection.thresholds import shift_scores
-from embedding_core.registry import METHODS, Method, get_method
+from embedding_core.registry import METHODS, get_method
+from embedding_core.registry.method import Method
 from embedding_core.scaling import Features, Scaler, as_features
 
 SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
@@ -188,7 +189,8 @@ class Annotator(BaseEstimator):
                 f"method {self.method} is a classifier and has no embedding; choose a projection."
             )
         scaled = self._scale_new(X)
-        return self.model_.transform(scaled)
+        coordinates: NDArray[np.float64] = self.model_.transform(scaled)
+        return coordinates
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return scores (m, K) of the labels of new items, in [0, 1]."""
@@ -205,4 +207,5 @@ class Annotator(BaseEstimator):
         if get_method(self.method).role == "projection":
             return self.neighbors_.predict_scores(self.transform(X))
         scaled = self._scale_new(X)
-        return self.model_.predict_scores(scaled)
+        scores: NDArray[np.float64] = self.model_.predict_scores(scaled)
+        return scores

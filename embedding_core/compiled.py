@@ -32,9 +32,10 @@ def compile_kernel(*arguments: Any, reorder_sums: bool = False) -> Callable[[F],
 
     def compile_now(function: F) -> F:
         try:
-            return numba.njit(signature, nogil=True, cache=True, fastmath=fastmath)(function)
+            compiled: F = numba.njit(signature, nogil=True, cache=True, fastmath=fastmath)(function)
         except (RuntimeError, OSError, EOFError, pickle.UnpicklingError):
             # No writable cache folder, a full disk, or a cache file torn by a power failure.
-            return numba.njit(signature, nogil=True, fastmath=fastmath)(function)
+            compiled = numba.njit(signature, nogil=True, fastmath=fastmath)(function)
+        return compiled
 
     return compile_now

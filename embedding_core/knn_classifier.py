@@ -38,7 +38,7 @@ def _exact_distances(Z: Features, queries: Features, candidates: NDArray[np.intp
     if sp.issparse(Z):
         nearby = Z[candidates.ravel()].astype(np.float64)
         difference = nearby - queries[np.repeat(np.arange(m), c)].astype(np.float64)
-        squares = np.asarray(difference.multiply(difference).sum(axis=1)).reshape(m, c)
+        squares: NDArray[np.float64] = np.asarray(difference.multiply(difference).sum(axis=1)).reshape(m, c)
     else:
         difference = Z[candidates].astype(np.float64) - queries[:, None, :]
         squares = np.einsum("mcr,mcr->mc", difference, difference)

@@ -38,7 +38,7 @@ class Indicator:
     @property
     def n_classes(self) -> int:
         """Number of columns K."""
-        return self.Y.shape[1]
+        return int(self.Y.shape[1])
 
     def counts(self, sample_weight: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the weight (n,) of each item: its sample weight (default 1), 0 if it is unlabeled."""
@@ -207,7 +207,8 @@ def label_shares(y: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
         )
     if given_as_columns(y):
         check_columns(given, classes)
-        return given.Y / given.Y.sum(axis=1, keepdims=True)
+        shares: NDArray[np.float64] = given.Y / given.Y.sum(axis=1, keepdims=True)
+        return shares
     unknown = given.classes[~np.isin(given.classes, classes)]
     if unknown.size:
         raise InvalidInput(
@@ -248,7 +249,7 @@ def label_correlation(Y: NDArray[Any], sample_weight: NDArray[Any] | None = None
         counts += labels.T @ (labels if weight is None else labels * weight[rows, None])
     length = np.sqrt(np.diag(counts))
     length[length == 0] = 1.0
-    C = counts / np.outer(length, length)
+    C: NDArray[np.float64] = counts / np.outer(length, length)
     C = np.minimum((C + C.T) / 2, 1.0)
     np.fill_diagonal(C, 1.0)
     return C
@@ -276,7 +277,8 @@ def label_weights(
     if kind == "correlated":
         return Z
     size = (Y_f if kind == "l1" else Z).sum(axis=1, keepdims=True)
-    return np.divide(Z, size, out=np.zeros_like(Z), where=size > 0)
+    weights: NDArray[np.float64] = np.divide(Z, size, out=np.zeros_like(Z), where=size > 0)
+    return weights
 
 
 def _from_classes(y: NDArray[Any]) -> Indicator:
@@ -306,7 +308,8 @@ def _labeled_classes(y: NDArray[Any]) -> NDArray[np.bool_]:
         return np.array([v is not None and not (_is_number(v) and v == UNLABELED) for v in y], dtype=bool)
     if y.dtype.kind in "US":
         return np.ones(len(y), dtype=bool)
-    return y != UNLABELED
+    labeled: NDArray[np.bool_] = y != UNLABELED
+    return labeled
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

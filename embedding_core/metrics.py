@@ -21,6 +21,7 @@ every row has a label. The macro and micro metrics equal scikit-learn's with `ze
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,7 +58,10 @@ METRICS: tuple[Metric, ...] = (
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
     """Elementwise part / whole; 0 where whole is 0."""
-    return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0)
+    ratio: NDArray[np.float64] = np.divide(
+        part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0
+    )
+    return ratio
 
 
 def _mean(values: NDArray[np.float64], empty: float = 0.0) -> float:
@@ -85,7 +89,7 @@ def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str
     }
 
 
-def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+def _ranks(scores: NDArray[np.float64], relevant: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
     """For each cell of a row, count all cells, and the relevant cells, that score at least as high.
 
     The second count is valid at relevant cells only.

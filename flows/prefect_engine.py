@@ -155,6 +155,7 @@ def _make_flow(
     def body(**shown: object) -> Any:
         return work()
 
+    # inspect.signature() reads this attribute; the type of functions does not declare it
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     )

@@ -97,7 +97,7 @@ def _parameter_table(name: str) -> Any:
     types = get_type_hints(extractor)
     fields: dict[str, Any] = {
         one.name: (types[one.name], Field(one.default, description=one.metadata.get("description")))
-        for one in dataclasses.fields(extractor)  # type: ignore[arg-type]
+        for one in dataclasses.fields(extractor)  # type: ignore[arg-type]  # every extractor is a dataclass
     }
     validators: Any = {"check": model_validator(mode="after")(check)}
     return create_model(

@@ -67,6 +67,16 @@ def test_packages_of_the_core_have_no_import_cycle():
     TopologicalSorter(uses).prepare()  # raises CycleError
 
 
+def test_class_names_exist_once():
+    places: dict[str, list[str]] = {}
+    for file in (file for package in sorted(PROJECT) for file in modules(package)):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{file.relative_to(REPOSITORY)}:{node.lineno}")
+    assert "KernelSpan" in places
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_no_other_folders_at_the_top():
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=False

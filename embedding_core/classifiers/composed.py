@@ -148,4 +148,5 @@ class ScoreMean(BaseEstimator):
 
 def mean_of_scores(scores: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return the mean (m, K) of score arrays of the same shape."""
-    return np.mean(np.stack(scores), axis=0)
+    mean: NDArray[np.float64] = np.mean(np.stack(scores), axis=0)
+    return mean

@@ -129,7 +129,8 @@ class RandomForest(BaseEstimator):
         total = np.zeros((len(rows), self.shares_.shape[1]))
         for tree in range(leaves.shape[1]):
             total += self.shares_[leaves[:, tree]]
-        return total / leaves.shape[1]
+        shares: NDArray[np.float64] = total / leaves.shape[1]
+        return shares
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) with a score above one half."""
@@ -139,7 +140,8 @@ class RandomForest(BaseEstimator):
 def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:
     """Return classes (n,) if every row has one, else labels (n, K); a single label as (n,)."""
     if single:
-        return labels.argmax(axis=1)
+        classes: NDArray[Any] = labels.argmax(axis=1)
+        return classes
     return labels if labels.shape[1] > 1 else labels[:, 0]
 
 
@@ -149,7 +151,8 @@ def _leaf_shares(tree: Any, classes: Any, labels: NDArray[np.int8], single: bool
     shares = np.zeros((len(values), labels.shape[1]))
     if single:
         shares[:, classes] = values[:, 0, : len(classes)]
-        return shares / shares.sum(axis=1, keepdims=True)
+        fractions: NDArray[np.float64] = shares / shares.sum(axis=1, keepdims=True)
+        return fractions
     if labels.shape[1] == 1:
         classes = [classes]
     for k, known in enumerate(classes):

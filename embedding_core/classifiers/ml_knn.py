@@ -28,13 +28,17 @@ def count_labels(
     Y: NDArray[np.int8], distances: NDArray[np.float64], indices: NDArray[np.intp]
 ) -> NDArray[np.intp]:
     """Return the number (m, K) of neighbors that have each label."""
-    return np.rint(vote(Y, distances, indices) * indices.shape[1]).astype(np.intp)
+    counts: NDArray[np.intp] = np.rint(vote(Y, distances, indices) * indices.shape[1]).astype(np.intp)
+    return counts
 
 
-def smoothed_shares(counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s: float) -> NDArray:
+def smoothed_shares(
+    counts: NDArray[np.intp], rows: NDArray[np.bool_], k: int, s: float
+) -> NDArray[np.float64]:
     """Return P(E_c | H) (k + 1, K): the smoothed fraction of `rows` (n, K) with c neighbors of the label."""
     table = np.stack([((counts == c) & rows).sum(axis=0) for c in range(k + 1)])
-    return (s + table) / (s * (k + 1) + table.sum(axis=0))
+    shares: NDArray[np.float64] = (s + table) / (s * (k + 1) + table.sum(axis=0))
+    return shares
 
 
 class MLkNN(LabelClassifier):
@@ -113,4 +117,5 @@ class MLkNN(LabelClassifier):
         counts = count_labels(self.Y_, *nearest_rows(self.X_, X, self.n_neighbors))
         without, having = (np.take_along_axis(table, counts, axis=0) for table in self.likelihood_)
         yes = self.prior_ * having
-        return yes / (yes + (1 - self.prior_) * without)
+        scores: NDArray[np.float64] = yes / (yes + (1 - self.prior_) * without)
+        return scores

@@ -21,7 +21,8 @@ def shared_labels(low: Ridge, high: Ridge, n_components: int) -> NDArray[np.floa
     """Return W (K, q), the leading eigenvectors of N = R_low^T R_high; see `MLLS`."""
     N = low.coef.T @ high.coef
     _, W = scipy.linalg.eigh((N + N.T) / 2)
-    return W[:, ::-1][:, :n_components]
+    leading: NDArray[np.float64] = W[:, ::-1][:, :n_components]
+    return leading
 
 
 def penalty_pairs(alpha: float | str, beta: float | str, unit: float) -> list[tuple[float, float]]:

@@ -56,7 +56,7 @@ def check_size(n: int) -> None:
 
 
 @dataclass(frozen=True)
-class KernelSpan:
+class KernelRowSpace:
     """The `space` of directions f that a kernel offers, and the items `rows` (h,) whose phi span it.
 
     `space.lift` returns coefficients of these items.
@@ -66,7 +66,7 @@ class KernelSpan:
     rows: NDArray[np.intp]
 
 
-def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelSpan:
+def kernel_row_space(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> KernelRowSpace:
     """Return the span of all items (exact) or of landmarks (Nyström), see `linalg.kernel_space`.
 
     Parameters
@@ -83,10 +83,10 @@ def kernel_span(kernel: Kernel, X: Any, landmarks: Any, random_state: Any) -> Ke
     chosen = choose_landmarks(landmarks, n, np.ones(n, dtype=bool), random_state)
     if len(chosen) < n:
         nystrom = kernel_coordinates(kernel, X, chosen)
-        return KernelSpan(RowSpace(nystrom.rows, nystrom.expand), nystrom.heads)
+        return KernelRowSpace(RowSpace(nystrom.rows, nystrom.expand), nystrom.heads)
     check_size(n)
     K = X if kernel.name == "precomputed" else kernel.columns(X, X)
-    return KernelSpan(centered_space(K), chosen)
+    return KernelRowSpace(centered_space(K), chosen)
 
 
 def centered_space(K: NDArray[Any]) -> RowSpace:
@@ -335,7 +335,8 @@ class DiscriminativeProjections(GraphEmbedding):
         ndarray of shape (m, d)
         """
         check_is_fitted(self)
-        return label_shares(y, self.classes_) @ self.label_projection_
+        positions: NDArray[np.float64] = label_shares(y, self.classes_) @ self.label_projection_
+        return positions
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         X = super()._check_items(X, reset)
@@ -377,9 +378,9 @@ class DiscriminativeProjections(GraphEmbedding):
             return row_space(X)
         if self.kernel == "rbf":
             self.gamma_ = resolve_gamma(X, self.gamma)
-        span = kernel_span(self._kernel, X, self.landmarks, self.random_state)
-        self.landmarks_ = span.rows
-        return span.space
+        spanned = kernel_row_space(self._kernel, X, self.landmarks, self.random_state)
+        self.landmarks_ = spanned.rows
+        return spanned.space
 
     @property
     def _kernel(self) -> Kernel:
@@ -438,7 +439,7 @@ class DiscriminativeProjections(GraphEmbedding):
 
     @property
     def _n_features_out(self) -> int:
-        return self.embedding_.shape[1]
+        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

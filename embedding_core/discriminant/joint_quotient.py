@@ -168,7 +168,8 @@ def _rounding(T: Any, times: NDArray[np.float64]) -> NDArray[np.float64]:
     if sp.issparse(T):
         shifted, shift = shift_full_columns(T)
         sums = rounding_of_sums(T.shape[0], times @ shifted.power(2))
-        return np.maximum(sums, rounding_of_differences(times.sum(), shift))
+        bound: NDArray[np.float64] = np.maximum(sums, rounding_of_differences(times.sum(), shift))
+        return bound
     largest = np.zeros(T.shape[1])
     for _, block in row_blocks(T):
         np.maximum(largest, np.maximum(block.max(axis=0), -block.min(axis=0)), out=largest)

@@ -68,7 +68,10 @@ def solve_by_gram(X: Any, Z: NDArray[np.float64]) -> Solution:
     def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
         if r == 0:
             return M
-        return scipy.linalg.solve_triangular(C_1, M, lower=True, trans=trans, check_finite=False)
+        solution: NDArray[np.float64] = scipy.linalg.solve_triangular(
+            C_1, M, lower=True, trans=trans, check_finite=False
+        )
+        return solution
 
     H = compress_by_spread(solve(E_H[head], 0), scatter_diagonal)
     root = _InverseRoot(solve(C_2.T, 1))

@@ -36,7 +36,8 @@ class LabelSets:
 
     def apply(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """Return W^L V in O(n + S²) per column."""
-        return self.P @ (self.J @ (self.P.T @ V))
+        product: NDArray[np.float64] = self.P @ (self.J @ (self.P.T @ V))
+        return product
 
     def quotient(self) -> Any:
         """Return P^T W^L P, the weights between whole sets: n_s J_st n_t."""
@@ -141,13 +142,13 @@ class CombinedGraph:
     @property
     def row_cost(self) -> float:
         """Multiplications per row of one product with W."""
-        n = self.W.shape[0]
+        n: int = self.W.shape[0]
         entries = _entries(self.W) + (2 * n + _entries(self.sets.J) if self.sets is not None else 0)
         return max(entries / n, 1.0)
 
     def apply(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with a vector (n,) or a block (n, b)."""
-        product = self.W @ V
+        product: NDArray[np.float64] = self.W @ V
         if self.sets is not None:
             product += self.weight * self.sets.apply(V)
         return product

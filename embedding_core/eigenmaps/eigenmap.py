@@ -83,7 +83,7 @@ def _solve_by_conjugate_gradients(X: Any, Z: NDArray[np.float64], alpha: float) 
     spread = np.maximum(np.asarray(X.multiply(X).sum(axis=0)).ravel() - n * center**2, 0.0)
     ridge = alpha * spread.sum() / n
     scale = (spread + ridge)[:, None] if ridge > 0 else np.ones((X.shape[1], 1))
-    R = X.T @ Z
+    R: NDArray[np.float64] = X.T @ Z
     P, direction = np.zeros_like(R), R / scale
     length = goal = (R * direction).sum(axis=0)
     for _ in range(_MAX_STEPS):
@@ -134,7 +134,8 @@ def place_by_neighbors(
         (weights.ravel(), nearest.ravel(), np.arange(0, nearest.size + 1, k)),
         shape=(X.shape[0], items.shape[0]),
     )
-    return (mean @ Z) / (1.0 - eigenvalues)
+    coordinates: NDArray[np.float64] = (mean @ Z) / (1.0 - eigenvalues)
+    return coordinates
 
 
 def spread_landmarks(X: Any) -> Any:
@@ -181,7 +182,7 @@ def auto_neighbors(target: Indicator) -> int:
     """
     Y, n = target.Y[target.labeled], len(target.Y)
     size = (Y == 1).sum(axis=0)
-    mean_size = size[size > 0].mean() * n / len(Y)
+    mean_size: float = size[size > 0].mean() * n / len(Y)
     return max(1, min(round(1.5 * mean_size), n - 1))
 
 

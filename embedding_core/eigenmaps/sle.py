@@ -29,7 +29,8 @@ class ClassGraphs:
     @cached_property
     def degree(self) -> NDArray[np.float64]:
         """Row sums of W^W, including its diagonal."""
-        return self.within.sum(axis=1)
+        sums: NDArray[np.float64] = self.within.sum(axis=1)
+        return sums
 
     def restrict(self, rows: NDArray[np.intp]) -> "ClassGraphs":
         """Return the graphs of some items."""

@@ -81,7 +81,8 @@ def _moment(central: np.ndarray, moment: Moment) -> np.ndarray:
     if moment == "variance":
         return variance
     if moment == "std":
-        return np.sqrt(variance)
+        deviation: np.ndarray = np.sqrt(variance)
+        return deviation
     flat = variance == 0
     return np.where(flat, 0.0, central[..., 2] / np.where(flat, 1.0, variance) ** 1.5)
 

@@ -138,7 +138,7 @@ def squared_distances(X: Any) -> NDArray[np.float64]:
     X = _check_items(X)
     shifted = shift_items(X)
     product = shifted @ shifted.T
-    squared = product.toarray() if sp.issparse(product) else np.asarray(product)
+    squared: NDArray[np.float64] = product.toarray() if sp.issparse(product) else np.asarray(product)
     norms = squared.diagonal().copy()
     squared *= -2
     squared += norms[:, None] + norms

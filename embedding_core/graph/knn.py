@@ -83,7 +83,8 @@ def squared_norms(X: Any) -> NDArray[np.float64]:
     """Return |x|² of every row, dense or sparse."""
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X)
+    norms: NDArray[np.float64] = np.einsum("ij,ij->i", X, X)
+    return norms
 
 
 def _first_of_equals(

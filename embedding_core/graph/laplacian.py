@@ -108,7 +108,8 @@ class LabelAffinity:
     def block(self, rows: slice) -> NDArray[np.float64]:
         """Return some rows of Y_n; the row of an item without labels is zero."""
         Y_f = self.Y[rows].astype(np.float64)
-        return Y_f / np.sqrt(np.maximum(Y_f.sum(axis=1, keepdims=True), 1.0))
+        normalized: NDArray[np.float64] = Y_f / np.sqrt(np.maximum(Y_f.sum(axis=1, keepdims=True), 1.0))
+        return normalized
 
     @cached_property
     def degree(self) -> NDArray[np.float64]:
@@ -214,7 +215,7 @@ class GraphLaplacian(LinearOperator):
             self.degree = self.degree + beta * self.labels.degree
 
     def _matmat(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        product = self.degree[:, None] * X - self.W @ X
+        product: NDArray[np.float64] = self.degree[:, None] * X - self.W @ X
         if self.labels is not None:
             product -= self.beta * self.labels.apply(X)
         return product
@@ -300,7 +301,8 @@ def _central_point(X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
     The result is the mean of the first rows; for a constant feature it is exactly its value.
     """
     first = np.asarray(next(row_blocks(X))[1], dtype=np.float64)
-    return first[0] + (first - first[0]).mean(axis=0)
+    center: NDArray[np.float64] = first[0] + (first - first[0]).mean(axis=0)
+    return center
 
 
 def _first_columns(X: RowBlocks) -> NDArray[Any]:

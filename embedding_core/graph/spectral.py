@@ -192,7 +192,8 @@ def _rayleigh_ritz(apply: Apply, U: NDArray[np.float64], root: NDArray[np.float6
 def _dense_vectors(apply: Apply, trivial: NDArray[np.float64], r: int) -> NDArray[np.float64]:
     n = len(trivial)
     M = apply(np.eye(n)) - 3 * np.outer(trivial, trivial)
-    return scipy.linalg.eigh((M + M.T) / 2, subset_by_index=(n - r, n - 1))[1]
+    vectors: NDArray[np.float64] = scipy.linalg.eigh((M + M.T) / 2, subset_by_index=(n - r, n - 1))[1]
+    return vectors
 
 
 def _lanczos_vectors(
@@ -244,9 +245,12 @@ def _arpack(
     options: dict[str, Any] = {"rng": rng} if _TAKES_RNG else {}
     start = rng.normal(size=n)
     try:
-        return eigsh(M, r, which="LA", ncv=n_basis, v0=start, tol=TOLERANCE, maxiter=_MAX_RESTARTS, **options)
+        values, vectors = eigsh(
+            M, r, which="LA", ncv=n_basis, v0=start, tol=TOLERANCE, maxiter=_MAX_RESTARTS, **options
+        )
     except ArpackNoConvergence as error:
         raise InvalidInput(_NOT_CONVERGED) from error
+    return values, vectors
 
 
 def _chebyshev_filter(
@@ -317,4 +321,7 @@ def _ritz_values(apply: Apply, start: NDArray[np.float64], steps: int) -> NDArra
             steps = j + 1
             break
         q /= below[j]
-    return scipy.linalg.eigh_tridiagonal(diagonal[:steps], below[: steps - 1], eigvals_only=True)[::-1]
+    values: NDArray[np.float64] = scipy.linalg.eigh_tridiagonal(
+        diagonal[:steps], below[: steps - 1], eigvals_only=True
+    )[::-1]
+    return values

@@ -40,7 +40,8 @@ class Calibration:
 
     def apply(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return probabilities (m, K)."""
-        return expit(scores * self.slopes + self.offsets)
+        probabilities: NDArray[np.float64] = expit(scores * self.slopes + self.offsets)
+        return probabilities
 
 
 def fit_calibration(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
@@ -219,7 +220,8 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         scores = self._scores(X)
         if self.multi_label_:
             return scores
-        return scores / scores.sum(axis=1, keepdims=True)
+        normalized: NDArray[np.float64] = scores / scores.sum(axis=1, keepdims=True)
+        return normalized
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return label scores relative to their thresholds (m, K), or class scores (m, K).

@@ -20,7 +20,7 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.errors import InvalidInput, TooManyComponents
-from embedding_core.graph.affinity import check_given_graph
+from embedding_core.graph.supplied import check_given_graph
 from embedding_core.kernel_dle.kernels import (
     KERNELS,
     PARTS,
@@ -83,7 +83,7 @@ def solve_few(problem: Problem, graph_given: bool, regularizations: Sequence[flo
             problem.X,
             problem.random_state,
             metric,
-            problem.kernel.scaler,  # type: ignore[attr-defined]
+            problem.kernel.scaler,  # type: ignore[attr-defined]  # only mixtures have other metrics
         )
         W = problem.W if graph_given else local_graph(kernel.views(problem.X)["z"])
         fits = solve(replace(problem, kernel=kernel, W=W), chosen)
@@ -289,7 +289,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Map items (m, p), or kernel values (m, n) with the items of the fit, to coordinates (m, r)."""
-        return (self.label_scores(X) - self.label_means_) @ self.rotation_
+        coordinates: NDArray[np.float64] = (self.label_scores(X) - self.label_means_) @ self.rotation_
+        return coordinates
 
     def label_scores(self, X: Any) -> NDArray[np.float64]:
         """Return label scores f (m, K) of items: near 1 for yes and near 0 for no, unbounded."""
@@ -297,7 +298,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self._scores(self._check_items(X, reset=False))
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        return np.mean([machine.scores(X) for machine in self.machines_], axis=0)
+        mean: NDArray[np.float64] = np.mean([machine.scores(X) for machine in self.machines_], axis=0)
+        return mean
 
     def _solve(self, X: Any, target: Indicator, W: Any) -> list[Fit]:
         """Return one fit, or several if labels are few, on the items that take part."""
@@ -404,7 +406,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def _n_features_out(self) -> int:
-        return self.rotation_.shape[1]
+        return int(self.rotation_.shape[1])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -233,7 +233,8 @@ def _about_one_mean(left_out: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArr
     With a strong penalty, however, little else remains in the scores, and a model trained on them could read
     off each row's own labels.
     """
-    return left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
+    scores: NDArray[np.float64] = left_out + (Y - Y.mean(axis=0)) / (len(Y) - 1)
+    return scores
 
 
 def _kept_items(problem: Problem, span: KernelSpan) -> Any:

@@ -98,4 +98,5 @@ def _full_columns(X: Any) -> NDArray[np.bool_]:
     n, p = X.shape
     if not sp.issparse(X):
         return np.ones(p, dtype=bool)
-    return np.bincount(_canonical(X).indices, minlength=p) == n
+    full: NDArray[np.bool_] = np.bincount(_canonical(X).indices, minlength=p) == n
+    return full

@@ -180,7 +180,10 @@ def _triangular_whitening(C: NDArray[np.float64]) -> Whitening:
     """T = C^(-T) for a regular S = C C^T."""
 
     def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
-        return scipy.linalg.solve_triangular(C, M, lower=True, trans=trans, check_finite=False)
+        solution: NDArray[np.float64] = scipy.linalg.solve_triangular(
+            C, M, lower=True, trans=trans, check_finite=False
+        )
+        return solution
 
     return Whitening(len(C), lambda H: solve(H, 0), lambda P: solve(P, 1))
 
@@ -193,7 +196,8 @@ def _orthogonal_whitening(G: NDArray[np.float64]) -> Whitening:
     Q, R, _ = scipy.linalg.qr(G, mode="economic", pivoting=True, check_finite=False)
 
     def solve(M: NDArray[np.float64], trans: int) -> NDArray[np.float64]:
-        return scipy.linalg.solve_triangular(R, M, trans=trans, check_finite=False)
+        solution: NDArray[np.float64] = scipy.linalg.solve_triangular(R, M, trans=trans, check_finite=False)
+        return solution
 
     return Whitening(R.shape[1], lambda H: solve(Q.T @ H, 0), lambda P: Q @ solve(P, 1))
 
@@ -203,7 +207,8 @@ def _thin_whitening(C: NDArray[np.float64]) -> Whitening:
     factor = scipy.linalg.cho_factor(C.T @ C, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(M: NDArray[np.float64]) -> NDArray[np.float64]:
-        return scipy.linalg.cho_solve(factor, M, check_finite=False)
+        solution: NDArray[np.float64] = scipy.linalg.cho_solve(factor, M, check_finite=False)
+        return solution
 
     return Whitening(C.shape[1], lambda H: solve(C.T @ H), lambda P: C @ solve(P))
 
@@ -259,7 +264,8 @@ def compress_by_spread(H: NDArray[np.float64], within: NDArray[np.float64]) -> N
     length = np.sqrt((H**2).sum(axis=1) + np.maximum(within, 0.0))
     length[length == 0] = 1.0
     U, values = thin_svd(H / length[:, None], floor=1e-11)
-    return length[:, None] * (U * np.sqrt(values))
+    compressed: NDArray[np.float64] = length[:, None] * (U * np.sqrt(values))
+    return compressed
 
 
 def fix_signs(V: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -322,7 +328,8 @@ def _sparse_row_space(X: Any) -> RowSpace:
     def lift(g: NDArray[np.float64]) -> NDArray[np.float64]:
         # X[head] = T[head] V^T, hence V g = X[head]^T T[head]^(-T) g
         a = scipy.linalg.solve_triangular(T[head], g, lower=True, trans="T", check_finite=False)
-        return X[head].astype(np.float64).T @ a
+        lifted: NDArray[np.float64] = X[head].astype(np.float64).T @ a
+        return lifted
 
     return RowSpace(T, lift)
 

@@ -60,7 +60,8 @@ def rbf_values(X: Any, items: Any, theta: float) -> NDArray[np.float64]:
     # far from the origin |x|² + |z|² - 2 x.z suffers from cancellation
     shift = common_shift(items64, X64)
     X64, items64 = subtract_shift(X64, shift), subtract_shift(items64, shift)
-    return rbf_kernel(X64, None if items is X else items64, gamma=theta)
+    values: NDArray[np.float64] = rbf_kernel(X64, None if items is X else items64, gamma=theta)
+    return values
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,10 @@ class KernelCoordinates:
 
     def expand(self, A: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return v of Eq. 10 of LPSSVM over the heads: directions A (d, r) are sum_i phi(x_i) v_i."""
-        return scipy.linalg.solve_triangular(self._factor, A, lower=True, trans=1, check_finite=False)
+        solution: NDArray[np.float64] = scipy.linalg.solve_triangular(
+            self._factor, A, lower=True, trans=1, check_finite=False
+        )
+        return solution
 
 
 def kernel_coordinates(kernel: KernelMap, X: Any, landmarks: NDArray[np.intp]) -> KernelCoordinates:
@@ -158,7 +162,8 @@ def check_landmarks(landmarks: Any) -> None:
 
 def _random(random_state: Any) -> np.random.RandomState:
     try:
-        return check_random_state(random_state)
+        generator: np.random.RandomState = check_random_state(random_state)
+        return generator
     except ValueError as error:
         raise InvalidInput(f"random_state={random_state!r} is not legal; give an integer.") from error
 
@@ -228,7 +233,8 @@ def check_precomputed(K: Any) -> NDArray[Any]:
             f"Precomputed kernel is not positive semidefinite: [{i}, {j}] = {K[i, j]}, but the diagonal "
             f"entries are {K[i, i]} and {K[j, j]}; pass inner products, not distances."
         )
-    return (K + K.T) / 2
+    symmetric: NDArray[Any] = (K + K.T) / 2
+    return symmetric
 
 
 def kernel_rounding(K: NDArray[Any]) -> float:

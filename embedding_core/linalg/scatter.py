@@ -194,7 +194,8 @@ def residual_map(overlap: NDArray[np.float64]) -> NDArray[np.float64]:
     s, Q = np.linalg.eigh(overlap)
     rest = 1.0 - s
     rest[rest < 64 * EPS * len(s)] = 0.0
-    return (Q / (1.0 + np.sqrt(rest))) @ Q.T
+    M: NDArray[np.float64] = (Q / (1.0 + np.sqrt(rest))) @ Q.T
+    return M
 
 
 def _sparse_items(X: Any, Z: NDArray[np.float64]) -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:

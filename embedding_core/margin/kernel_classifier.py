@@ -129,7 +129,7 @@ def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]
     if kernel.name == "rbf":
         return np.exp(-kernel.theta * edges.squared)
     if kernel.name == "precomputed":
-        values = X[edges.i, edges.j]
+        values: NDArray[np.float64] = X[edges.i, edges.j]
     else:
         products = X[edges.i] * X[edges.j] if not sp.issparse(X) else X[edges.i].multiply(X[edges.j])
         values = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()

@@ -246,7 +246,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
 
     @property
     def _n_features_out(self) -> int:
-        return self._directions.shape[1]
+        return int(self._directions.shape[1])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

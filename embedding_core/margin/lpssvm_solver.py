@@ -176,14 +176,16 @@ def solve_kernel_locality(rows: NDArray[np.float64], L: GraphLaplacian) -> Local
 
 def linked_items(degree: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return a mask of the linked items; degrees below 1e-12 of the largest count as zero."""
-    return degree > 1e-12 * degree.max(initial=0.0)
+    linked: NDArray[np.bool_] = degree > 1e-12 * degree.max(initial=0.0)
+    return linked
 
 
 def _degree_moment(X: Any, degree: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X D X^T of the papers, sum_i D_ii x_i x_i^T, in float64."""
     if sp.issparse(X):
         X64 = sp.csr_array(X).astype(np.float64)
-        return (X64.T @ sp.csr_array(X64.multiply(degree[:, None]))).toarray()
+        moment: NDArray[np.float64] = (X64.T @ sp.csr_array(X64.multiply(degree[:, None]))).toarray()
+        return moment
     B = np.zeros((X.shape[1], X.shape[1]))
     for rows, block in row_blocks(X):
         block64 = np.asarray(block, dtype=np.float64)
@@ -273,8 +275,10 @@ def _scale(V: NDArray[np.float64], problem: SharedProblem, scaling: str) -> NDAr
     if scaling == "constraint":
         return V
     if scaling == "spread":
-        return V * np.sqrt(problem.volume)
-    return V / np.linalg.norm(problem.locality.basis @ V, axis=0)
+        spread: NDArray[np.float64] = V * np.sqrt(problem.volume)
+        return spread
+    unit: NDArray[np.float64] = V / np.linalg.norm(problem.locality.basis @ V, axis=0)
+    return unit
 
 
 def energy_dimension(values: NDArray[np.float64], energy: float, energy_of: str) -> int:

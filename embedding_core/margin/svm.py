@@ -297,7 +297,8 @@ def _low_rank_factor(G: Vector) -> Factor:
 
         def solve(h: Vector) -> Vector:
             inner = scipy.linalg.cho_solve(cholesky, G_D.T @ (h / root), check_finite=False)
-            return (h / root - G_D @ inner) / root
+            solution: Vector = (h / root - G_D @ inner) / root
+            return solution
 
         return solve
 

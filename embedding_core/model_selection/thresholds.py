@@ -54,4 +54,5 @@ def shift_scores(scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -
     with the score and is the same function for all labels, so the labels of an item are ranked by their
     distance from their thresholds. A threshold of inf gives 0, a threshold of -inf gives 1.
     """
-    return expit(4 * (scores - thresholds))
+    shifted: NDArray[np.float64] = expit(4 * (scores - thresholds))
+    return shifted

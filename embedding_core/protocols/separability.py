@@ -110,7 +110,8 @@ def _carriers(Z: NDArray[np.float64], Y: NDArray[np.int8], labels: tuple[int, ..
     """Return the coordinates of the rows that have exactly these labels."""
     wanted = np.zeros(Y.shape[1], dtype=Y.dtype)
     wanted[list(labels)] = 1
-    return Z[(wanted == Y).all(axis=1)]
+    chosen: NDArray[np.float64] = Z[(wanted == Y).all(axis=1)]
+    return chosen
 
 
 def _picture_cells(

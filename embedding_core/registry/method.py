@@ -103,7 +103,8 @@ class Method:
             If `module` does not exist or has no class `attribute`. The message names the registry entry.
         """
         try:
-            return getattr(importlib.import_module(self.module), self.attribute)
+            found: type[Any] = getattr(importlib.import_module(self.module), self.attribute)
+            return found
         except (ModuleNotFoundError, AttributeError) as error:
             raise ImportError(
                 f"registry entry {self.name!r}: cannot import {self.attribute!r} from {self.module!r} "

@@ -26,7 +26,8 @@ def dimension_scores(Q: NDArray[np.float64], Y: NDArray[np.int8]) -> NDArray[np.
     are broken by the lower row number.
     """
     scores = [_fold_scores(Q[train], Y[train], Q[test], Y[test]) for train, test in labeled_folds(Y)]
-    return np.mean(scores, axis=0)
+    means: NDArray[np.float64] = np.mean(scores, axis=0)
+    return means
 
 
 def _fold_scores(
@@ -87,11 +88,12 @@ class Eigenfaces(SubspaceEmbedding):
     ((150, 4), array([0.89, 0.95, 0.96, 0.96]))
     """
 
+    n_components: Any  # an integer or "cv"; the base class declares an integer or None
     _supervised: ClassVar[bool] = False
     _directions: ClassVar[str] = "in which items vary"
 
     def __init__(self, *, n_components: int | str = "cv") -> None:
-        self.n_components = n_components  # type: ignore[assignment]
+        self.n_components = n_components
 
     def fit(self, X: Any, y: Any = None, affinity: Any = None) -> Self:
         """Fit the projection.

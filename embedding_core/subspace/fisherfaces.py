@@ -57,7 +57,7 @@ class Fisherfaces(LDA):
     (16, (20, 3))
     """
 
-    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:  # type: ignore[override]  # labels are required
         """Fit the projection.
 
         Parameters

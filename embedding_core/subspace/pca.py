@@ -46,11 +46,13 @@ def _largest_left(X: Any, mean: NDArray[np.float64], V: NDArray[np.float64]) -> 
 
     def forth(v: NDArray[np.float64]) -> NDArray[np.float64]:
         rest = v.ravel() - V @ (V.T @ v.ravel())
-        return X @ rest - mean @ rest
+        product: NDArray[np.float64] = X @ rest - mean @ rest
+        return product
 
     def back(u: NDArray[np.float64]) -> NDArray[np.float64]:
         sums = X.T @ u.ravel() - mean * u.sum()
-        return sums - V @ (V.T @ sums)
+        product: NDArray[np.float64] = sums - V @ (V.T @ sums)
+        return product
 
     operator = LinearOperator(X.shape, matvec=forth, rmatvec=back, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=min(X.shape))

@@ -101,7 +101,8 @@ def inner_products(X: Any, center: bool) -> NDArray[np.float64]:
     if not center:
         return K
     means = K.mean(axis=0)
-    return K - means - means[:, None] + means.mean()
+    centered: NDArray[np.float64] = K - means - means[:, None] + means.mean()
+    return centered
 
 
 def label_sums(X: Any, Y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -131,4 +132,6 @@ def mean_item(X: Any) -> NDArray[np.float64]:
     """Return the mean of the rows (p,) in float64; X is dense, CSR or RowBlocks."""
     if sp.issparse(X):
         return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    return sum(block.sum(axis=0, dtype=np.float64) for _, block in row_blocks(X)) / X.shape[0]
+    total = sum(block.sum(axis=0, dtype=np.float64) for _, block in row_blocks(X))
+    mean: NDArray[np.float64] = total / X.shape[0]
+    return mean

@@ -25,7 +25,8 @@ def spread(
     root = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)[:, None]
 
     def apply(V: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (stay + mu) * V - (mu * root) * (W @ (root * V))
+        product: NDArray[np.float64] = (stay + mu) * V - (mu * root) * (W @ (root * V))
+        return product
 
     diagonal = np.broadcast_to(np.asarray(stay + mu, dtype=np.float64), (1, sources.shape[1]))
     return solve_columns(apply, diagonal, sources, np.zeros_like(sources), _TOLERANCE)

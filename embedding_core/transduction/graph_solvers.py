@@ -80,7 +80,9 @@ def _open(
     """Return a mask of the columns whose residual is too large."""
     if not len(R):
         return np.zeros(R.shape[1], dtype=bool)
-    return (abs(R) / diagonal).max(axis=0) > tolerance * np.maximum(abs(X).max(axis=0), least)
+    allowed = tolerance * np.maximum(abs(X).max(axis=0), least)
+    too_large: NDArray[np.bool_] = (abs(R) / diagonal).max(axis=0) > allowed
+    return too_large
 
 
 def _descend(

@@ -42,7 +42,8 @@ def harmonic_columns(
         diagonal = degree + shifts
 
         def apply(V: NDArray[np.float64]) -> NDArray[np.float64]:
-            return diagonal * V - W_uu @ V
+            product: NDArray[np.float64] = diagonal * V - W_uu @ V
+            return product
 
         F[unknown] = solve_columns(apply, diagonal, W_ul @ Y, F[unknown], least=1.0)  # labels are 0 and 1
     return Shares(F, F, reached)

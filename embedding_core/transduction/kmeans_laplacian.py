@@ -34,12 +34,14 @@ class WeightedItems:
 
     def spread(self, M: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return A M (n, r)."""
-        return self.root[:, None] * (self.X @ M - self.mean @ M)
+        product: NDArray[np.float64] = self.root[:, None] * (self.X @ M - self.mean @ M)
+        return product
 
     def gather(self, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return A^T V (p, r)."""
         weighted = self.root[:, None] * V
-        return self.X.T @ weighted - np.outer(self.mean, weighted.sum(axis=0))
+        product: NDArray[np.float64] = self.X.T @ weighted - np.outer(self.mean, weighted.sum(axis=0))
+        return product
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -224,7 +226,9 @@ class KMeansLaplacian(GraphMethod):
         share = balance / largest if largest > 0 else 0.0
 
         def apply(V: NDArray[np.float64]) -> NDArray[np.float64]:
-            return (1 - balance) * (W @ (V / root)) / root + share * items.spread(items.gather(V))
+            by_graph = (1 - balance) * (W @ (V / root)) / root
+            product: NDArray[np.float64] = by_graph + share * items.spread(items.gather(V))
+            return product
 
         theta, Q = leading_pairs(apply, items.root / np.linalg.norm(items.root), r)
         if balance == 1 and theta[-1] <= 1e-12:  # θ of the graph may legitimately be 0 or negative

@@ -42,7 +42,8 @@ class Rule:
 
 def label_shares(target: Indicator) -> NDArray[np.float64]:
     """Return the fraction of the labeled items that has each label, (K,)."""
-    return target.Y[target.labeled].mean(axis=0, dtype=np.float64)
+    shares: NDArray[np.float64] = target.Y[target.labeled].mean(axis=0, dtype=np.float64)
+    return shares
 
 
 def make_rule(decision: str, share: NDArray[np.float64], target: Indicator) -> Rule:
@@ -107,7 +108,8 @@ def logistic_scores(
     F: NDArray[np.float64], cuts: NDArray[np.float64], width: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return 1 / (1 + exp(-(F - cut) / width)) of each column; 0 or 1 if the cut is infinite."""
-    return expit((F - cuts) / np.where(width > 0, width, 1.0))
+    scores: NDArray[np.float64] = expit((F - cuts) / np.where(width > 0, width, 1.0))
+    return scores
 
 
 def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -115,7 +117,8 @@ def _best_other(support: NDArray[np.float64]) -> NDArray[np.float64]:
     if support.shape[1] == 1:
         return np.zeros_like(support)
     second, best = np.partition(support, -2, axis=1)[:, -2:].T[:, :, None]
-    return np.where(support == best, second, best)
+    others: NDArray[np.float64] = np.where(support == best, second, best)
+    return others
 
 
 def _ratio(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

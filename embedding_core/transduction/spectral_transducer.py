@@ -33,7 +33,8 @@ def minimize_on_sphere(
 
     def weights(gap: float) -> NDArray[np.float64]:
         below = g - g[0] + gap
-        return np.divide(beta, below, out=np.zeros_like(beta), where=below > 0)
+        ratios: NDArray[np.float64] = np.divide(beta, below, out=np.zeros_like(beta), where=below > 0)
+        return ratios
 
     def excess(gap: float) -> float:
         return 1 / radius - 1 / float(np.linalg.norm(weights(gap)))

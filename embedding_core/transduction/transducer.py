@@ -260,4 +260,5 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
         weights /= weights.sum(axis=1, keepdims=True)
         pointers = np.arange(0, nearest.size + 1, nearest.shape[1])
         mean = sp.csr_array((weights.ravel(), nearest.ravel(), pointers), shape=(X.shape[0], n))
-        return np.clip(mean @ self.shares_, 0.0, 1.0)
+        scores: NDArray[np.float64] = np.clip(mean @ self.shares_, 0.0, 1.0)
+        return scores

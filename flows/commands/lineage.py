@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from flows.commands.options import Subparsers, add_command, read_default_config
 from flows.config import RunConfig
@@ -35,8 +36,8 @@ def lineage(options: argparse.Namespace) -> int:
     graph = LineageGraph(store, run.stages.values() if run else ())
     nodes = graph.of_run(run) if run else [graph.of_artifact(options.name)]
     if options.json:
-        record = {"run": {"id": run.id, **run.to_json()} if run else None}
-        record["results"] = [node.to_json() for node in nodes]  # type: ignore[assignment]
+        record: dict[str, Any] = {"run": {"id": run.id, **run.to_json()} if run else None}
+        record["results"] = [node.to_json() for node in nodes]
         show(json.dumps(record, indent=2, ensure_ascii=False))
         return 0
     if run:

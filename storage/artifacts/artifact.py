@@ -43,10 +43,12 @@ class Artifact:
     @property
     def columns(self) -> pa.Schema:
         """The schema of the rows."""
+        # the type checker cannot know that `table` is a Table if no schema was given
         return self.table.schema if self.schema is None else self.schema  # type: ignore[union-attr]
 
     def batches(self) -> Iterable[pa.RecordBatch]:
         """The rows in batches."""
+        # as in `columns`
         return self.table.to_batches() if self.schema is None else self.table  # type: ignore[union-attr]
 
 

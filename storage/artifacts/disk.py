@@ -144,8 +144,7 @@ def seal(content: Mapping[str, Any]) -> bytes:
 def unseal(data: bytes) -> dict[str, Any]:
     """Return the content of sealed JSON; ValueError if any bit differs from what was written."""
     content = json.loads(data)
-    checksum = content.pop("checksum", None) if isinstance(content, dict) else None
-    if not isinstance(checksum, str):
+    if not isinstance(content, dict) or not isinstance(checksum := content.pop("checksum", None), str):
         raise ValueError("it contains no checksum")
     # The checksum covers the bytes, not the parsed content: that includes the formatting and avoids
     # serializing the content again.

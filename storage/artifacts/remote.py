@@ -225,7 +225,8 @@ def _connect(uri: str, protocol: str) -> tuple[Any, str]:
 def _code(error: BaseException) -> str | None:
     """Return the error code of an S3 server."""
     response = getattr(error.__cause__, "response", None) or {}
-    return response.get("Error", {}).get("Code")
+    code: str | None = response.get("Error", {}).get("Code")
+    return code
 
 
 def _stat(info: dict[str, Any]) -> BlobStat:

@@ -48,7 +48,8 @@ class ArffData:
         """Cells of one attribute as a dense array."""
         if isinstance(self.cells, np.ndarray):
             return self.cells[:, position]
-        return self.cells[:, [position]].toarray().ravel()
+        cells: np.ndarray = self.cells[:, [position]].toarray().ravel()
+        return cells
 
 
 def parse_arff(path: Path) -> ArffData:

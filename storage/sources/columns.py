@@ -171,7 +171,8 @@ def number_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
             f"{path}, column {name!r} contains {kind} ({sample!r}), not numbers. Encode it as numbers."
         )
     values = column.cast(pa.float64(), safe=False) if not types.is_boolean(kind) else column.cast(pa.int8())
-    return values.to_numpy().astype(np.float64)
+    numbers: np.ndarray = values.to_numpy().astype(np.float64)
+    return numbers
 
 
 def text_column(table: pa.Table, name: str) -> list[str | None]:

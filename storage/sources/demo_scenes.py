@@ -68,7 +68,8 @@ def fractal_line(rng: np.random.Generator, n: int, octaves: int, start: int = 2)
         cell, part = np.divmod(np.linspace(0, knots, n), 1)
         part = part * part * (3 - 2 * part) if octaves <= 3 else part
         line += 0.5**octave * np.interp(cell + part, np.arange(knots + 1), rng.random(knots + 1))
-    return (line - line.min()) / max(float(np.ptp(line)), 1e-9)
+    scaled: np.ndarray = (line - line.min()) / max(float(np.ptp(line)), 1e-9)
+    return scaled
 
 
 def fractal_field(rng: np.random.Generator, shape: tuple[int, int], cells: int) -> np.ndarray:

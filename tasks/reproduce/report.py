@@ -9,10 +9,11 @@ from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
 from storage.artifacts.schemas import StoredFile, pack_files, unpack_files
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.reference.published import published_rows
 from storage.tracking.client import MethodRecord, RunRecord, Tracker
 from storage.urls import redact

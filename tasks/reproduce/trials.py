@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from embedding_core.protocols.trial import Arm, TrialData
 from embedding_core.registry import METHODS
 from embedding_core.registry.method import Method
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import TrialCell, pack_cells, unpack_cells
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from tasks.executor import StoreHandle
 from tasks.reproduce.datasets import DatasetRef, load_trial_data
 from tasks.reproduce.experiment import TRIALS, Experiment

@@ -8,9 +8,9 @@ import numpy as np
 from embedding_core.model_selection.significance import TRIAL_FOLDS
 from embedding_core.registry import get_method, method_modules
 from embedding_core.registry.candidates import Candidate
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.predictions import Predictions, pack_predictions, unpack_predictions
-from storage.artifacts.store import Artifact
 from storage.errors import SourceError
 from tasks.budget import Budget
 from tasks.dataset import Dataset, load_dataset

@@ -15,9 +15,9 @@ from embedding_core.model_selection.significance import (
 )
 from embedding_core.registry import METHODS
 from embedding_core.registry.candidates import Candidate
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, StoredFile, pack_files
-from storage.artifacts.store import Artifact
 from tasks.report.ranking import LOWER_IS_BETTER, describe_lead, metric_title
 from tasks.selection.out_of_fold import MEASURING
 from tasks.stage import Stage, digest_of

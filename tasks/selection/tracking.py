@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from embedding_core.registry.candidates import Candidate
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
 from storage.urls import redact

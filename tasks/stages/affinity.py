@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import pack_edges
-from storage.artifacts.store import Artifact
 from storage.errors import ConfigError
 from storage.sources import read_edges
 from storage.sources.listing import digest_files, index_path

@@ -1,8 +1,8 @@
 """Label correlation: the cosine between label columns (DLE paper Eq. 19, MLDA paper Eq. 13)."""
 
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Matrix, pack_matrix, unpack_manifest
-from storage.artifacts.store import Artifact
 from tasks.stage import Stage, Workspace
 from tasks.stages.ingest import part_digest
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from embedding_core.registry import get_method, inner_methods, method_modules
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.models import FORMAT, dump_model
 from storage.artifacts.schemas import Embedding, ModelFile, pack_embedding, pack_model, unpack_model
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 from tasks.dataset import Dataset, load_dataset, load_graph
 from tasks.selection.out_of_fold import CODE as DECISIONS

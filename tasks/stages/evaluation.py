@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from embedding_core.registry import get_method, method_modules
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, pack_scores, unpack_scores
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from tasks.dataset import load_dataset
 from tasks.executor import StoreHandle
 from tasks.folds import FoldJob, evaluate_fold, map_folds, split_rows

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storage.artifacts import columns
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, Recipe, canonical_json
 from storage.artifacts.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceChanged, SourceError
 from storage.sources import Collection, Source
 from storage.sources.base import combine_digests, digest_items
@@ -119,7 +120,7 @@ def compute_features(
     """
     ids, digests = _slice(collection.ids, rows), _slice(collection.digests, rows)
     if recipe["extractor"] == GIVEN:
-        X = collection.X[rows.start : rows.stop]  # type: ignore[index]
+        X = collection.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
         return Features(ids, digests, X, None, recipe, collection.feature_names)
     extractor = make_extractor(recipe)
     missing = [row for row in rows if known is None or collection.digests[row] not in known]

@@ -4,9 +4,10 @@ import json
 from dataclasses import replace
 from functools import lru_cache
 
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, pack_manifest
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceChanged
 from storage.sources import Source, SourceOptions, open_source
 from storage.sources.base import combine_digests

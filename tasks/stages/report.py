@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from embedding_core.registry import get_method
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.disk import store_errors, temporary_path
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.locks import hold_lock
@@ -21,7 +22,7 @@ from storage.artifacts.schemas import (
     unpack_manifest,
     unpack_matrix,
 )
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.sources import Source
 from storage.tracking.models import check_file_name
 from tasks.dataset import Dataset, load_dataset

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from embedding_core.registry import get_method
+from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
 from storage.artifacts.schemas import Score, StoredFile, pack_files, unpack_files
-from storage.artifacts.store import Artifact, ArtifactStore
+from storage.artifacts.store import ArtifactStore
 from storage.tracking.client import (
     MethodRecord,
     RunRecord,
