@@ -97,10 +97,8 @@ class TestWithoutTracker:
         names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
         assert "winner      Kernel DLE" in said
-        assert (
-            "            it is the best of 3 chosen on these same folds, which is slightly optimistic\n"
-            in said
-        )
+        bias = "it is the best of 3 candidates on the same folds, so its score is slightly optimistic"
+        assert f"            {bias}\n" in said
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -152,7 +150,7 @@ class TestWithoutTracker:
         assert f"differs from {first['run']} in ingest, features" in said
         refused = command("run", "--as", first["run"], "--until", "features")
         assert refused.code == 2
-        assert "is of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
+        assert "is a run of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
 
     def test_the_lineage_of_a_choice_ends_at_the_bytes_of_the_source(
         self, command: Command, tmp_path: Path

@@ -222,7 +222,7 @@ def test_the_candidate_for_few_labels_is_skipped_if_labels_are_frequent_unless_n
     run()
     few = run.found.choice.results[-1]
     assert (few.name, few.state) == ("kernel_dle_few", "skipped")
-    assert few.reason == "it is for labels that fewer than 40 items carry; here 50 do"
+    assert few.reason == "it is meant for fewer than 40 items per label; here there are 50"
     assert {state for name, state in run.states.items() if name != "kernel_dle_few"} <= {"scored", "stopped"}
     assert run.found.verdict.title == "champion"
     named = Run("iris", tmp_path, names("kernel_dle_few"))

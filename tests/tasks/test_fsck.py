@@ -179,7 +179,7 @@ class TestCommand:
         assert verified.code == 1
         assert "recomputes damaged artifacts" not in verified.out
         assert "no run uses it" not in verified.out
-        assert "`labelscape store gc --forget-damaged` gives the damaged records up" in verified.out
+        assert "`labelscape store gc --forget-damaged` discards the damaged records" in verified.out
         for _ in range(2):
             done = command(*gc)
             assert f"lost      the record of run {run} of {picture_folder} that was" in done.out
