@@ -71,7 +71,7 @@ class BaseFeatureSettings(Settings):
     )
 
     def resolve_scale(self, images: bool) -> str:
-        """The scale that `auto` stands for.
+        """The scaling that `auto` selects.
 
         Moments of images differ by orders of magnitude. Supplied features are used unchanged, as in the
         papers.

@@ -44,7 +44,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of real data sets; tests that need it are skipped where it is not at hand."""
+    """Folder of real data sets; tests that need it are skipped where it does not exist."""
     folder = Path(os.environ.get("LABELSCAPE_DATA", REPOSITORY.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"real data sets are not at {folder}; set LABELSCAPE_DATA to their folder")

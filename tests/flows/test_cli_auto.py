@@ -51,10 +51,8 @@ class TestWithoutTracker:
         assert "stopped     MLLS: after 2 folds" in done.out
         assert "winner      Scaled SVM, " in done.out
         assert "a plain baseline: no other candidate scored better" in done.out
-        assert (
-            "title       champion, a plain baseline: the first of this collection; not registered (tracking"
-            in done.out
-        )
+        title = "champion, a plain baseline: the first champion of this collection; not registered (tracking"
+        assert f"title       {title}" in done.out
         assert "labels are decided" not in done.out
         assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
 
@@ -197,7 +195,7 @@ class TestTitles:
             return found and f"{found.version} {json.loads(found.tags['labelscape.recipe'])['method']}"
 
         first = auto("mlls")
-        assert (first["title"], first["reason"]) == ("champion", "the first of this collection")
+        assert (first["title"], first["reason"]) == ("champion", "the first champion of this collection")
         assert (held(CHAMPION), held(CHALLENGER)) == ("1 mlls", None)
 
         again = auto("mlls")

@@ -140,7 +140,7 @@ def test_other_content_is_refused_and_not_written(web, tmp_path):
     wanted = wanted_set(X, {"class": y}, "toy.parquet", f"{address}/toy.mat")
     X[3, 1] += 1
     scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]})
-    with pytest.raises(SourceError, match=r"toy\.mat holds is not the set.*its authors.*nothing was written"):
+    with pytest.raises(SourceError, match=r"toy\.mat is not the data set.*its authors.*nothing was written"):
         fetch_set(wanted, tmp_path)
     assert not (tmp_path / "toy.parquet").exists()
 
@@ -148,7 +148,7 @@ def test_other_content_is_refused_and_not_written(web, tmp_path):
 def test_a_page_in_place_of_a_file_and_a_missing_one_are_told(web, tmp_path):
     folder, address = web
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
-    with pytest.raises(SourceError, match=r"answers 404 .*toy\.parquet of the data folder yourself"):
+    with pytest.raises(SourceError, match=r"answers 404 .*into the data folder yourself, as .*toy\.parquet"):
         fetch_set(wanted, tmp_path)
     (folder / "toy.mat").write_text("<html>moved</html>", encoding="utf-8")
     with pytest.raises(SourceError, match=r"toy\.mat cannot be read"):
@@ -227,7 +227,7 @@ def test_an_answer_that_breaks_off_is_told(web, tmp_path, monkeypatch):
     _, address = web
     monkeypatch.setattr(QuietHandler, "do_GET", lambda handler: handler.wfile.write(BROKEN))
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
-    with pytest.raises(SourceError, match=r"toy\.mat did not come whole \(IncompleteRead.*yourself"):
+    with pytest.raises(SourceError, match=r"download of .*toy\.mat is incomplete \(IncompleteRead.*yourself"):
         fetch_set(wanted, tmp_path)
 
 
@@ -248,7 +248,7 @@ def draw_labeled():
 
 def test_without_a_network_the_host_is_named(tmp_path):
     wanted = wanted_set(*draw_labeled(), "toy.parquet", "http://127.0.0.1:9/toy.mat")
-    with pytest.raises(ServiceDown, match=r"127\.0\.0\.1:9 does not answer.*yourself \(its authors\)"):
+    with pytest.raises(ServiceDown, match=r"127\.0\.0\.1:9 does not answer.*yourself, as .* \(its authors\)"):
         fetch_set(wanted, tmp_path)
 
 
@@ -309,9 +309,9 @@ def test_terciles_of_a_number_become_classes(tmp_path, monkeypatch):
     ("raised", "expected", "words"),
     [
         (OSError("no route"), ServiceDown, "OpenML does not answer"),
-        (ValueError("404"), SourceError, "has no toy"),
-        (IncompleteRead(b""), SourceError, "toy of OpenML did not come whole"),
-        (EOFError("ended"), SourceError, "toy of OpenML did not come whole"),
+        (ValueError("404"), SourceError, "has no version 1 of toy"),
+        (IncompleteRead(b""), SourceError, "download of toy from OpenML is incomplete"),
+        (EOFError("ended"), SourceError, "download of toy from OpenML is incomplete"),
     ],
 )
 def test_what_openml_cannot_give_is_told(tmp_path, monkeypatch, raised, expected, words):
@@ -339,9 +339,9 @@ def test_content_digests_are_those_of_the_real_sets(shared_data):
 
 
 def test_a_missing_set_is_told_with_its_place(tmp_path):
-    with pytest.raises(SourceError, match=r"soybean_complete562.parquet is expected.*fetch.*LABELSCAPE_DATA"):
+    with pytest.raises(SourceError, match=r"expected .*soybean_complete562.parquet.*fetch.*LABELSCAPE_DATA"):
         locate("soybean", tmp_path)
-    with pytest.raises(SourceError, match=r"fetch. gets it from https://.*Yale_32x32\.mat"):
+    with pytest.raises(SourceError, match=r"fetch. downloads it from https://.*Yale_32x32\.mat"):
         locate("yale", tmp_path)
     with pytest.raises(SourceError, match="no public copy"):
         locate("pie", tmp_path)

@@ -84,7 +84,7 @@ def test_the_winner_is_never_below_a_plain_baseline() -> None:
 @pytest.mark.parametrize(
     ("present", "others", "title", "says"),
     [
-        (None, {}, "champion", "the first of this collection"),
+        (None, {}, "champion", "the first champion of this collection"),
         ("mlls", {}, "champion", "it has the title already"),
         ("svm", {"svm": 0.0}, "champion", "it beats the present champion, Scaled SVM, by 0.030"),
         ("ml_knn", {"ml_knn": None}, "challenger", "within noise"),

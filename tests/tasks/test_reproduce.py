@@ -173,7 +173,7 @@ def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, mon
     assert "Did you mean dle-table3" in answer.err
     answer = command("reproduce", "dle-fig2", "--home", tmp_path)
     assert answer.code == 2
-    assert "face_yale.parquet is expected" in answer.err
+    assert "is missing: expected" in answer.err and "face_yale.parquet" in answer.err
     answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
     assert answer.code == 2
     assert "has soybean, housing, wine, balance, iris" in answer.err

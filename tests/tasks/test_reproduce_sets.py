@@ -63,11 +63,11 @@ def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
 
 def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path, monkeypatch):
     monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
-    with pytest.raises(SourceError, match=r"trecvid2005/labels\.csv is expected \(licensed"):
+    with pytest.raises(SourceError, match=r"expected .*trecvid2005/labels\.csv \(licensed"):
         locate("trecvid", tmp_path)
     rows = compare(TABLE5.only([]), {})
     told = {(row.verdict, row.reason, row.primary) for row in rows if row.dataset == "trecvid"}
-    assert told == {("not comparable", "TRECVID 2005 is licensed, and not at hand", True)}
+    assert told == {("not comparable", "TRECVID 2005 is licensed and not available here", True)}
     answer = command("reproduce", "list", "--json", "--home", tmp_path)
     missing = {one["name"]: one["missing"] for one in json.loads(answer.out)}
     for name in ("dle-table5", "mlda-table1", "mlda-fig3"):
