@@ -38,7 +38,7 @@ class RunConfig(Settings):
     executor: str = Field(
         "auto",
         description="where folds, trials and image portions run: auto, serial, threads:N or processes:N; "
-        "results are the same. auto: one worker per core",
+        "all give the same results. auto: one worker per core",
     )
     store: StoreSettings = StoreSettings()
     source: SourceSettings = SourceSettings()

@@ -244,7 +244,7 @@ def test_own_parameters_win_over_shared_ones() -> None:
 
 
 @pytest.mark.parametrize("uri", ["/a/folder", "file:///a", "sqlite:///"])
-def test_a_tracking_address_that_cannot_hold_runs_is_rejected_early(uri: str) -> None:
+def test_a_tracking_address_that_cannot_record_runs_is_rejected_early(uri: str) -> None:
     with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
         check_places(load_config(None, [f"tracking.uri={uri}"]))
     check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))

@@ -240,8 +240,8 @@ def test_a_run_reports_that_it_waits_for_gc(tmp_path: Path) -> None:
     with store.exclusive():
         run = start_command(tmp_path, "run", "iris", *UNTRACKED, "--until", "ingest")
         assert run.stderr
-        told = select.select([run.stderr], [], [], 30)[0]
-        line = run.stderr.readline() if told else "nothing was said"
+        reported = select.select([run.stderr], [], [], 30)[0]
+        line = run.stderr.readline() if reported else "nothing was said"
         run.terminate()
     run.communicate(timeout=60)
     assert (
