@@ -89,7 +89,7 @@ def _close(descriptor: int) -> None:
 
 def _release(path: Path, descriptor: int) -> None:
     if descriptor in _held:
-        # Still locked here, so no other process's file is removed. A file that stays behind blocks nobody.
+        # Still locked here, so no other process's file is removed. A leftover file blocks no one.
         with suppress(OSError):
             path.unlink(missing_ok=True)
         _close(descriptor)
