@@ -1,4 +1,4 @@
-"""What runs: configuration, the pipeline, the command line.
+"""The application layer: configuration, the pipeline, the command line.
 
 `__version__` is the version of the whole distribution; `pyproject.toml` reads it from here.
 """

@@ -68,7 +68,7 @@ def leaderboard(choice: Choice) -> Table:
 
 
 def decision_lines(choice: Choice) -> list[str]:
-    """Say how labels were decided, unless at a score of one half."""
+    """Say how labels were decided, unless the threshold is 0.5."""
     if choice.tune_for not in THRESHOLDS:
         return []
     how = THRESHOLDS[choice.tune_for] + (", one per label," if choice.tune_for == "macro_f1" else "")
@@ -100,7 +100,8 @@ def verdict_lines(choice: Choice) -> list[str]:
     lines = [said, f"{ahead} {lead.folds} folds by {describe_lead(lead)}"]
     others = sum(not one.candidate.plain for one in choice.scored)
     picked = (
-        f"            it is the best of {others} chosen on these same folds, which is slightly optimistic"
+        f"            it is the best of {others} candidates on the same folds, so its score is slightly "
+        "optimistic"
     )
     return [*lines, picked] if others > 1 else lines
 

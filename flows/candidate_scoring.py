@@ -38,7 +38,7 @@ class CandidateScoring:
     champion : Champion or None
         The present champion. It is never stopped early or skipped: the winner must be compared with it.
     named : bool
-        Whether the user named the candidates; then none is skipped for the number of its labels.
+        Whether the user named the candidates. If so, none is skipped for its number of items per label.
     """
 
     context: SelectionContext
@@ -85,24 +85,26 @@ class CandidateScoring:
         return replace(self._result(candidate, "scored", ref), trial=trial.ref)
 
     def _average(self, candidate: Candidate, members: Sequence[CandidateResult]) -> CandidateResult:
-        """Score a mean of candidates from the predictions of its members."""
+        """Score a candidate that averages the predictions of others."""
         for one in members:
             if one.state == "skipped":
                 return CandidateResult(candidate, "skipped", one.reason)
             if one.state != "scored":
-                reason = f"it is a mean, and {one.candidate.label} was not scored on all folds"
+                reason = f"it averages candidates, and {one.candidate.label} was not scored on all folds"
                 return CandidateResult(candidate, "skipped", reason)
         refs = {one.name: one.ref for one in members}
         return self._result(candidate, "scored", self.stages(mean_stage(candidate, self.context, refs)))
 
     def _reason_to_skip(self, candidate: Candidate) -> str:
-        """Why a candidate does not fit the data; empty if it does, was named, or is the champion."""
+        """Why a candidate does not suit the data; empty if it does, was named, or is the champion."""
         found = items_per_label(self.context.dataset)
         if candidate.most_items is None or found < candidate.most_items:
             return ""
         if self.named or self._is_champion(candidate):
             return ""
-        return f"it is for labels that fewer than {candidate.most_items} items carry; here {found:.0f} do"
+        return (
+            f"it is meant for fewer than {candidate.most_items} items per label; here there are {found:.0f}"
+        )
 
     def _is_champion(self, candidate: Candidate) -> bool:
         return self.champion is not None and candidate.recipe() == self.champion.candidate.recipe()

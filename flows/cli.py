@@ -50,7 +50,7 @@ def start() -> int:
 def main(
     arguments: Sequence[str] | None = None, session: Session | None = None, own_process: bool = False
 ) -> int:
-    """Run one command; 0 done, 2 a user's error, 1 ours, 130 interrupted, 143 terminated.
+    """Run one command; exit code 0: success, 1: internal error, 2: user error, 130 and 143: interrupted.
 
     With `own_process` the command handles Ctrl-C and SIGTERM, see `flows.interrupts`.
     """
@@ -111,7 +111,7 @@ def _resume_line(options: argparse.Namespace) -> str:
 
 
 def _is_termination(stop: BaseException) -> bool:
-    """Whether this is Prefect's error for SIGTERM, which it handles during a flow; a second one gets here."""
+    """Whether this is Prefect's error for SIGTERM, raised if a second one arrives during a flow."""
     known = sys.modules.get("prefect.exceptions")
     return known is not None and isinstance(stop, known.TerminationSignal)
 
@@ -119,8 +119,8 @@ def _is_termination(stop: BaseException) -> bool:
 def _can_resume(error: Exception, staged: bool) -> bool:
     """Whether repeating the command can succeed after an error; not if the command itself must change.
 
-    Commands that run stages continue once their source or store is fixed. Other commands need something
-    else first, unless a store did not answer or the error is ours.
+    A command that runs stages can be repeated once its source or store is fixed. Other commands can be
+    repeated only after an internal error, or if a store did not answer.
     """
     from embedding_core.errors import InvalidInput
     from storage.errors import ConfigError, LabelscapeError, StoreUnreachable

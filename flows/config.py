@@ -38,7 +38,7 @@ class RunConfig(Settings):
     executor: str = Field(
         "auto",
         description="where folds, trials and image portions run: auto, serial, threads:N or processes:N; "
-        "results are the same. auto: one worker per core",
+        "all give the same results. auto: one worker per core",
     )
     store: StoreSettings = StoreSettings()
     source: SourceSettings = SourceSettings()
@@ -112,7 +112,7 @@ def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) 
 
 
 def load_default_config(home: str | None = None) -> RunConfig:
-    """Return the configuration of a command without one: labelscape.toml of the current folder, if any."""
+    """Return the configuration in labelscape.toml of the current folder; the defaults if there is none."""
     return load_config(DEFAULT_FILE if DEFAULT_FILE.is_file() else None, home=home)
 
 
@@ -206,7 +206,7 @@ def _explain(error: ValidationError, where: str) -> str:
         if problem["type"] == "extra_forbidden":
             lines.append(f"  {place}: unknown key{_near(problem['loc'])}")
         elif problem["type"] == "model_type":
-            lines.append(f"  {place}: is a table of settings, [{place}] (got {problem['input']!r})")
+            lines.append(f"  {place}: expected a table of settings, [{place}] (got {problem['input']!r})")
         else:
             lines.append(
                 f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"

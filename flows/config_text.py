@@ -89,7 +89,7 @@ class _Writer:
 
 
 def _known_names() -> dict[str, list[str]]:
-    """Settings whose names are defined by code that the typed settings do not import."""
+    """Settings whose allowed values are defined by code that the typed settings do not import."""
     from embedding_core.metrics import METRICS
 
     return {"evaluation.sort_by": [metric.name for metric in METRICS]}

@@ -21,7 +21,7 @@ from tasks.reproduce.experiment import Experiment
 from tasks.stage import Workspace
 from tasks.stages.tracking import PAPERS
 
-# Progress is not reported more often than every so many seconds.
+# Minimum number of seconds between two reports of progress.
 _PROGRESS_SECONDS = 2.0
 
 
@@ -131,7 +131,7 @@ class MeasuringProgress:
         self._started = self._reported = time.monotonic()
 
     def advance(self, computed: bool) -> None:
-        """Count one more measurement; one from the store says nothing about the time that is left."""
+        """Count one more measurement; those from the store do not enter the ETA."""
         self._done += 1
         self._computed += computed
         now, left = time.monotonic(), self._total - self._done

@@ -1,7 +1,7 @@
 """Stop a command on Ctrl-C and SIGTERM within a few seconds, even inside a long call to C code.
 
 Python runs signal handlers in the main thread, between two bytecodes. A fit inside LIBSVM delays that for
-minutes. Three mechanisms follow each other:
+minutes. Three mechanisms are tried in turn:
 
 1. The handler raises an exception in the main thread, which unwinds, and the command prints how to resume.
 2. If the main thread does not leave its stage in time, a watching thread stops the child processes, prints
@@ -35,7 +35,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, as systemd, cron and containers send it; handled like Ctrl-C."""
+    """SIGTERM, as sent by systemd, cron and containers; handled like Ctrl-C."""
 
 
 class Interrupts:
@@ -55,7 +55,7 @@ class Interrupts:
     def install(self) -> None:
         """Handle Ctrl-C and SIGTERM from now on; called by the main thread before others start.
 
-        A signal that this process ignores, as Ctrl-C in a background job of a shell, stays ignored.
+        A signal that this process ignores, such as Ctrl-C in a background job of a shell, stays ignored.
         """
         readable, writable = os.pipe()
         os.set_blocking(writable, False)

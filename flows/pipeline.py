@@ -41,7 +41,7 @@ class PipelineState:
     Attributes
     ----------
     refs : dict of str to dict
-        By stage name and variant: the artifact, None where it is not available.
+        By stage name and variant: the artifact, or None if it is not available.
     """
 
     config: RunConfig
@@ -83,7 +83,7 @@ class PipelineState:
 
     @cached_property
     def chosen(self) -> list[str]:
-        """The configured methods. Asked for after ingest, since the labels decide what "all" means."""
+        """The configured methods. Known only after ingest: the labels determine what "all" means."""
         single_label = ingest.has_single_labels(self.ref("ingest"), self.workspace.store)
         return chosen_methods(self.config, single_label)
 
@@ -276,7 +276,7 @@ class TrainingPlan(Plan[TrainingProducts]):
     sync_tracks: ClassVar[bool] = True
 
     def settings(self) -> dict[str, Any]:
-        """The configuration without what changes no result."""
+        """The configuration without settings that change no result."""
         return resolved_config(self.config)
 
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> TrainingProducts:

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Attempt(Generic[Result]):
-    """The result or the error of a piece of work, whatever Prefect makes of it.
+    """The result or the error of a piece of work, independent of the state that Prefect reports.
 
     An interrupt counts as an error: it may also reach a Prefect server of this process, and the flow then
     ends with a connection error.
@@ -61,7 +61,7 @@ def compute_stage(
 
 @dataclass
 class PrefectStages:
-    """Runs stages as Prefect tasks; without Prefect from the moment Prefect fails.
+    """Runs stages as Prefect tasks; if Prefect fails, runs the remaining stages without it.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def train(
 def _run_stages(
     run: Run[ProductsT], attempt: Attempt[RunResult[ProductsT]] | None = None
 ) -> RunResult[ProductsT]:
-    """The body of a flow: every stage is a task; a failure of Prefect fails the flow."""
+    """The body of a flow: every stage is a task. An error of Prefect fails the flow."""
     tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
     stages = PrefectStages()
     result = (attempt or Attempt()).run(run.run_stages, stages, tags)
@@ -128,7 +128,7 @@ def _run_stages(
 
 
 def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
-    """Execute a run in a flow of its own; without Prefect if that fails, keeping finished results."""
+    """Execute a run as a flow; if Prefect fails, continue without it and keep finished results."""
     attempt: Attempt[RunResult[ProductsT]] = Attempt()
     plan = run.plan
     parameters = flow_parameters(plan.kind, plan.settings(), plan.source)

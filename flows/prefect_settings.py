@@ -23,7 +23,7 @@ _DEFAULTS = {
     "PYTHONSAFEPATH": "1",
 }
 
-# Prefect's background senders have loggers of their own, which its log level does not cover.
+# Prefect's background senders have separate loggers, which its log level does not cover.
 _WORKERS = ("EventsWorker", "APILogWorker")
 
 

@@ -92,7 +92,7 @@ class ProgressBars:
 
 
 def format_eta(task: Any) -> str:
-    """What is left of a task of rich, or how long it has been running where that is unknown."""
+    """Progress of a rich task and its ETA, or its running time if the ETA is unknown."""
     elapsed = task.elapsed or 0.0
     expected = task.fields.get("expected")
     if task.total is not None:
@@ -138,7 +138,7 @@ def _make_progress(console: "Console") -> "Progress":
             return Text(f"  {task.description}", no_wrap=True, overflow="ellipsis")
 
     class Bars(Progress):
-        """Work inside a stage that counts its parts stands for the stage."""
+        """Hides the bar of a stage while work inside the stage has a bar that counts parts."""
 
         def get_renderables(self) -> Any:
             counted = [task for task in self.tasks if task.total is not None]

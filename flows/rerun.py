@@ -1,4 +1,4 @@
-"""Commands that repeat a logged run or find its home and store when pasted; flow parameters of a run."""
+"""Commands for the user to paste: they repeat a logged run and name its home and store. Flow parameters."""
 
 import shlex
 from collections.abc import Mapping, Sequence

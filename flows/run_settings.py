@@ -15,7 +15,7 @@ ALL = "all"
 
 
 def chosen_methods(config: RunConfig, single_label: bool | None) -> list[str]:
-    """The configured methods without duplicates; "all" stands for every method that accepts such labels.
+    """The configured methods without duplicates; "all" means every method that accepts such labels.
 
     With `single_label` None, when the labels are not known yet, "all" means methods that accept both kinds.
     """
@@ -39,7 +39,7 @@ def method_params(config: RunConfig, name: str) -> dict[str, object]:
 
 
 def check_config(config: RunConfig) -> None:
-    """Refuse everything that would stop a run later; imports the methods that have parameters."""
+    """Reject settings that would fail later in the run; imports the methods that have parameters."""
     check_methods(config)
     check_places(config)
     for name, params in config.embedding.params.items():
@@ -48,14 +48,14 @@ def check_config(config: RunConfig) -> None:
 
 
 def check_methods(config: RunConfig) -> None:
-    """Refuse unknown methods before any work is done."""
+    """Reject unknown methods before any work is done."""
     for name in (*config.embedding.methods, *config.evaluation.baselines, *config.embedding.params):
         if name != ALL:
             get_method(name)
 
 
 def check_places(config: RunConfig) -> None:
-    """Refuse a tracking address that cannot keep runs, and a home folder that is also the source."""
+    """Reject a tracking address that cannot record runs, and a home folder that is also the source."""
     if config.tracking.enabled:
         try:
             make_tracker(config.tracking.uri, find_home(config))

@@ -42,7 +42,7 @@ Walked = TypeVar("Walked")
 
 
 class Products(Protocol):
-    """References to what a run made, as far as every run needs them."""
+    """References to the results of a run: what all kinds of run have in common."""
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ class Plan(ABC, Generic[ProductsT]):
 
     @property
     def flow_run_name(self) -> str | None:
-        """Name of the flow run; by default Prefect makes one up."""
+        """Name of the flow run; by default Prefect generates one."""
         return None
 
     @abstractmethod
@@ -120,7 +120,7 @@ class RunResult(Generic[ProductsT]):
     report : Path or None
         The page in the home folder.
     untracked, unrecorded : str or None
-        Why the tracker, or Prefect, does not know the run.
+        Why the tracker, or Prefect, has no record of the run.
     damaged : tuple of QuarantinedBlob
         Artifacts that were damaged and recomputed.
     changes : mapping or None
@@ -178,7 +178,7 @@ class Run(Generic[ProductsT]):
         """Run the stages in a Prefect flow; without Prefect if it does not answer or fails."""
         reporter = self.session.reporter
         with open_store(self.plan.config).in_use(reporter.say):
-            pass  # refuse a store that cannot be written before a server is started
+            pass  # reject an unusable store before starting a server
         try:
             prepare_engine(find_home(self.plan.config), verbose)
         except ServiceDown as error:
@@ -253,7 +253,7 @@ class Run(Generic[ProductsT]):
                 if ref is not None:
                     stages.workspace.store.fetch(ref)
             except ArtifactDamaged as error:
-                damage = error  # look at all of them, so that one more walk repairs them together
+                damage = error  # check all of them, so that one more walk repairs them together
         if damage is not None:
             raise damage
         return products

@@ -77,7 +77,7 @@ class SelectionPlan(Plan[SelectionResult]):
         return Budget(parse_duration(self.config.auto.budget))
 
     def settings(self) -> dict[str, Any]:
-        """The configuration without what changes no result."""
+        """The configuration without settings that change no result."""
         return known_settings(self.config)
 
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> SelectionResult:
@@ -122,9 +122,9 @@ def line_up(config: RunConfig, single_label: bool | None, champion: Champion | N
 
 
 def _renamed(holder: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """The champion under a name that no other candidate has."""
+    """The champion under a unique name."""
     taken = holder.name in {one.name for one in others}
-    title = f"{holder.label}, as it was"
+    title = f"{holder.label}, present champion"
     return replace(holder, name=f"{holder.name}_champion", title=title, members=()) if taken else holder
 
 
@@ -156,7 +156,7 @@ def _warn_unused_tuning(config: RunConfig, reporter: Reporter) -> None:
 
 
 def known_settings(config: RunConfig) -> dict[str, Any]:
-    """The configuration as it is recorded, without the budget: it changes no result unless it ends."""
+    """The recorded configuration, without the budget, which changes no result unless it runs out."""
     return {**resolved_config(config), CHOSEN: config.auto.model_dump(mode="json", exclude={"budget"})}
 
 

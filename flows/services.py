@@ -336,7 +336,7 @@ def find_process(pid: int, created: float) -> psutil.Process | None:
 
 
 def stop_group(process: psutil.Process) -> None:
-    """Stop the leader of a process group and its group; what has not ended after a while is killed."""
+    """Stop the leader of a process group and its group; kill processes that do not end in time."""
     _signal_group(process.pid, signal.SIGTERM)
     _wait_for_exit(process, STOP_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)  # remaining members of the group, usually none

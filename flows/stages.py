@@ -12,12 +12,12 @@ from tasks.stage import Stage, Workspace
 
 # Runs one stage: directly, or as a task of an engine. The last argument forces recomputation.
 Compute = Callable[[Stage, Workspace, bool], Outcome]
-# Returns the artifact of a stage; None if the stage was left out or is only inspected and not in the store.
+# Returns the artifact of a stage; None if the stage was left out or is only looked up and not in the store.
 Execute = Callable[[Stage], ArtifactRef | None]
 
 
 def check_stages(names: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse names that are not among the known stages."""
+    """Reject names that are not among the known stages."""
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -47,7 +47,7 @@ class StageSelection:
     done: list[str] = field(default_factory=list)
 
     def check(self, order: Sequence[str]) -> None:
-        """Refuse unknown stage names, and an end before the start."""
+        """Reject unknown stage names, and an end before the start."""
         done = [label.partition("[")[0] for label in self.done]
         check_stages([name for name in (*self.refresh, self.since, self.until, *done) if name], order)
         if self.since and self.until and order.index(self.since) > order.index(self.until):
@@ -99,7 +99,7 @@ class StageRunner:
     recomputed : list of str
         Labels of stages that were recomputed on request.
     untracked : str or None
-        Why the tracker does not know the run.
+        Why the tracker has no record of the run.
     """
 
     def __init__(

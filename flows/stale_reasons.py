@@ -12,7 +12,7 @@ _CODE = "code"
 
 
 def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence[str] = ()) -> list[str]:
-    """The differences between two recipes, in words; inputs that are still `waiting` are not mentioned."""
+    """The differences between two recipes, in words, except for inputs that are still `waiting`."""
     found = {name: change for name, change in _differences(before["params"], now["params"]) if name != _CODE}
     reasons = [f"parameter {_setting(now, name)} {change}" for name, change in found.items()]
     code = sorted(

@@ -129,7 +129,7 @@ class Inspector:
         return StageStatus(stage.label, "stale", reasons, seconds, would_run)
 
     def _preview_manifest(self, stage: Stage) -> ArtifactRef:
-        """Read the source as ingest would, and show the walk the manifest without storing it."""
+        """Read the source as ingest would, and add the manifest to the preview without storing it."""
         from storage.artifacts.tables import write_table
 
         artifact = stage.produce()

@@ -10,7 +10,7 @@ from storage.errors import ConfigError
 
 
 def find_store_uri(given: str | None) -> str | None:
-    """Return the address of the shared store: as configured, else LABELSCAPE_STORE; None without one."""
+    """Return the address of the shared store: as configured, else LABELSCAPE_STORE, else None."""
     return given or os.environ.get("LABELSCAPE_STORE") or None
 
 

@@ -182,11 +182,11 @@ def _comparison(repeats: dict[str, Any] | None) -> str:
 
 
 def _oddities(summary: dict[str, Any]) -> list[str]:
-    """Count what was damaged, skipped and noted, each with its first case."""
+    """Count repaired artifacts, skipped items and notes, each with the first case."""
     lines, skipped, notes, damaged = [], summary["skipped"], summary["notes"], summary["damaged"]
     if summary["changes"]:
         counts = summary["changes"]["counts"].items()
-        changes = ", ".join(f"{count} {kind}" for kind, count in counts) or "items in another order"
+        changes = ", ".join(f"{count} {kind}" for kind, count in counts) or "items reordered"
         lines.append(f"data       {changes} since the last run")
     if damaged:
         first = damaged[0]
@@ -200,5 +200,5 @@ def _oddities(summary: dict[str, Any]) -> list[str]:
     if notes:
         first = notes[0]
         place = first["file"] if first["row"] is None else f"{first['file']}, line {first['row']}"
-        lines.append(f"noted      {len(notes)} in the source; first: {place}: {first['message']}")
+        lines.append(f"notes      {len(notes)} on the data; first: {place}: {first['message']}")
     return [printable(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Track and record runs later whose tracker or Prefect server was down; their results are in the store."""
+"""Track and record runs whose tracker or Prefect server was down; their results are in the store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ def untracked_runs(log: RunLog) -> list[LoggedRun]:
 
 
 def unrecorded_runs(log: RunLog) -> list[LoggedRun]:
-    """Runs that Prefect does not know, oldest first."""
+    """Runs that Prefect has no record of, oldest first."""
     return [run for run in reversed(log.entries()) if run.unrecorded]
 
 

@@ -135,7 +135,7 @@ class TerminalReporter(Reporter):
 
     @contextmanager
     def working(self, title: str) -> Iterator[None]:
-        """Show a bar while work without countable parts goes on; nothing in a pipe."""
+        """Show a bar during work without countable parts; nothing in a pipe."""
         if self._quiet or not sys.stderr.isatty():
             yield
         else:

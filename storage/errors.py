@@ -6,7 +6,7 @@ class LabelscapeError(Exception):
 
 
 class ConfigError(LabelscapeError):
-    """A configuration does not fit its schema, or settings contradict each other."""
+    """A configuration does not match its schema, or settings contradict each other."""
 
 
 class SourceError(LabelscapeError):

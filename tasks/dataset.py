@@ -32,7 +32,7 @@ class Dataset:
     split : list of n str, or None
         Split of each item, if the source states one.
     errors : dict
-        Reason by id, for items without features, which are left out.
+        Reason by id, for items without features, which are not included.
     recipe : dict
         How the features were computed. For supplied features it includes their names, so that a model can
         check new items.

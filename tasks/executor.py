@@ -1,8 +1,8 @@
 """Run one function over many jobs: in this process, in threads, or in worker processes.
 
 Every stage that does the same work for many things (folds, trials, image portions) calls `Executor.map`. The
-setting `executor` chooses the implementation; results are the same bytes whichever it is, because jobs do not
-share state and each one has a single thread of linear algebra.
+setting `executor` chooses the implementation. Every implementation gives the same bytes, because jobs share
+no state and each one uses a single thread of linear algebra.
 
 A job is a small reference, such as a path or a fold number. A worker process loads the arrays itself.
 """
@@ -45,7 +45,7 @@ class Executor(ABC):
     """Runs a function over jobs; leaving the context stops what it started.
 
     A new implementation (for instance one that sends jobs to a cluster) overrides `map` and `close`, and gets
-    a form of the setting in `make_executor`.
+    a value of the setting in `make_executor`.
     """
 
     @abstractmethod
@@ -241,7 +241,7 @@ class ProcessExecutor(Executor):
         return self._pool
 
     def close(self) -> None:
-        """Kill the workers, whatever they are doing."""
+        """Kill the workers at once."""
         if self._pool is None:
             return
         for child in multiprocessing.active_children():
@@ -331,7 +331,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Block SIGINT and SIGTERM while a process starts: it inherits this and is not interrupted mid-import."""
+    """Block SIGINT and SIGTERM while a process starts; it inherits the mask, so no import is interrupted."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
@@ -340,7 +340,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _begin_worker() -> None:
-    """Prepare a worker: one thread, signals left to the parent, and an end when the parent ends."""
+    """Prepare a worker: one thread, signals are left to the parent, and it exits when the parent exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

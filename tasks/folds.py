@@ -41,7 +41,7 @@ class FoldJob:
     n_folds, seed, fold : int
         How rows are split, and which of the folds is held out.
     n_neighbors : sequence of int
-        Neighbors that classify in the embedding of a projection; classifiers do not use them.
+        Values of k for kNN in the embedding of a projection; classifiers do not use them.
     """
 
     store: StoreHandle

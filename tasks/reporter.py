@@ -19,7 +19,7 @@ class Reporter:
 
     @contextmanager
     def working(self, title: str) -> Iterator[None]:
-        """Report that work without countable parts goes on."""
+        """Report that work without countable parts is in progress."""
         yield
 
     def expect(self, seconds: Callable[[str], float | None]) -> None:

@@ -32,10 +32,10 @@ class StoreSettings(Settings):
 
     uri: str | None = Field(
         None,
-        description="s3://bucket/folder or another fsspec address to share; default: the home folder",
+        description="shared store, s3://bucket/folder or another fsspec address; default: the home folder",
     )
     grace_minutes: float = Field(
-        60.0, ge=0, description="`store gc` keeps artifacts of a shared address that are newer than this"
+        60.0, ge=0, description="`store gc` keeps artifacts of a shared store that are newer than this"
     )
 
 
@@ -49,9 +49,11 @@ class SourceSettings(Settings):
     label_separator: str = Field(
         "|", min_length=1, max_length=1, description="separates the labels of an item"
     )
-    strict: bool = Field(False, description="stop at the first unreadable image instead of skipping it")
+    strict: bool = Field(
+        False, description="stop at unreadable images and label file problems instead of listing them"
+    )
     paranoid: bool = Field(False, description="hash every file again even if its size and times are the same")
-    min_label_count: int = Field(1, ge=1, description="drop labels with fewer items")
+    min_label_count: int = Field(1, ge=1, description="drop labels with fewer items than this")
     drop_labels: tuple[str, ...] = Field((), description="labels to drop")
 
 
@@ -71,7 +73,7 @@ class BaseFeatureSettings(Settings):
     )
 
     def resolve_scale(self, images: bool) -> str:
-        """The scale that `auto` stands for.
+        """The scaling that `auto` selects.
 
         Moments of images differ by orders of magnitude. Supplied features are used unchanged, as in the
         papers.
@@ -149,7 +151,7 @@ class AffinitySettings(Settings):
     sigma: Literal["auto"] | float = Field(
         "auto", description="kernel width; auto: mean squared length of the edges"
     )
-    memory_budget_gb: float = Field(2.0, gt=0, description="memory limit of the dense gaussian graph")
+    memory_budget_gb: float = Field(2.0, gt=0, description="memory limit of the dense gaussian graph, in GB")
 
     @field_validator("sigma")
     @classmethod
@@ -202,12 +204,12 @@ class EvaluationSettings(Settings):
     folds: int = Field(5, ge=2, description="folds of the cross-validation")
     seed: int = Field(1, ge=0, description="random seed of the folds")
     n_neighbors: tuple[int, ...] = Field(
-        (1, 10), min_length=1, description="k of the kNN classifiers, one result each"
+        (1, 10), min_length=1, description="values of k of the kNN classifiers, one result each"
     )
     baselines: tuple[str, ...] = Field(
         ("1nn", "1nn_zscore", "svm"), description="baselines that are always evaluated"
     )
-    sort_by: str = Field("macro_f1", description="metric that orders the results")
+    sort_by: str = Field("macro_f1", description="metric that ranks the results")
 
 
 class AnnotationSettings(Settings):

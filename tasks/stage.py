@@ -171,7 +171,7 @@ def task_code(modules: tuple[str, ...], task: str) -> dict[str, str]:
 
 
 class InputDigest(str):
-    """Digest of an artifact or of a part of it, which also knows the artifact (`parent`).
+    """Digest of an artifact or of a part of it, with a reference to the artifact (`parent`).
 
     The key of a stage is made of digests alone; the parent is recorded for `lineage`.
     """

@@ -38,13 +38,13 @@ UNTRACKED = ("--set", "tracking.enabled=false")
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """What a command that was refused must not leave behind."""
+    """Files that a refused command must not leave behind."""
     return [*folder.rglob("*.tmp"), *folder.rglob("*.part"), *folder.rglob("crash-*")]
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of real data sets; tests that need it are skipped where it is not at hand."""
+    """Folder of real data sets; tests that need it are skipped where it does not exist."""
     folder = Path(os.environ.get("LABELSCAPE_DATA", REPOSITORY.parent / "shared" / "data"))
     if not folder.is_dir():
         pytest.skip(f"real data sets are not at {folder}; set LABELSCAPE_DATA to their folder")
@@ -69,7 +69,7 @@ def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Artifa
 
 @pytest.fixture
 def picture_folder(tmp_path: Path) -> Path:
-    """Forty small pictures of colored bands, labeled by the colors they hold, eight of them unlabeled."""
+    """Forty small pictures of colored bands, labeled by their colors; eight are unlabeled."""
     return write_pictures(tmp_path / "pictures", 40)
 
 
@@ -93,7 +93,7 @@ def write_pictures(folder: Path, count: int) -> Path:
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files written just now count as written long ago, so that what was read of them may be trusted."""
+    """Treat files written just now as old, so that cached digests of them are trusted."""
     from storage.artifacts import file_stats
 
     monkeypatch.setattr(file_stats, "TICK_NS", -1)
@@ -126,7 +126,7 @@ def run_training(config: RunConfig, until: str | None = None, compute: Compute =
 def run_locally(
     source: Path | str, home: Path, *overrides: str, refresh: str = "", report: bool = False
 ) -> LocalRun:
-    """Run every stage on a source as the flow does, and remember the run; the report only on request."""
+    """Run every stage on a source as the flow does, and record the run; the report only on request."""
     config = local_config(source, home, *overrides)
     workspace = open_workspace(config, Reporter())
     outcomes: dict[str, Outcome] = {}
@@ -144,7 +144,7 @@ def run_locally(
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command gave back."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -158,7 +158,7 @@ Command = Callable[..., Answer]
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Command]:
-    """Give `labelscape` commands in this process, in an empty folder; what they set is taken back."""
+    """Run `labelscape` commands in this process, in an empty folder; their environment changes are undone."""
     from flows.cli import main
 
     before = dict(os.environ)
@@ -175,7 +175,7 @@ def command(
 
 
 def start_command(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """A `labelscape` command in a process of its own, its home in the folder."""
+    """Start a `labelscape` command in a separate process, with its home in the folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "flows.cli", *arguments, "--home", str(folder / "home")],
         cwd=folder,
@@ -189,7 +189,7 @@ def start_command(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def interrupt_at(run: "subprocess.Popen[str]", beginning: str, number: int = signal.SIGINT) -> str:
-    """Press Ctrl-C, or signal otherwise, as a line of news begins so; gives the news that followed."""
+    """Send SIGINT, or another signal, when a message begins with a text; return the messages that follow."""
     assert run.stderr
     for line in run.stderr:
         if line.startswith(beginning):
@@ -224,7 +224,7 @@ def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def engine(prefect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Lead this process, and those it starts, to the test server."""
+    """Make this process, and those it starts, use the test server."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_url)

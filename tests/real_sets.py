@@ -1,4 +1,4 @@
-"""Real data sets as the protocols take them, and the plain methods that stand beside."""
+"""Real data sets as the protocols take them, and the plain methods to compare with."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -27,7 +27,7 @@ def free_port() -> int:
 
 @dataclass
 class S3Server:
-    """moto's server as a process of its own; it keeps objects in memory."""
+    """moto's server as a separate process; it keeps objects in memory."""
 
     folder: Path
     port: int = field(default_factory=free_port)
@@ -79,7 +79,7 @@ class S3Server:
 
 @contextmanager
 def s3_server(folder: Path, **settings: str) -> Iterator[S3Server]:
-    """A running server with one empty bucket, or with settings of its own and none."""
+    """A running server with one empty bucket, or with other settings and no bucket."""
     server = S3Server(folder, settings=settings)
     server.start()
     try:

@@ -7,14 +7,14 @@ from pydantic import BaseModel, ConfigDict
 
 
 class StandInSource(BaseModel):
-    """Stands for the table `source` of a configuration."""
+    """Stand-in for the table `source` of a configuration."""
 
     model_config = ConfigDict(extra="forbid")
     path: str = "demo"
 
 
 class StandInConfig(BaseModel):
-    """Stands for the typed configuration: unknown keys are refused."""
+    """Stand-in for the typed configuration: unknown keys are rejected."""
 
     model_config = ConfigDict(extra="forbid")
     home: str | None = None

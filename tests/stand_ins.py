@@ -21,7 +21,7 @@ class Remembering(BaseEstimator):
 
 
 class Projection(Remembering):
-    """Labeled rows alone, and new ones."""
+    """Uses labeled rows only, and accepts new rows."""
 
     def transform(self, X):
         return self.factor * X
@@ -39,7 +39,7 @@ class SeenProjection(Remembering):
 
 
 class SeenClassifier(Remembering):
-    """Spreads labels over the given graph, for the rows of the fit alone."""
+    """Spreads labels over the given graph, only for the rows of the fit."""
 
     def fit(self, X, Y, affinity=None):
         super().fit(X, Y, affinity=affinity)

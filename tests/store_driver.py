@@ -49,7 +49,7 @@ def hold(root: Path) -> dict[str, Any]:
     """Hold the lock of a computation until killed, with a forked worker that outlives it."""
 
     def produce() -> Artifact:
-        if os.fork() == 0:  # the worker tells itself, so that it is known to have begun
+        if os.fork() == 0:  # the worker reports itself, so that it is known to have started
             os.write(sys.stdout.fileno(), f"{os.getpid()}\n".encode())
             signal.pause()
             os._exit(0)
@@ -193,7 +193,7 @@ def _check_own_error_comes_first(store: ArtifactStore, hard: int) -> None:
 
 
 def full_disk(root: Path) -> dict[str, Any]:
-    """On a small disk of its own: fill it, free it."""
+    """On a separate small disk: fill it, then free it."""
     store = ArtifactStore.local(root)
     store.compute(recipe(0), artifact)
     whole = files(store)

@@ -86,7 +86,7 @@ class RandomForest(BaseEstimator):
         )
         largest = float(max(rows.max(), -rows.min()))
         if largest > float(np.finfo(np.float32).max):
-            raise InvalidInput(f"X holds {largest:.3g}, too large for trees. {SCALE_ITEMS}")
+            raise InvalidInput(f"X contains {largest:.3g}, too large for trees. {SCALE_ITEMS}")
         return forest.fit(rows, targets)
 
     def _keep(self, grown: RandomForestClassifier, labels: NDArray[np.int8], single: bool) -> None:

@@ -22,7 +22,7 @@ MAX_FILE_BYTES = 512 * 2**20
 
 
 class FileChanged(InvalidInput):
-    """The content of a file is not, or no longer, what its digest says."""
+    """The content of a file does not match its digest."""
 
 
 def extract_file(path: Path, extractor: FeatureExtractor, digest: str | None = None) -> np.ndarray:

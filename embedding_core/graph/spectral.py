@@ -4,10 +4,11 @@ With U = D^(1/2) Z they are the largest eigenpairs of M = D^(-1/2) W D^(-1/2) = 
 lies in [-1, 1]. Single-vector Lanczos finds one vector of a repeated eigenvalue and silently misses the
 others, and a graph with c components has the eigenvalue 0 with multiplicity c. Therefore:
 
-- the eigenvectors of eigenvalue 0, one per component, are written down instead of computed; - each other
-eigenvector is nonzero on one component only and is computed there, with the zero vector deflated; - the
-result of Lanczos is checked by a second run on the rest of the spectrum, which finds and adds any larger
-  eigenvalue that was missed;
+- the eigenvectors of eigenvalue 0, one per component, are written down instead of computed;
+- each other eigenvector is nonzero on one component only and is computed there, with the zero vector
+  deflated;
+- the result of Lanczos is checked by a second run on the rest of the spectrum, which finds and adds any
+  larger eigenvalue that was missed;
 - small components are solved by dense linear algebra.
 
 Lanczos is applied to a Chebyshev polynomial of M that is small on the unwanted part of the spectrum. It needs

@@ -1,6 +1,6 @@
 """Stepwise tuning of any method of the registry on the training labels.
 
-Open choices are data: a mapping of parameters in which a list holds candidates, the default first. They are
+Open choices are data: a mapping of parameters in which a list has the candidates, default first. They are
 chosen one after another in the order of the mapping, each by cross-validation on the labeled rows with the
 earlier choices fixed, so the cost is a sum over parameters and not a product. How an embedding is read
 (number of its first dimensions, number of neighbors) needs no fit and is chosen again at every step.

@@ -1,7 +1,7 @@
 """Separation of two classes in a plane (Fig. 4 of MLDA): the original space, and that of MLDA.
 
-The paper fits on all rows and shows the same rows, so its picture need not hold for new rows. Beside it, this
-protocol measures held-out rows and a fit on shuffled labels, in which there is nothing to find.
+The paper fits on all rows and shows the same rows, so its picture may not generalize to new rows. This
+protocol also measures held-out rows, and a fit on shuffled labels, which contain no information.
 """
 
 from collections.abc import Mapping

@@ -21,7 +21,9 @@ COMMANDS = {
     "stage": CommandEntry("run", "re-run one stage, and later ones whose input changed"),
     "compare": CommandEntry("compare", "show the tracked runs of an experiment side by side"),
     "annotate": CommandEntry("annotate", "label new items with the champion or the model of a tracked run"),
-    "reproduce": CommandEntry("reproduce", "run the papers' tables and figures, beside the printed numbers"),
+    "reproduce": CommandEntry(
+        "reproduce", "run the papers' tables and figures, compare with the published numbers"
+    ),
     "methods": CommandEntry("listing", "list the available methods"),
     "lineage": CommandEntry("lineage", "trace a result back to the bytes it came from"),
     "store": CommandEntry("store", "list, verify, measure and clean up the artifact store, pin runs"),

@@ -72,7 +72,7 @@ def _head(run: LoggedRun, config: RunConfig) -> list[str]:
 
 
 def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
-    """Give one line for the artifact, its settings, then its inputs; an artifact is expanded only once."""
+    """One line for the artifact, its settings, then its inputs; an artifact is expanded only once."""
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:
@@ -97,7 +97,7 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
 
 
 def _versions(nodes: list[Node]) -> str:
-    """Return every set of package versions that computed a part of it."""
+    """Every combination of package versions that computed a part of it."""
     found: dict[str, None] = {}
     pending = list(nodes)
     while pending:

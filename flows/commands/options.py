@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and the configuration they stand for.
+"""Arguments that several commands share, and the configuration that they select.
 
 Nothing heavy is imported at module level, so that `--help` of a command answers at once.
 """
@@ -20,7 +20,7 @@ Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _SOURCE_HELP = (
     "a TOML configuration, a folder of images, a table, an ARFF file, or a built-in data set"
-    " (default: labelscape.toml of this folder, else the demo)"
+    " (default: labelscape.toml in this folder, else the demo)"
 )
 
 
@@ -61,7 +61,7 @@ def add_command(
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
-    parser.add_argument("--json", action="store_true", help="print JSON for a script")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_configuration(parser: argparse.ArgumentParser, methods: bool = True) -> None:
@@ -108,14 +108,14 @@ def read_config(options: argparse.Namespace) -> RunConfig:
 
 
 def read_default_config(options: argparse.Namespace) -> RunConfig:
-    """The configuration of a command that takes none: labelscape.toml of this folder, if it exists."""
+    """The configuration of a command without that argument: labelscape.toml in this folder, if it exists."""
     from flows.config import load_default_config
 
     return load_default_config(options.home)
 
 
 def open_tracker(options: argparse.Namespace) -> Tracker:
-    """The tracker at `--uri`, else the one of this folder's configuration."""
+    """The tracker at `--uri`, else that of the configuration in this folder."""
     from flows.config import find_home
     from flows.prefect_settings import prepare_libraries
     from tasks.stages.tracking import make_tracker

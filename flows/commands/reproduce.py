@@ -1,4 +1,4 @@
-"""`reproduce`: the papers' tables and figures, beside the numbers that the papers print."""
+"""`reproduce`: run the papers' tables and figures and compare with the published numbers."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def add_parser(commands: Subparsers) -> None:
         "name", metavar="NAME", help="an experiment, `list`, `all`, or `fetch` to download public data sets"
     )
     parser.add_argument("--quick", action="store_true", help="fewer trials: minutes instead of hours")
-    parser.add_argument("--sets", metavar="A,B", help="only these of its data sets")
+    parser.add_argument("--sets", metavar="A,B", help="comma-separated; use only these of its data sets")
     parser.add_argument("--data", metavar="DIR", help="folder of the data sets (default: LABELSCAPE_DATA)")
 
 
@@ -73,7 +73,7 @@ def _split(sets: str | None) -> list[str]:
 
 
 def _check_sets(asked: Sequence[str], known: list[str], name: str) -> None:
-    """Refuse unknown data sets; otherwise it would look as if they had been run."""
+    """Reject unknown data sets; otherwise they would be skipped silently."""
     for wrong in (one for one in asked if one not in known):
         there = "There are" if name == ALL else f"{name} has"
         near = did_you_mean(wrong, known)
@@ -124,10 +124,12 @@ def _available(
             locate(name, folder)
             there.append(name)
             if not is_original(name, folder):
-                reporter.say_once(f"{name}: not the file of the published numbers; results may differ.")
+                reporter.say_once(
+                    f"{name}: not the file that the published results were computed from; results may differ."
+                )
         except SourceError as error:
             problem = error
-            reporter.say_once(f"left out: {error}")
+            reporter.say_once(f"skipped: {error}")
     if problem and not there:
         raise problem
     return experiment.only(there)
@@ -243,7 +245,7 @@ def _summary(results: Sequence[ExperimentResult]) -> Table:
 
 
 def _standing(result: ExperimentResult) -> Table:
-    """On how many data sets each method is ahead of, level with and behind the best baseline."""
+    """On how many data sets each method is ahead of, level with or behind the best baseline."""
     counted = count_outcomes(result.experiment, result.rows)
     lines = tuple((method, *map(str, found.values())) for method, found in counted.items())
     plain = ", ".join(arm.title for arm in result.experiment.baselines)

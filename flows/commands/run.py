@@ -57,7 +57,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="STAGE",
-        help="already recomputed, as printed by the command to resume with; may be repeated",
+        help="do not recompute this stage again; part of the resume command; may be repeated",
     )
 
 
@@ -103,7 +103,7 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
     selection, kind = _selection(options), kind_of(earlier)
     if kind == "reproduce":
         again = command_again(earlier, here)
-        raise ConfigError(f"run {earlier.id} is of an experiment; repeat it with `{again}`.")
+        raise ConfigError(f"run {earlier.id} is a run of `labelscape reproduce`; repeat it with `{again}`.")
     config = repeat_config(earlier, here)
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
@@ -111,7 +111,7 @@ def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) ->
         return _execute(config, options, replace(selection, until=selection.until or earlier.until), earlier)
     if selection != StageSelection():
         raise ConfigError(
-            f"run {earlier.id} is of `labelscape auto`, which has no --refresh, --from or --until."
+            f"run {earlier.id} is a run of `labelscape auto`, which has no --refresh, --from or --until."
         )
     from flows.commands.auto import select_and_show
 

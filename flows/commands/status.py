@@ -33,7 +33,7 @@ def _as_text(found: list[StageStatus]) -> str:
 
 
 def _outlook(found: list[StageStatus]) -> str:
-    """Say how many stages would run, and about how long that takes."""
+    """Say how many stages would run, and about how long that would take."""
     sure = [one for one in found if one.would_run == "yes"]
     perhaps = [one for one in found if one.would_run == "perhaps"]
     if not sure:

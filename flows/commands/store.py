@@ -20,7 +20,7 @@ from tasks.maintenance.registered import Registered, find_registered
 from tasks.report.tables import Table
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-_GIVE_UP = "`labelscape store gc --forget-damaged` gives the damaged records up"
+_GIVE_UP = "`labelscape store gc --forget-damaged` discards the damaged records"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -31,7 +31,7 @@ def add_parser(commands: Subparsers) -> None:
         "ls": "list every artifact, or with --runs every run",
         "du": "show disk usage by stage",
         "verify": "read and check every artifact; damaged ones are quarantined",
-        "gc": "remove what no kept run needs",
+        "gc": "remove artifacts that no kept run needs",
         "pin": "keep a run regardless of its age",
         "unpin": "undo pin",
     }
@@ -46,17 +46,19 @@ def add_parser(commands: Subparsers) -> None:
         "--keep", type=int, default=5, metavar="N", help="newest runs of each experiment to keep (default: 5)"
     )
     made["gc"].add_argument(
-        "--forget-damaged", action="store_true", help="give up runs with damaged records, pinned or not"
+        "--forget-damaged",
+        action="store_true",
+        help="discard damaged run records and pointers, pinned runs included",
     )
     made["gc"].add_argument(
         "--forget-tracker",
         action="append",
         default=[],
         metavar="URI",
-        help="an MLflow server that no longer exists, with its registered models; may be repeated",
+        help="do not keep the runs of this MLflow server or database, which is gone; may be repeated",
     )
     for name in ("pin", "unpin"):
-        made[name].add_argument("run", metavar="RUN", help="id of a run, or its beginning")
+        made[name].add_argument("run", metavar="RUN", help="id of a run, or its first characters")
 
 
 def store(options: argparse.Namespace) -> int:
@@ -172,7 +174,7 @@ def _gc(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
         raise ConfigError(f"--keep {options.keep}: give 0 or a positive number.")
     config = read_default_config(options)
     home = find_home(config)
-    # Before locking the store, so that no run waits for a tracker. Runs recorded meanwhile are kept.
+    # Ask before locking the store, so that no run waits for a tracker. Runs recorded meanwhile are kept.
     registered = _registered(log, config, options.forget_tracker)
     with held.exclusive():
         found = gc.find_garbage(held, log, options.keep, registered.keeps, options.forget_damaged)
@@ -209,7 +211,7 @@ def _gc(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
 
 
 def _show_kept(found: gc.Garbage, registered: Registered) -> None:
-    """Show what is kept although it may not be used, why, and what to do about it."""
+    """Show what is kept although it may be unused, why, and what to do about it."""
     for uri, problem in registered.unreachable.items():
         given_up = f"`labelscape store gc --forget-tracker {shlex.quote(uri)}`"
         show(
@@ -224,7 +226,10 @@ def _show_kept(found: gc.Garbage, registered: Registered) -> None:
     for one in found.unresolved:
         show(f"lost      {fsck.describe_record(one)}.")
     if found.unresolved:
-        show(f"kept      all runs and artifacts, because it is unknown which of them these use; {_GIVE_UP}.")
+        show(
+            "kept      all runs and artifacts, because it is unknown which artifacts these records use; "
+            f"{_GIVE_UP}."
+        )
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:

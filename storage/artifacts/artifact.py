@@ -1,4 +1,4 @@
-"""What a stage gives to the store and what it gets back."""
+"""What a stage passes to the store, and what the store returns."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Artifact:
     links : tuple of ArtifactRef
         Artifacts that this one cannot be used without.
     history : mapping
-        How it came about, as plain values. It is stored in the manifest and not in the data: equal content
-        has the same digest, however it was computed.
+        How it was computed, as plain values. It is stored in the manifest and not in the data, so equal
+        content has the same digest regardless of its history.
     """
 
     kind: str

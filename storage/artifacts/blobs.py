@@ -2,7 +2,7 @@
 
 `Blobs` is all that the artifact store needs of the place where it keeps its files. `LocalBlobs` is a folder;
 `storage.artifacts.fsspec_blobs.FsspecBlobs` is an fsspec address with a folder for local copies. Names are
-relative paths with `/`. A blob is there completely or not at all: writes are atomic.
+relative paths with `/`. A blob exists completely or not at all: writes are atomic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOCKS = "locks"
 _IN_USE = "in-use"
 
 Depth = Literal["size", "checksum", "content"]
-"""How thoroughly data is checked.
+"""How thoroughly data are checked.
 
 "size" compares the size. "checksum" also hashes the content, unless this was done before and the file has not
 changed since; a shared store verifies when it downloads instead. "content" always reads and hashes all bytes.
@@ -65,7 +65,7 @@ class Blobs(Protocol):
 
     @property
     def local(self) -> LocalBlobs:
-        """The folder on this machine where data is prepared, locked and read; itself for a local store."""
+        """The local folder where data are prepared, locked and read; for a local store, the store itself."""
 
     def check_access(self) -> None:
         """Raise if the place cannot be used."""
@@ -95,7 +95,7 @@ class Blobs(Protocol):
         """
 
     def drop_copy(self, name: str) -> bool:
-        """Remove the local copy of a blob, if this place has one to spare; return whether it did."""
+        """Remove the local copy of a blob, if it is not the only copy; return whether it was removed."""
 
     def stat(self, name: str) -> BlobStat | None:
         """Return size and time of a blob, or None if it does not exist."""
@@ -265,7 +265,7 @@ class LocalBlobs:
         return hold_lock(self._lock(lock), on_wait)
 
     def try_hold(self, lock: str) -> AbstractContextManager[bool]:
-        """Hold a named lock without waiting; gives whether it was acquired."""
+        """Try to hold a named lock without waiting; yield whether it was acquired."""
         return try_lock(self._lock(lock))
 
     def is_idle(self, name: str) -> bool:

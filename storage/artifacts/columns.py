@@ -37,7 +37,7 @@ def check_table(
 ) -> dict[str, str]:
     """Return the metadata of a table; StoreError if its kind or its columns are not those expected.
 
-    None as the type of a column stands for a fixed-size list of any length.
+    None as the type of a column means a fixed-size list of any length.
     """
     found = read_metadata(table)
     if found.get("kind") != kind:

@@ -1,9 +1,9 @@
 """Blobs at an fsspec address, shared by any number of machines, with a local copy of what is read.
 
-Data is prepared in the local folder, verified there and uploaded, and the manifest is written last. So a
-reader sees the old artifact, the new one or none, never a part of one. There are no locks between machines:
-two that compute the same recipe at once both upload the same result. What is read is downloaded once and
-verified by its digest; what is not read is not downloaded.
+Data are prepared in the local folder, verified there and uploaded, and the manifest is written last. A reader
+therefore sees the old artifact, the new one or none, never a part of one. There are no locks between
+machines: two that compute the same recipe at once both upload the same result. An artifact that is read is
+downloaded once and verified by its digest; other artifacts are not downloaded.
 """
 
 from __future__ import annotations
@@ -131,13 +131,13 @@ class FsspecBlobs:
 
     @contextmanager
     def in_use(self, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Keep garbage collection out on every machine."""
+        """Block garbage collection on every machine."""
         with self._copies.in_use(on_wait), leases.in_use(self.remote, on_wait):
             yield
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep the runs of every machine out; StoreError while one is active."""
+        """Block runs on every machine; StoreError while one is active."""
         with self._copies.exclusive(), leases.exclusive(self.remote) as lease:
             self._lease = lease
             try:

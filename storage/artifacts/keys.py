@@ -155,7 +155,7 @@ class ArtifactRef:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> ArtifactRef:
-        """From the output of `to_json`; StoreError for anything else."""
+        """Build a reference from the output of `to_json`; StoreError for anything else."""
         names = set(cls.__slots__)
         if set(content) != names:
             raise StoreError(f"A reference has the fields {sorted(names)}; found {sorted(content)}.")

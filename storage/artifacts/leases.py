@@ -1,11 +1,11 @@
 """Leases: they replace locks in a shared store, because object stores have no locks.
 
-A run writes `leases/run-<id>.json` when it begins, renews it while it lasts and removes it at its end;
+A run writes `leases/run-<id>.json` when it begins, renews it while it is active and removes it at its end;
 garbage collection does the same with `leases/gc-<id>.json`. Each writes its own lease first and then looks
-for those of the other kind. Object stores show a write to everyone at once, so of two that begin at the same
-moment at least one sees the other. A run waits; garbage collection gives up. A killed process no longer
-renews its lease, which then expires. All ages use the times at which the store received the leases, so no two
-clocks are compared.
+for leases of the other kind. A write to an object store is visible to everyone at once, so of two that begin
+at the same moment at least one sees the other. A run waits; garbage collection gives up. A killed process no
+longer renews its lease, which then expires. All ages use the times at which the store received the leases, so
+no two clocks are compared.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOST = "lost the lease of the shared store, so other runs may use it; nothing m
 
 
 class Lease:
-    """The claim of one process to use the store, renewed until it is released.
+    """A lease of one process on the store, renewed until it is released.
 
     Parameters
     ----------
@@ -94,13 +94,13 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._ended.wait(RENEW_SECONDS):
-            with suppress(StoreUnreachable):  # the main thread will meet and report the same error
+            with suppress(StoreUnreachable):  # the main thread will encounter and report the same error
                 self.renew()
 
 
 @contextmanager
 def in_use(remote: Remote, on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Keep garbage collection out while a run uses artifacts; wait while one is active."""
+    """Block garbage collection while a run uses artifacts; wait while a collection is active."""
     with Lease(remote, "run").held() as lease:
         deadline = time.monotonic() + WAIT_SECONDS
         report, cleaned = on_wait, f"{remote.uri} is being cleaned up (`store gc`)"
@@ -116,7 +116,7 @@ def in_use(remote: Remote, on_wait: Callable[[str], None] | None = None) -> Iter
 
 @contextmanager
 def exclusive(remote: Remote) -> Iterator[Lease]:
-    """Keep runs from beginning; StoreError while one is active."""
+    """Prevent runs from starting; StoreError while one is active."""
     with Lease(remote, "gc").held() as lease:
         if others := lease.others("run", "gc"):
             minutes = LIFETIME.total_seconds() / 60

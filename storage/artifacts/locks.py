@@ -35,7 +35,7 @@ OnWait = Callable[[int | None], None] | None
 
 
 def describe_wait(what: str, on_wait: Callable[[str], None] | None) -> OnWait:
-    """Report in words what is waited for, such as `features is being computed`."""
+    """Report what a process waits for, such as `features is being computed`."""
     if on_wait is None:
         return None
     return lambda holder: on_wait(f"{what} by process {holder or '(unknown)'}; waiting for it.")
@@ -89,7 +89,7 @@ def _close(descriptor: int) -> None:
 
 def _release(path: Path, descriptor: int) -> None:
     if descriptor in _held:
-        # Still locked here, so no other process's file is removed. A file that stays behind blocks nobody.
+        # Still locked here, so no other process's file is removed. A leftover file blocks no one.
         with suppress(OSError):
             path.unlink(missing_ok=True)
         _close(descriptor)
@@ -129,7 +129,7 @@ def share_lock(path: Path, on_wait: OnWait = None) -> Iterator[None]:
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Like `hold_lock`, without waiting; gives whether the lock was acquired."""
+    """Like `hold_lock`, without waiting; yields whether the lock was acquired."""
     with store_errors(path):
         make_folder(path.parent)
         try:
@@ -144,7 +144,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 def is_free(path: Path) -> bool:
-    """Return whether no process holds a lock; its file is neither created nor removed."""
+    """Return whether a lock is free; its file is neither created nor removed."""
     with store_errors(path):
         try:
             descriptor = os.open(path, os.O_RDWR)

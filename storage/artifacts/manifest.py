@@ -115,7 +115,7 @@ def record_lock(folder: str, record: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ManifestCheck:
-    """Result of checking a manifest: nothing there, a valid manifest (raw and parsed), or a problem."""
+    """Result of checking a manifest: missing, valid (raw and parsed), or a problem."""
 
     raw: bytes | None = None
     content: dict[str, Any] | None = None

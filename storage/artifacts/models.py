@@ -73,12 +73,12 @@ def load_model(payload: bytes, trusted: Sequence[str]) -> Any:
     payload : bytes
         Output of `dump_model`.
     trusted : sequence of str
-        Full names of our own classes, a constant of the caller; a list inside the file would not protect.
+        Full names of our own classes, a constant of the caller; a list inside the file could be forged.
 
     Raises
     ------
     StoreError
-        If the bytes are not a model, or contain another type; then nothing is constructed.
+        If the bytes are not a model, or contain another type. Nothing is constructed in that case.
     """
     from skops import io as skops
 

@@ -1,4 +1,4 @@
-"""Orphans: blobs that nothing refers to. Killed processes leave some; damaged artifacts become some.
+"""Orphans: blobs that nothing refers to, left by killed processes or belonging to damaged artifacts.
 
 Run records and pointers in quarantine are not orphans, see `storage.artifacts.quarantine`.
 """
@@ -57,7 +57,7 @@ def find_young(blobs: Blobs, stats: Mapping[str, BlobStat]) -> set[str]:
 
 
 def find_orphans(blobs: Blobs, live: LiveBlobs, is_copy: bool = False) -> list[str]:
-    """List the orphans of a place, manifests first; those that a running process works on are left out.
+    """List the orphans of a place, manifests first, except those that a running process works on.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def find_orphans(blobs: Blobs, live: LiveBlobs, is_copy: bool = False) -> list[s
         What the store keeps.
     is_copy : bool
         Whether `blobs` only holds local copies of a shared store. Then artifacts that the store no longer has
-        are orphans too, and so are quarantined records: those that count are at the address.
+        are orphans too, and so are quarantined records: the records at the address are authoritative.
     """
     stats = blobs.list_blobs()
     young = find_young(blobs, stats)
@@ -90,7 +90,7 @@ def _is_orphan(name: str, live: LiveBlobs, is_copy: bool) -> bool:
 
 
 def remove_orphans(blobs: Blobs, live: LiveBlobs, store: Blobs, is_copy: bool = False) -> list[str]:
-    """Remove the orphans of a place; gives their names. What a running process works on stays.
+    """Remove the orphans of a place and return their names. Blobs that a running process works on stay.
 
     `store` are the blobs whose manifests decide what is kept; the other arguments are those of
     `find_orphans`.

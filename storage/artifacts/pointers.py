@@ -46,7 +46,7 @@ class Pointers:
         return {name: payload for name, payload in found.items() if payload is not None}
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Move damaged pointers to quarantine; gives each name and reason."""
+        """Move damaged pointers to quarantine; return the name and reason of each."""
         for record, raw in self._records.read_all().items():
             if (problem := _find_problem(raw)) and quarantine_record(self._records, record, raw):
                 yield f"{FOLDER}/{record}", problem

@@ -1,7 +1,7 @@
-"""Run records and pointers in quarantine: damaged, and no computation restores them.
+"""Damaged run records and pointers in quarantine. They cannot be recomputed.
 
-What they referred to is unknown, so they stay until an intact record of the same name replaces them or the
-user gives them up.
+The artifacts that they referred to are unknown, so they stay until an intact record of the same name replaces
+them or the user discards them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Objects at an fsspec address (`s3://`, `gs://`, `file://`, …): each exists completely or not at all.
 
-Object stores show an object when all of it has arrived, provided that its length is announced first. So files
-are uploaded as a whole; S3 would publish the part of a stream that was written before an exception. On other
-file systems a file is uploaded under a temporary name and renamed.
+An object store publishes an object once it is complete, provided that its length is announced first. Files
+are therefore uploaded as a whole; S3 would publish the part of a stream that was written before an exception.
+On other file systems a file is uploaded under a temporary name and renamed.
 
 Credentials come from the environment of each kind of store (for S3 the AWS variables, profiles and roles),
 never from the address, and appear in no message.

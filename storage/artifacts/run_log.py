@@ -1,7 +1,7 @@
 """The run log of a store: the configuration of each run and the artifact of each of its stages.
 
 The id of a run depends on its results. A run that finds everything unchanged is the same run, not a new one,
-so a schedule does not crowd the history.
+so a schedule does not fill the history with identical runs.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class LoggedRun:
 
     @classmethod
     def from_json(cls, known: Mapping[str, Any]) -> LoggedRun:
-        """From the output of `to_json`; unknown fields are ignored."""
+        """Build a run from the output of `to_json`; unknown fields are ignored."""
         own = {item.name: known[item.name] for item in fields(cls) if item.name in known}
         stages = {label: ArtifactRef.from_json(ref) for label, ref in known["stages"].items()}
         return cls(**{**own, "stages": stages, "damaged": tuple(known.get("damaged", ()))})
@@ -151,7 +151,7 @@ class RunLog:
             self._records.remove(run.id)
 
     def verify(self) -> Iterator[tuple[str, str]]:
-        """Move damaged records to quarantine; gives each name and reason."""
+        """Move damaged records to quarantine; return the name and reason of each."""
         for name, raw in self._records.read_all().items():
             try:
                 LoggedRun.from_json(disk.unseal(raw))
@@ -196,7 +196,7 @@ class RunLog:
 
 
 def may_be_pinned(raw: bytes) -> bool:
-    """Return whether a damaged record may be that of a pinned run; in doubt it is."""
+    """Return whether a damaged record may be that of a pinned run; True if that is unknown."""
     return _UNPINNED not in raw
 
 

@@ -255,7 +255,7 @@ class ArtifactStore:
         return self._pointers()[-1].read_all()
 
     def verify_pointers(self) -> Iterator[tuple[str, str]]:
-        """Read every pointer and move damaged ones to quarantine; gives each name and reason."""
+        """Read every pointer and move damaged ones to quarantine; return the name and reason of each."""
         return self._pointers()[-1].verify()
 
     def unreadable_pointers(self) -> list[str]:
@@ -266,7 +266,7 @@ class ArtifactStore:
         return [Pointers(Records(blobs, POINTERS), self.quarantined) for blobs in self._copies]
 
     def verify(self) -> Iterator[tuple[str, str | None]]:
-        """Read and hash every artifact; gives its name and None or the problem.
+        """Read and hash every artifact; yield its name, and None or the problem.
 
         Damaged artifacts are moved to quarantine.
         """
@@ -312,10 +312,10 @@ class ArtifactStore:
         ]
 
     def remove_orphans(self) -> list[PurePath]:
-        """Remove what killed processes left, and damaged artifacts; gives what was removed.
+        """Remove what killed processes left, and damaged artifacts; return what was removed.
 
-        What a running process works on stays. In a shared store everything within the grace period stays too,
-        and local copies of artifacts that the store no longer has are removed.
+        What a running process works on stays. In a shared store, everything within the grace period stays
+        too, and local copies of artifacts that the store no longer has are removed.
         """
         live = orphans.find_live(self._blobs)
         return [
@@ -366,7 +366,7 @@ class ArtifactStore:
         return check.raw, check.content
 
     def _raw_manifest(self, location: Location, digest: str) -> bytes:
-        """Return the manifest of data that is to be read; a complete local copy needs no request."""
+        """Return the manifest of data to be read; a complete local copy needs no request."""
         if self.is_shared:
             copy = self._check_at(self._blobs.local, location, "size")
             if copy.raw and copy.content and copy.content["digest"] == digest:
@@ -434,7 +434,7 @@ class ArtifactStore:
     def _finish_upload(self, location: Location) -> dict[str, Any] | None:
         """Upload an artifact that is complete on this machine but never arrived at the shared address.
 
-        One with links is recomputed instead, so that those upload too.
+        An artifact with links is recomputed instead, so that the linked artifacts are uploaded too.
         """
         check = self._check_at(self._blobs.local, location, "checksum")
         if check.content is None or check.raw is None or check.content["links"]:
@@ -486,7 +486,7 @@ class ArtifactStore:
 
 
 def _data_blobs(blobs: Blobs, location: Location, check: ManifestCheck) -> list[str]:
-    """Names of the data of an artifact; all that there are if its manifest cannot say which."""
+    """Names of the data of an artifact; all data of its key if its manifest does not say which."""
     if check.content:
         return [location.data(check.content["digest"])]
     return [name for name in blobs.list_blobs(location.folder) if data_location(name) == location]

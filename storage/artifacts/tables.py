@@ -1,8 +1,9 @@
 """The Parquet file of an artifact: written in one pass with its digest in the footer, verified before use.
 
 The footer contains `labelscape.kind`, the artifact's metadata as `labelscape.<name>` and `labelscape.digest`:
-the SHA-256 of every byte before the footer followed by the canonical JSON of the other entries. So a file can
-be verified without its manifest. The bytes do not depend on when, where or in what batches it was written.
+the SHA-256 of every byte before the footer followed by the canonical JSON of the other entries. A file can
+therefore be verified without its manifest. Its bytes do not depend on when, where or in what batches it was
+written.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def _open_parquet(file: pa.NativeFile) -> tuple[pq.ParquetFile, dict[str, str]]:
 
 @contextmanager
 def open_verified(path: Path, digest: str) -> Iterator[tuple[pq.ParquetFile, dict[str, str]]]:
-    """Open a file after verifying both digests; gives the file and its metadata, including `kind`.
+    """Open a file after verifying both digests; yield the file and its metadata, including `kind`.
 
     Raises
     ------

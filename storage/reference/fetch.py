@@ -1,4 +1,4 @@
-"""Public copies of data sets, from OpenML or an address, checked by their content before they are kept."""
+"""Download public copies of data sets from OpenML or a URL, and verify their content before writing them."""
 
 import hashlib
 import warnings
@@ -26,13 +26,13 @@ _CHOSEN_BY = f"--data or {DATA_VARIABLE}"
 
 @dataclass(frozen=True, eq=False)
 class PublicTable:
-    """What a public copy holds.
+    """The content of a public copy.
 
     Attributes
     ----------
     X : (n, p) array or CSR
     labels : mapping
-        `label:<name>` to 0 or 1, or `class` to one value a row.
+        `label:<name>` to 0 or 1, or `class` to one value per row.
     split : (n,) array or None
         "train" or "test".
     """
@@ -43,21 +43,21 @@ class PublicTable:
 
 
 def fetch_set(wanted: ReferenceSet, folder: Path) -> str:
-    """Get a set and put it where it is expected; says where.
+    """Download a set to the path where experiments expect it; return a message that names the path.
 
     Raises
     ------
     ServiceDown
-        There is no network.
+        The server does not answer.
     SourceError
-        What came is not the set that the experiments were made with.
+        The download is incomplete, or not the data that the published results were computed from.
     StoreError
-        It cannot be written.
+        The files cannot be written.
     """
     table = _read_copy(wanted)
     if content_digest(table.X, table.labels) != wanted.content:
         raise SourceError(
-            f"what {wanted.copy} holds is not the set that the experiments were made with "
+            f"{wanted.copy} is not the data set that the published results were computed from "
             f"({wanted.origin}); nothing was written."
         )
     return f"written to {_write(table, folder / wanted.path)}"
@@ -72,7 +72,7 @@ def _read_copy(wanted: ReferenceSet) -> PublicTable:
 
 
 def _write(table: PublicTable, file: Path) -> Path:
-    """Labels and dense features as one table, a sparse matrix beside its labels."""
+    """Write dense features and labels as one table, or a sparse matrix with a label table beside it."""
     import pyarrow as pa
 
     with store_errors(file.parent, _CHOSEN_BY):
@@ -85,14 +85,14 @@ def _write(table: PublicTable, file: Path) -> Path:
         place = file.with_name(f"{set_name(file)}{LABELS_SUFFIX}.parquet")
     split = {} if table.split is None else {"split": table.split}
     write_parquet(pa.table({**columns, **table.labels, **split}), place, _CHOSEN_BY)
-    # The matrix last: it is the file by which a set is known to be there.
+    # Write the matrix last: its presence marks the set as complete.
     return file if isinstance(table.X, np.ndarray) else write_npz(table.X, file, _CHOSEN_BY)
 
 
 def content_digest(X: "np.ndarray | csr_array", labels: dict[str, np.ndarray]) -> str:
-    """Digest of the rows of features and of which of them carry the same label or class.
+    """Digest of the feature rows, and of which rows share a label or class.
 
-    Neither the order of the rows nor the names of labels and classes count: copies differ in both.
+    It does not depend on the order of the rows or on the names of labels and classes: copies differ in both.
     """
     if isinstance(X, np.ndarray):
         rows = [row.tobytes() for row in np.ascontiguousarray(X, dtype=np.float32) + np.float32(0)]
@@ -115,27 +115,28 @@ def _read_openml(wanted: ReferenceSet) -> PublicTable:
     name, version = wanted.openml["name"], wanted.openml["version"]
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="A network error occurred")  # told below, once
-            # Without a copy of its own: every OSError is then the network's, none that of a full disk.
+            warnings.filterwarnings("ignore", message="A network error occurred")  # reported below
+            # Without a cache on disk, every OSError is a network error.
             bunch = fetch_openml(
                 name, version=version, as_frame=False, parser="liac-arff", n_retries=1, cache=False
             )
     except OSError as error:
         raise ServiceDown(
-            f"OpenML does not answer ({error}). Try again with a network, or put the files into the data "
+            f"OpenML does not answer ({error}). Check the network connection, or put the files into the data "
             f"folder yourself, for instance {wanted.path} ({wanted.origin})."
         ) from error
     except (HTTPException, EOFError, zlib.error) as error:
         raise SourceError(
-            f"{name} of OpenML did not come whole ({error!r}); nothing was written. Try again later."
+            f"the download of {name} from OpenML is incomplete ({error!r}); nothing was written. "
+            "Try again later."
         ) from error
     except ValueError as error:
-        raise SourceError(f"OpenML has no {name} of version {version} ({error}).") from error
+        raise SourceError(f"OpenML has no version {version} of {name} ({error}).") from error
     return _as_table(_numbers(bunch), bunch.target, wanted.openml)
 
 
 def _numbers(bunch: Any) -> np.ndarray:
-    """Features (n, p); values that are declared as names of numbers count as these numbers."""
+    """Features (n, p); nominal attributes whose values are all numeric become these numbers."""
     X = np.array(bunch.data, dtype=float)
     for name, values in (getattr(bunch, "categories", None) or {}).items():
         if name in bunch.feature_names and all(_is_number(value) for value in values):
@@ -153,7 +154,7 @@ def _is_number(text: Any) -> bool:
 
 
 def _as_table(X: np.ndarray, target: Any, recipe: Mapping[str, Any]) -> PublicTable:
-    """Features and classes as the experiments have them."""
+    """Features and classes as the experiments use them."""
     if recipe.get("terciles"):
         values = np.asarray(target, dtype=float)
         target = np.searchsorted(np.quantile(values, (1 / 3, 2 / 3)), values)

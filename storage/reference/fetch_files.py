@@ -1,4 +1,4 @@
-"""Data sets as others publish them: MATLAB, ARFF or HDF5 files behind an address, read into one table."""
+"""Download published MATLAB, ARFF or HDF5 files and read them into one table."""
 
 import tempfile
 import urllib.request
@@ -27,10 +27,10 @@ _PARTS = ("train", "test")
 
 
 def read_addresses(wanted: ReferenceSet) -> PublicTable:
-    """Download the files of a set; the first of two is the training part, the second the test part."""
+    """Download the files of a set; two files are its training part and its test part."""
     suffixes = [Path(urlsplit(address).path).suffix for address in wanted.addresses]
     if _HDF5 in suffixes:
-        _load_h5py()  # before anything is downloaded in vain
+        _load_h5py()  # fail before the download if h5py is missing
     tables = []
     with _temporary_folder() as folder:
         for number, (address, suffix) in enumerate(zip(wanted.addresses, suffixes, strict=True)):
@@ -45,20 +45,20 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory()
     except OSError as error:
         raise StoreError(
-            f"No room for a temporary file ({error.strerror}); free some space, or name a folder for such "
-            f"files with {_TEMPORARY_BY}, and run again."
+            f"No room for a temporary file ({error.strerror}); free some space, or choose another temporary "
+            f"folder with {_TEMPORARY_BY}, and run again."
         ) from error
 
 
 def _download(address: str, file: Path, wanted: ReferenceSet) -> None:
-    """Errors of the disk are told apart from those of the network, which `_ask` raises as its own."""
+    """Write the content of a URL to a file. `_ask` translates network errors; others come from the disk."""
     with store_errors(file, _TEMPORARY_BY), file.open("wb") as kept:
         for piece in _ask(address, wanted):
             kept.write(piece)
 
 
 def _ask(address: str, wanted: ReferenceSet) -> Iterator[bytes]:
-    """What an address answers, piece by piece."""
+    """Yield the content of a URL in pieces."""
     try:
         # S310: addresses come from sets.toml alone.
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310
@@ -70,17 +70,17 @@ def _ask(address: str, wanted: ReferenceSet) -> Iterator[bytes]:
         ) from error
     except HTTPException as error:
         raise SourceError(
-            f"{address} did not come whole ({error!r}). Try again later, {_by_hand(wanted)}"
+            f"the download of {address} is incomplete ({error!r}). Try again later, {_by_hand(wanted)}"
         ) from error
     except OSError as error:
         host = urlsplit(address).netloc
         raise ServiceDown(
-            f"{host} does not answer ({error}). Try again with a network, {_by_hand(wanted)}"
+            f"{host} does not answer ({error}). Check the network connection, {_by_hand(wanted)}"
         ) from error
 
 
 def _by_hand(wanted: ReferenceSet) -> str:
-    return f"or put the file at {wanted.path} of the data folder yourself ({wanted.origin})."
+    return f"or put the file into the data folder yourself, as {wanted.path} ({wanted.origin})."
 
 
 def _read_file(file: Path, address: str, reading: Mapping[str, Any]) -> PublicTable:
@@ -103,7 +103,7 @@ def _read_matlab(file: Path, reading: Mapping[str, Any]) -> PublicTable:
         raise ValueError(f"not a MATLAB file: {error}") from error
     X: Any = held["fea"]
     if sparse.issparse(X):
-        X.check_format()  # conversion trusts the indices, damaged ones would end the process
+        X.check_format()  # the conversion does not check the indices; damaged ones would crash the process
         X = sparse.csr_array(X)
         X.sum_duplicates()
     return PublicTable(X, {CLASS: np.asarray(held["gnd"]).ravel().astype(np.int16)})
@@ -120,7 +120,7 @@ def _read_arff(file: Path, reading: Mapping[str, Any]) -> PublicTable:
 
 
 def _read_hdf5(file: Path, reading: Mapping[str, Any]) -> PublicTable:
-    """Groups `train` and `test` of `data` and `target`; values are stretched to `range` and rounded."""
+    """Groups `train` and `test`, each with `data` and `target`; values are scaled to `range` and rounded."""
     h5py = _load_h5py()
     low, high = reading["range"]
     with h5py.File(file) as held:

@@ -1,16 +1,19 @@
-"""What the papers print, as data: one row a number, with table and row, or a claim that can be checked.
+"""The papers' published numbers and claims as data: one row per printed number or claim.
 
-Columns of `published.csv`: `experiment`; `table`, where the paper prints it; `dataset`, `method`, `metric`
-and `condition` (empty: any), which name the cell; `value` as printed and `unit` (percent or fraction);
-`status`: empty; `ambiguous` where the paper does not say what was measured, so that a difference proves
-nothing; `licensed` for a set that a user may have; `unavailable` where the data, or the thing itself, cannot
-be had; `figure` for a data set (method empty) that the paper shows in a figure without numbers; or `claim`.
-`remark`: why a difference says little; for a claim, what the paper says.
+Columns of `published.csv`:
 
-A claim is an order: its `method` or its `condition` has two sides, `A > B` (A is better) or `A ~ B` (they are
-alike). A condition `9-D` stands for all that begin with it, such as `9-D, K=1`, and an empty one for all; the
-two sides are compared where the rest is the same. `value` is the lead of A that the paper prints, if it does.
-A claim without a sign says that there is such a thing: its cells are above 0.
+- `experiment`, and `table`: the table or figure of the paper.
+- `dataset`, `method`, `metric`, `condition` (empty: any): identify the cell.
+- `value` as printed, and its `unit` (percent or fraction).
+- `status`: empty, or one of: `ambiguous`, the paper does not say exactly what was measured, so a difference
+  proves nothing; `licensed`, the data set needs a license; `unavailable`, the data or the feature is not
+  available; `figure`, the paper shows the data set (method empty) in a figure without numbers; `claim`.
+- `remark`: why a difference means little; for a claim, the paper's words.
+
+A claim compares two sides in its `method` or its `condition`: `A > B` (A is better) or `A ~ B` (they are
+similar). A condition such as `9-D` covers every condition that begins with it, such as `9-D, K=1`; an empty
+one covers all. The two sides are compared where the rest of the condition is the same. `value` is the printed
+lead of A, if there is one. A claim without a sign states that something exists: its cells must be above 0.
 """
 
 import csv
@@ -26,7 +29,7 @@ _UNITS = {"percent": 100.0, "fraction": 1.0}
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """One row; `value` is a fraction whatever the paper's unit is, None where nothing is printed."""
+    """One row; `value` is always a fraction, or None if the paper prints no number."""
 
     experiment: str
     table: str
@@ -46,12 +49,12 @@ def published_cells(experiment: str) -> tuple[PublishedCell, ...]:
 
 
 def published_claims(experiment: str) -> tuple[PublishedCell, ...]:
-    """What a paper says of one experiment that can be checked without a number."""
+    """The paper's claims in words about one experiment."""
     return tuple(cell for cell in published_rows(experiment) if cell.status == CLAIM)
 
 
 def find_figure(experiment: str, dataset: str, condition: str) -> PublishedCell | None:
-    """The row that says that the paper shows a data set in a figure without numbers."""
+    """The row for a data set that the paper shows in a figure without numbers; None if there is none."""
     for cell in published_rows(experiment):
         if (cell.status, cell.dataset) == (FIGURE, dataset) and cell.condition in ("", condition):
             return cell
@@ -80,7 +83,7 @@ def _as_cell(row: dict[str, str]) -> PublishedCell:
 def find_published(
     experiment: str, dataset: str, method: str, metric: str, condition: str
 ) -> PublishedCell | None:
-    """The printed number of a cell, or None where the paper has none."""
+    """The printed number of a cell, or None if the paper has none."""
     for cell in published_cells(experiment):
         same = (cell.dataset, cell.method, cell.metric) == (dataset, method, metric)
         if same and cell.condition in ("", condition):

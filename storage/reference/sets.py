@@ -1,4 +1,4 @@
-"""The data sets of the papers' experiments: where each lies in a data folder, and how to come by it."""
+"""The data sets of the papers' experiments: their path in the data folder, and how to get them."""
 
 import hashlib
 import os
@@ -25,9 +25,11 @@ class ReferenceSet:
     name, title : str
         The name that experiments use, and the one a reader sees.
     path : str
-        File below the data folder; empty where the set is built in.
-    sha256, origin : str
-        Of the file (empty for a set that labelscape's own experiments had not), and where it was found.
+        File below the data folder; empty for a built-in set.
+    sha256 : str
+        Checksum of the file that the published results were computed from; empty if there is none.
+    origin : str
+        Where the file comes from.
     builtin : str
         Name of the built-in set.
     content : str
@@ -35,19 +37,19 @@ class ReferenceSet:
     openml : mapping
         A public copy and how its labels are read; empty without one.
     addresses : tuple of str
-        Files of another public copy; of two the first is the training part, the second the test part.
+        URLs of another public copy; if there are two, the training part and the test part.
     reading : mapping
         How these files are read, see `fetch_files`.
     min_label_count, drop_labels
         As in `SourceOptions`.
     first_rows : int
-        The paper's part of the file, from its beginning; 0 for all.
+        Number of rows that the paper uses, from the first one; 0 for all.
     every_row : bool
-        Rows without any label count too.
+        Whether rows without any label are used too.
     color_spaces : tuple of str
-        Of the color moments of images; those of several stand side by side.
+        Color spaces of the color moments of images; the moments of several are concatenated.
     size : (int, int)
-        Rows and labels that experiments take of it, to reckon how long they will last; zeros: not known.
+        Number of rows and labels that experiments use; zeros if unknown.
     """
 
     name: str
@@ -69,14 +71,14 @@ class ReferenceSet:
 
     @property
     def copy(self) -> str:
-        """Where its public copy is, for readers; empty without one."""
+        """Location of its public copy, for messages; empty if there is none."""
         if self.addresses:
             return " and ".join(self.addresses)
         return f"{self.openml['name']} (version {self.openml['version']}) of OpenML" if self.openml else ""
 
     @property
     def host(self) -> str:
-        """Who keeps the public copy."""
+        """Host of the public copy."""
         return urlsplit(self.addresses[0]).netloc if self.addresses else "OpenML"
 
 
@@ -88,7 +90,7 @@ def reference_sets() -> dict[str, ReferenceSet]:
 
 
 def _facts_of(name: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What is said of a set, and of the one whose file it reads in another way."""
+    """Settings of a set, inherited from the set named by `of`."""
     own = dict(known[name])
     return {**known[own.pop("of")], **own} if "of" in own else own
 
@@ -98,7 +100,7 @@ def _hashable(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_data_folder(given: str | None, home: Path, must_exist: bool = True) -> Path:
-    """The folder of the user's data sets: as given, else by the environment, else in the home folder."""
+    """The folder of the data sets: as given, else LABELSCAPE_DATA, else `data` in the home folder."""
     named = given or os.environ.get(DATA_VARIABLE)
     folder = Path(named).expanduser() if named else home / "data"
     if given and must_exist and not folder.is_dir():
@@ -107,12 +109,12 @@ def find_data_folder(given: str | None, home: Path, must_exist: bool = True) -> 
 
 
 def locate(name: str, folder: Path) -> str:
-    """What to open: a file of the data folder, or the name of a built-in set.
+    """The path of a data set in the data folder, or the name of a built-in set.
 
     Raises
     ------
     SourceError
-        The file is not there; the message says which one is expected, and how to come by it.
+        The file does not exist; the message says which file is expected and how to get it.
     """
     wanted = reference_sets()[name]
     if wanted.builtin:
@@ -121,13 +123,13 @@ def locate(name: str, folder: Path) -> str:
     if file.is_file():
         return str(file)
     raise SourceError(
-        f"the data set {wanted.title!r} is not there: {file} is expected ({wanted.origin}). "
-        f"{_advice(wanted)} Name the folder of your data sets by --data or {DATA_VARIABLE}."
+        f"the data set {wanted.title!r} is missing: expected {file} ({wanted.origin}). "
+        f"{_advice(wanted)} Choose the folder of your data sets with --data or {DATA_VARIABLE}."
     )
 
 
 def is_original(name: str, folder: Path) -> bool:
-    """Whether a set is byte for byte the one that the README's numbers were made with, if any were."""
+    """Whether the file is the one that the published results were computed from; True if there is none."""
     wanted = reference_sets()[name]
     if wanted.builtin or not wanted.sha256:
         return True
@@ -137,5 +139,5 @@ def is_original(name: str, folder: Path) -> bool:
 
 def _advice(wanted: ReferenceSet) -> str:
     if wanted.copy:
-        return f"Where there is a network, `labelscape reproduce fetch` gets it from {wanted.copy}."
-    return "It has no public copy that could be fetched; put the file there."
+        return f"`labelscape reproduce fetch` downloads it from {wanted.copy}."
+    return "There is no public copy to download; put the file there."

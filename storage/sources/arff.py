@@ -240,7 +240,7 @@ class ArffSource:
         )
 
     def _is_unlabeled(self, attributes: list[Attribute]) -> bool:
-        """Whether no labels are wanted and none can be told from the features."""
+        """Whether no labels are wanted and no attribute is known to be a label."""
         named = {attribute.name.lower() for attribute in attributes}
         return not self.options.labeled and self.xml is None and self._class_name.lower() not in named
 

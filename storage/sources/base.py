@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Content = Literal["images", "features"]
-# Notes of one sort that are listed; a folder of 100,000 images with a short label file has many.
+# Maximum number of listed notes of one kind; a folder of 100,000 images with a short label file has many.
 LISTED_NOTES = 100
 
 
@@ -152,7 +152,7 @@ class Match(IntEnum):
     POSSIBLE = 1
     # A complete data set in one file.
     DATA_SET = 2
-    # A folder as a whole, whatever other data sets lie in it.
+    # A folder as a whole, regardless of other data sets inside it.
     CERTAIN = 3
 
 

@@ -165,7 +165,7 @@ class ImageFolder:
         return str(self.folder) if self.label_file is None else self._label_place()
 
     def _label_place(self) -> str:
-        """Name of the label file in messages: relative to the folder if it lies inside."""
+        """Name of the label file in messages: relative to the folder if it is inside."""
         path = self.label_file or self.folder
         if path.is_relative_to(self.folder):
             return path.relative_to(self.folder).as_posix()
@@ -197,7 +197,7 @@ _seen: dict[tuple[ImageFolder, Path], str] = {}
 
 @lru_cache(maxsize=1)
 def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) -> Collection:
-    """Cache: the stages of one run read the same collection while its stamps are the same."""
+    """Cache: the stages of one run read the same collection while the state of its files is the same."""
     return source.read_anew(cache_dir)
 
 

@@ -116,7 +116,7 @@ def _choose_columns(header: Sequence[str], path: Path, separator: str) -> _Colum
     if name is not None and title is not None:
         return _Columns(header.index(name), header.index(title), split, title)
     if len(header) == 2:
-        # One of the two may bear its usual name, in either place.
+        # One of the two columns may have its usual name, in either position.
         first = header.index(name) if name else 1 - header.index(title) if title else 0
         return _Columns(first, 1 - first, None, title or "")
     raise SourceError(

@@ -16,7 +16,7 @@ from storage.sources.image_folder import ImageReader
 from storage.sources.sparse_text import SparseReader
 from storage.sources.table import TableReader
 
-# By kind. The reader with the best match opens a path; of equal matches the first one.
+# By kind. The reader with the best match opens a path; among equal matches, the first one.
 READERS: dict[str, SourceReader] = {
     reader.kind: reader
     for reader in (
@@ -48,7 +48,7 @@ def open_source(options: SourceOptions, cache_dir: Path) -> Source:
     ----------
     options : SourceOptions
     cache_dir : Path
-        Folder that is skipped if it lies inside a folder of images.
+        Folder that is skipped if it is inside a folder of images.
 
     Raises
     ------

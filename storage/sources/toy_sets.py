@@ -47,7 +47,7 @@ def draw_torus() -> ToySet:
     radius = 1 + _TUBE * np.cos(within)
     height = _TUBE * np.sin(within)
     flat = np.column_stack([radius[0] * np.cos(around[0]), radius[0] * np.sin(around[0]), height[0]])
-    # The second ring stands upright and passes through the hole of the first.
+    # The second ring is upright and passes through the hole of the first.
     upright = np.column_stack([1 + radius[1] * np.cos(around[1]), height[1], radius[1] * np.sin(around[1])])
     rings = np.vstack([flat, upright])
     return _with_garbage(rings, TORUS_GARBAGE, ["first ring", "second ring"], TORUS_ROWS, rng)

@@ -64,7 +64,7 @@ def check_uri(uri: str) -> str:
 
 
 def load_mlflow() -> Any:
-    """Import MLflow on first use, without telemetry and set-up messages."""
+    """Import MLflow on first use, without telemetry and setup messages."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import mlflow

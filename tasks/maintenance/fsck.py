@@ -1,4 +1,4 @@
-"""Check of a store: what it contains, and whether all of it is intact."""
+"""Check a store: list what it contains, and verify that all of it is intact."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence

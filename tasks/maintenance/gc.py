@@ -27,10 +27,10 @@ class Garbage:
     artifacts : tuple of mappings
         Manifests of artifacts that no kept run uses.
     records : tuple of QuarantinedRecord
-        Quarantined records that have been replaced or given up.
+        Quarantined records that have been replaced or discarded.
     unresolved : tuple of QuarantinedRecord
-        Quarantined records that have not. It is unknown which artifacts they used, so while there is one, no
-        run and no artifact is removed.
+        The other quarantined records. It is unknown which artifacts they used, so while there is one, no run
+        and no artifact is removed.
     parts : tuple of str
         Parts of features that no artifact links to. They are kept because features that a kept run uses are
         missing.
@@ -67,7 +67,7 @@ def find_garbage(
     is_kept : callable
         Selects further runs to keep, such as those of registered models.
     forget_damaged : bool
-        Whether quarantined run records and pointers are given up.
+        Whether quarantined run records and pointers are discarded.
 
     Raises
     ------
@@ -132,9 +132,9 @@ def _find_loose_parts(manifests: Manifests, needed: set[str]) -> tuple[str, ...]
 def remove_garbage(
     store: ArtifactStore, log: RunLog, garbage: Garbage, home: Path | None = None
 ) -> tuple[int, Sequence[PurePath]]:
-    """Remove garbage and orphans; gives the bytes freed and the orphans.
+    """Remove garbage and orphans; return the bytes freed and the orphans.
 
-    With `home` the orphans beside the store are removed too.
+    With `home`, the orphans beside the store are removed too.
     """
     delete_quarantined(store, garbage.records)
     for run in garbage.runs:

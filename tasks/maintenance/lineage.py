@@ -162,7 +162,7 @@ class LineageGraph:
 
     @cached_property
     def _entries(self) -> list[dict[str, Any]]:
-        """All artifacts, the newest last."""
+        """All artifacts, newest last."""
         return sorted(self._store.entries(), key=lambda one: str(one["created"]))
 
     def of_run(self, run: LoggedRun) -> list[Node]:
@@ -189,7 +189,7 @@ class LineageGraph:
         return nodes
 
     def of_artifact(self, name: str) -> Node:
-        """The artifact whose key or digest begins with `name`; of several with one content the newest."""
+        """The artifact whose key or digest begins with `name`; of several with equal content, the newest."""
         near = {
             one["key"] if one["key"].startswith(name) else one["digest"]: one
             for one in self._entries

@@ -1,4 +1,4 @@
-"""Which runs have a registered model: every tracker is asked, and in doubt a run counts as having one."""
+"""Find the runs with a registered model by asking every tracker; if unknown, a run counts as having one."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Registered:
     run_ids : set of str
         Tracker ids of runs that have, or may have, a registered model.
     unreachable : mapping of str to str
-        Addresses of trackers that could not answer for all their runs, and why. Those runs count.
+        Addresses of trackers that could not answer for all their runs, and why. Those runs are included.
     asked : mapping of str to LoggedRun
         The runs by id, as they were when the trackers were asked.
     """

@@ -24,7 +24,7 @@ from tasks.report.score_table import BASELINE_MARK, DEFAULT_METRICS, score_table
 from tasks.report.tables import Table, notes_csv, render_markdown, scores_csv
 
 SORT_BY = "macro_f1"
-# Up to OPEN_NOTES notes are shown at once; of more, MAX_NOTES are listed behind a click.
+# Up to OPEN_NOTES notes are shown directly; if there are more, MAX_NOTES are listed in a folded section.
 MAX_NOTES, OPEN_NOTES = 500, 8
 _COMMON_MESSAGES = 5
 _STRONGEST_PAIRS = 10

@@ -54,7 +54,7 @@ def draw_embedding(view: EmbeddingView, Y: NDArray[np.int8], label_names: Sequen
     """Draw the first two coordinates, colored by label; unlabeled items are gray.
 
     Single-label data with few classes are drawn in one panel. Otherwise each of the most frequent labels has
-    a panel of its own, because an item with several labels has no single color. A one-dimensional embedding
+    its own panel, because an item with several labels has no single color. A one-dimensional embedding
     is drawn as one strip per label.
     """
     from embedding_core.labels import one_label_each  # imports SciPy and scikit-learn

@@ -175,7 +175,7 @@ def _write_numbers(axes: "Axes", C: np.ma.MaskedArray, middle: float) -> None:
 
 
 def draw_spectrum(embeddings: Mapping[str, EmbeddingView]) -> Drawing:
-    """Draw the eigenvalues of each method in a panel of its own; their scales are not comparable."""
+    """Draw the eigenvalues of each method in a separate panel; their scales are not comparable."""
     views = [view for view in embeddings.values() if np.isfinite(view.eigenvalues).any()]
     columns = max(1, min(3, len(views)))
     rows = max(1, -(-len(views) // columns))

@@ -62,7 +62,7 @@ def metric_arrow(metric: str) -> str:
 
 
 def available_metrics(scores: Iterable[ScoreRow]) -> list[str]:
-    """Metrics that occur: known ones in the order of METRICS, then others as they come."""
+    """Metrics that occur: known ones in the order of METRIC_TITLES, then others in order of appearance."""
     found = dict.fromkeys(row[3] for row in scores)
     return [m for m in METRIC_TITLES if m in found] + [m for m in found if m not in METRIC_TITLES]
 
@@ -153,7 +153,7 @@ def _compare(methods: list[Entry], base: Entry, metric: str, titles: Mapping[str
         return Verdict("behind", text)
     if not lead.beyond_noise:
         text = (
-            f"{ours} and the best plain baseline, {theirs}, cannot be told apart in {title}: "
+            f"{ours} and the best plain baseline, {theirs}, cannot be distinguished in {title}: "
             f"fold by fold they differ by {describe_lead(lead)}."
         )
         return Verdict("level", text)
@@ -162,7 +162,7 @@ def _compare(methods: list[Entry], base: Entry, metric: str, titles: Mapping[str
         f"by {describe_lead(lead)}."
     )
     if len(methods) > 1:
-        text += f" It is the best of {len(methods)} chosen on these same folds, which is slightly optimistic."
+        text += f" It is the best of {len(methods)} on the same folds, so its score is slightly optimistic."
     return Verdict("ahead", text)
 
 

@@ -1,4 +1,4 @@
-"""Check what a paper states in words: one method leads another, two are alike, or a result exists."""
+"""Check claims that a paper makes in words: one method beats another, two are similar, or a result exists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

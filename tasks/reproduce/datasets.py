@@ -1,4 +1,4 @@
-"""Data sets of the experiments; they go through the same stages as any other collection."""
+"""Data sets of the experiments; they pass through the same stages as any other collection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def open_dataset(
         path=locate(name, folder), min_label_count=wanted.min_label_count, drop_labels=wanted.drop_labels
     )
     source = ingest.open_collection(settings, workspace)
-    # Named after the data set: the record of one run may hold several.
+    # Named after the data set: the record of one run may contain several.
     manifest = execute(replace(ingest.stage(settings, source, workspace), variant=name))
     found = []
     for number, space in enumerate(wanted.color_spaces):

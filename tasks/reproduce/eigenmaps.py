@@ -43,7 +43,7 @@ FIGS = Experiment(
         "k = 1.5 times the mean class size; agreement: probability that the nearest row in the plane has the "
         "same labels, which with shuffled labels shows how much structure the method itself creates; "
         "accuracy: hidden labels predicted by the nearest labeled row in the plane; between: share of label "
-        "pairs for which the center of the rows with both labels lies between the centers of the two labels; "
+        "pairs for which the center of the rows with both labels is between the centers of the two labels; "
         "single pairs are in the file of cells; Torus and Clusdat have the paper's sizes but our own shapes, "
         "with noise a quarter as wide as the shape, because noise of full width hid all clusters of Clusdat"
     ),

@@ -81,7 +81,7 @@ FIG5 = Experiment(
     quick={"trials": 2},
     figure="tasks.reproduce.transfer_figure",
     note="number of labels per fold that none of the other five methods predicts, correct and wrong; the "
-    "baseline columns put a plain method in place of the one; the paper shows an image whose car only MLDA "
+    "baseline columns replace that method with a plain one; the paper shows an image whose car only MLDA "
     "finds",
 )
 

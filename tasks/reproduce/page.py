@@ -79,7 +79,7 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
 
 
 # With one class per item, every metric of whole rows is the accuracy.
-_METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "right alone", "wrong_alone": "wrong alone"}
+_METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "unique correct", "wrong_alone": "unique wrong"}
 _FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("condition", lambda row: row.condition),
     ("preprocessing", lambda row: row.preprocessing),

@@ -79,7 +79,7 @@ def _measure(
     ]
     rows: list[TrialCell] = []
     with workspace.reporter.progress(f"{experiment.name} {data.name} {arm.title}", len(jobs)) as advance:
-        # Small problems hold Python's lock most of the time, so threads would take turns.
+        # Small problems hold Python's lock most of the time, so threads would not run in parallel.
         found = workspace.executor.map(run_trial, jobs, prefer="processes" if len(jobs) > 1 else "threads")
         for done, (job, cells) in enumerate(zip(jobs, found, strict=True), start=1):
             rows += [

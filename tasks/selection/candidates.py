@@ -60,8 +60,8 @@ def check_labels(dataset: Dataset, n_folds: int) -> None:
     if alone:
         more = f" and {len(alone) - 1} more labels" if len(alone) > 1 else ""
         raise SourceError(
-            f"label {alone[0]!r}{more}: only one labeled item has it, so it cannot be in training and test "
-            "rows both. Label a second item, or leave such labels out with --set source.min_label_count=2."
+            f"label {alone[0]!r}{more}: only one labeled item has it, so it cannot be in both training "
+            "and test rows. Label a second item, or drop such labels with --set source.min_label_count=2."
         )
 
 
@@ -73,7 +73,7 @@ def items_per_label(dataset: Dataset) -> float:
 
 
 def trial_stage(candidate: Candidate, context: SelectionContext) -> Stage:
-    """Scores of a candidate on its first folds; it may be stopped after them."""
+    """Scores of a candidate on its first folds, after which it may be stopped."""
     first = range(min(TRIAL_FOLDS, context.settings.folds))
     return _stage("trial", candidate, context, {}, lambda: _predict(candidate, context, first))
 

@@ -162,7 +162,7 @@ def decide_title(choice: Choice, champion: Champion | None) -> TitleDecision:
     if unknown:
         return TitleDecision("challenger", _without(unknown))
     if champion is None:
-        return TitleDecision("champion", "the first of this collection")
+        return TitleDecision("champion", "the first champion of this collection")
     if not champion.candidate.method:
         return TitleDecision(
             "challenger", "the present champion was not registered by labelscape auto and stays"

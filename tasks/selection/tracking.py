@@ -39,7 +39,7 @@ _DATA = ("labels", "features")
 
 @dataclass(frozen=True)
 class RegisteredTitles:
-    """Versions with a title after a choice, and whether the registry changed; `name` is the model's."""
+    """Versions with a title after a choice, and whether the registry changed; `name` is that of the model."""
 
     name: str
     champion: Version | None
@@ -127,7 +127,7 @@ def _method_record(
 ) -> MethodRecord:
     (entry,) = group_scores(one.rows)
     means, spreads = entry_metrics(entry, "")
-    # `compare` must tell apart the same scores with thresholds tuned for different metrics.
+    # `compare` must distinguish the same scores with thresholds tuned for different metrics.
     scores = one.ref and (f"{one.ref.digest}:{tune_for}" if tune_for in THRESHOLDS else one.ref.digest)
     return MethodRecord(
         name=one.name,
@@ -164,8 +164,8 @@ def register_titles(
 ) -> RegisteredTitles:
     """Register the fitted models under their titles, unless they are registered already.
 
-    `models` holds that of the winner, and that of the present champion if it keeps the title but had to be
-    refitted.
+    `models` contains the model of the winner, and that of the present champion if it keeps the title but had
+    to be refitted.
     """
     registry, name = ModelRegistry(tracker), model_name(experiment)
     before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}

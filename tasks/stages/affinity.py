@@ -53,7 +53,7 @@ def stage(
 
 
 def resolve_graph(settings: AffinitySettings, source: SourceSettings) -> str:
-    """The graph that `auto` stands for: the given edges if there are any, else kNN."""
+    """The kind of graph; `auto` selects the given edges if there are any, else kNN."""
     if settings.graph == "given" and source.edges is None:
         raise ConfigError("affinity.graph is 'given', but source.edges is not set; name an edge list there.")
     if settings.graph == "auto":

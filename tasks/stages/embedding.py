@@ -79,7 +79,7 @@ def model_stage(
     """Build the stage that fits a classifier without an embedding.
 
     `variant` replaces the method's name in the label. With `tuning` the model has tuned thresholds; otherwise
-    a label is assigned at a score of one half.
+    the threshold is 0.5.
     """
     method = get_method(name)
     tuned: dict[str, Any] = {"tune_for": tuning.tune_for} if tuning else {}
@@ -179,7 +179,7 @@ def _place_all(annotator: "Annotator", X: Any) -> Any:
 
 
 def _store_model(made: Stage, annotator: "Annotator", store: ArtifactStore) -> ArtifactRef:
-    """ArtifactStore the fitted model beside the embedding, with the same recipe."""
+    """Store the fitted model beside the embedding, with the same recipe."""
     recipe = replace(made.recipe(), stage="model")
     produce = lambda: _pack(made.variant, annotator)  # noqa: E731
     return store.compute(recipe, produce, force=True, parents=made.parents).ref

@@ -42,7 +42,7 @@ def stage(
     manifest: ArtifactRef | None,
     workspace: Workspace,
 ) -> Stage:
-    """Features of the items of a manifest. Their labels do not matter here."""
+    """Features of the items of a manifest; they do not depend on the labels."""
     recipe = feature_recipe(settings, source.content == "images")
     items = part_digest(manifest, "items", workspace.store)
     return Stage(
@@ -258,7 +258,7 @@ def _slice(values: Sequence[str], rows: range) -> list[str]:
 def _check_errors(
     errors: Mapping[str, str], n_items: int, place: SourceSettings, workspace: Workspace
 ) -> None:
-    """Report the number of unreadable items; stop if there are no others, or if `strict` is set."""
+    """Report the number of unreadable items; raise if no item is readable, or if `strict` is set."""
     if not errors:
         return
     name, why = next(iter(errors.items()))

@@ -33,7 +33,7 @@ from tasks.stages.embedding import Data
 from tasks.stages.evaluation import load_scores
 
 _THUMB_PIXELS = 200
-# In a report's folder: what its page shows besides the artifact, to tell whether the page is current.
+# File in a report's folder with what its page shows besides the artifact; it shows if the page is outdated.
 _MARK = "lineage.json"
 
 

@@ -30,7 +30,7 @@ from tasks.stages.evaluation import load_scores
 from tasks.stages.report import Circumstances, compose_report
 
 _RECORD = "tracked.json"
-# The MLflow experiment that holds the reproductions of the papers; it has no models.
+# The MLflow experiment of the papers' reproductions; it has no models.
 PAPERS = "reproduce"
 SCORES_TAG = "labelscape.digest.scores"
 SETTINGS_TAG = "labelscape.settings"
@@ -94,7 +94,7 @@ def pack_tracked(tracked: TrackedRun) -> Artifact:
 
 
 def list_collections(tracker: Tracker) -> list[str]:
-    """List the experiments that hold runs of collections, most recently used first."""
+    """List the experiments with runs of collections, most recently used first."""
     return [info.name for info in tracker.experiments() if info.name != PAPERS]
 
 

@@ -61,11 +61,11 @@ def test_svm_learns_only_from_labeled_rows():
     hidden[60:] = -1
     other = Y.copy()
     other[60:] = 1 - other[60:]
-    model, told = ScaledSVM().fit(X, hidden), ScaledSVM().fit(X, other)
+    model, reported = ScaledSVM().fit(X, hidden), ScaledSVM().fit(X, other)
     alone = SVC().fit(StandardScaler().fit(X).transform(X)[:60], Y[:60, 0])
     expected = alone.predict(StandardScaler().fit(X).transform(X))
     np.testing.assert_array_equal(model.predict(X)[:, 0], expected)
-    assert (told.predict(X) != model.predict(X)).any()
+    assert (reported.predict(X) != model.predict(X)).any()
 
 
 def test_svm_takes_sparse_rows():

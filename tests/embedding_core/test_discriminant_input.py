@@ -219,6 +219,6 @@ def test_a_single_labeled_item_cannot_choose_sigma():
     X, _, _ = problem()
     Y = np.full((60, 2), -1)
     Y[0] = 1
-    told = 'sigma="cv" chooses by labels, and 1 item is labeled; label two or more, or take sigma="auto"'
-    with pytest.raises(InvalidInput, match=told):
+    reported = 'sigma="cv" chooses by labels, and 1 item is labeled; label two or more, or take sigma="auto"'
+    with pytest.raises(InvalidInput, match=reported):
         MultiLabelDLE(sigma="cv").fit(X, Y)

@@ -60,9 +60,9 @@ def test_no_test_label_reaches_the_predictions(name):
     for one, other in zip(honest, again, strict=True):
         np.testing.assert_array_equal(one.labels, other.labels)
         np.testing.assert_array_equal(one.scores, other.scores)
-    told = Y.copy()
-    told[train] = np.roll(Y[train], 1, axis=1)
-    assert (predict_fold(name, None, X, told, **arguments)[0].labels != honest[0].labels).any()
+    reported = Y.copy()
+    reported[train] = np.roll(Y[train], 1, axis=1)
+    assert (predict_fold(name, None, X, reported, **arguments)[0].labels != honest[0].labels).any()
 
 
 @pytest.mark.parametrize("name", ["plain", "graph"])

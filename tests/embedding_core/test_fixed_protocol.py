@@ -194,14 +194,14 @@ def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     one = replace(SMALL, full={**SMALL.full, "trials": 3})
     config = load_config(None, home=str(tmp_path), executor="serial", tracking={"enabled": False})
     result = Run(ExperimentPlan(config, one, False, tmp_path)).run_stages()
-    told = result.products
-    assert [row.method for row in told.rows] == ["DLE", "DLE"]
-    table = comparison_table(one, told.rows)
+    reported = result.products
+    assert [row.method for row in reported.rows] == ["DLE", "DLE"]
+    table = comparison_table(one, reported.rows)
     assert table.rows[0][0] == "iris"
     assert table.rows[1][0] == "all sets"
     assert "paper prints" not in table.caption  # there is none
-    assert sum(int(count) for count in _standing(told).rows[0][1:]) == 1
+    assert sum(int(count) for count in _standing(reported).rows[0][1:]) == 1
     assert result.report and (result.report.parent / "cells.parquet").exists()
-    counted = _summary([told]).rows
+    counted = _summary([reported]).rows
     assert [row[0] for row in counted] == [one.name, "all"]
     assert {count for row in counted for count in row[1:]} == {"0"}

@@ -218,8 +218,8 @@ def test_a_refusal_of_anything_but_the_width_is_raised_at_once(monkeypatch):
 
 
 def test_too_many_components_are_reported_across_processes():
-    told = pickle.loads(pickle.dumps(TooManyComponents("n_components=7 exceeds 3.", 3)))
-    assert (str(told), told.most) == ("n_components=7 exceeds 3.", 3)
+    reported = pickle.loads(pickle.dumps(TooManyComponents("n_components=7 exceeds 3.", 3)))
+    assert (str(reported), reported.most) == ("n_components=7 exceeds 3.", 3)
 
 
 @pytest.mark.parametrize("dimensions", [{}, {"dimensions": [None, 2]}], ids=["default", "all-among-them"])

@@ -152,7 +152,7 @@ def test_a_weight_stands_for_copies_of_the_item(monkeypatch, shape, C, exact_siz
     w = E.repeat(times, axis=0).T @ copied
     np.testing.assert_allclose(E.T @ F, w, atol=1e-6 * np.abs(w).max())
     np.testing.assert_allclose(bias, b, atol=1e-5)
-    if shape == (80, 5):  # where sides that can be told apart meet no bound, weights change nothing
+    if shape == (80, 5):  # separable: no multiplier reaches its bound, so weights change nothing
         plain, _ = svm_trainer(E)(sign, C, np.ones(len(E)))
         assert np.abs(E.T @ (F - plain)).max() > 1e-3 * np.abs(w).max()
 

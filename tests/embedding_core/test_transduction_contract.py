@@ -215,15 +215,15 @@ def test_a_fold_of_real_data(entry, name, least, listed, shared_data):
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "reported"),
     [
         (MCGF(), "^Only one item is labeled, but MCGF sets"),
         (MCGF(sigma="cv"), '1 item is labeled; label two or more, or take sigma="auto"'),
     ],
 )
-def test_one_labeled_item_is_told_as_such(model, told):
+def test_one_labeled_item_is_told_as_such(model, reported):
     X, Y = multi_label()
     Y[1:] = -1
     Y[0] = [1, 1, *Y[0, 2:] * 0]
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput, match=reported):
         model.fit(X, Y)

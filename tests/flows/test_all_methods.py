@@ -24,20 +24,20 @@ def check_run(command: Command, source: Path | str, single_label: bool) -> list[
     assert {re.sub(r" \(baseline\)$", "", title) for title in listed} >= fitting
     assert done.out.count("macro F1 ↑") == 1
     assert "nan" not in done.out.lower().split()
-    told = [line.strip() for line in done.err.splitlines() if line.strip().startswith("warning:")]
-    assert all(ADVICE.search(line) for line in told), told
-    return told
+    reported = [line.strip() for line in done.err.splitlines() if line.strip().startswith("warning:")]
+    assert all(ADVICE.search(line) for line in reported), reported
+    return reported
 
 
 @pytest.mark.parametrize("source", BUILT_IN)
 def test_all_methods_for_one_class_per_item(source: str, command: Command, without_engine: None) -> None:
-    told = check_run(command, source, single_label=True)
-    assert source == "iris" or not told
+    reported = check_run(command, source, single_label=True)
+    assert source == "iris" or not reported
 
 
 @pytest.mark.parametrize("name", ["emotions"])
 def test_all_methods_for_several_labels(
     name: str, command: Command, without_engine: None, shared_data: Path
 ) -> None:
-    told = check_run(command, shared_data / name / f"{name}.parquet", single_label=False)
-    assert len(told) <= 1  # one item of the raw features is so far away that its links weigh 1e-33
+    reported = check_run(command, shared_data / name / f"{name}.parquet", single_label=False)
+    assert len(reported) <= 1  # one item of the raw features is so far away that its links weigh 1e-33

@@ -51,14 +51,12 @@ class TestWithoutTracker:
         assert "stopped     MLLS: after 2 folds" in done.out
         assert "winner      Scaled SVM, " in done.out
         assert "a plain baseline: no other candidate scored better" in done.out
-        assert (
-            "title       champion, a plain baseline: the first of this collection; not registered (tracking"
-            in done.out
-        )
+        title = "champion, a plain baseline: the first champion of this collection; not registered (tracking"
+        assert f"title       {title}" in done.out
         assert "labels are decided" not in done.out
         assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
 
-    def test_json_holds_every_candidate(self, command: Command, tmp_path: Path) -> None:
+    def test_json_contains_every_candidate(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
         done = command("auto", table, *QUICK, *UNTRACKED, "--candidates", "1nn,mlls", "--json")
         assert done.err == ""
@@ -97,10 +95,8 @@ class TestWithoutTracker:
         names = "mlls,kernel_dle,1nn,mlda_knn"
         said = command("auto", table, *QUICK, *UNTRACKED, "--candidates", names).out
         assert "winner      Kernel DLE" in said
-        assert (
-            "            it is the best of 3 chosen on these same folds, which is slightly optimistic\n"
-            in said
-        )
+        bias = "it is the best of 3 candidates on the same folds, so its score is slightly optimistic"
+        assert f"            {bias}\n" in said
 
     @pytest.mark.parametrize(
         ("arguments", "says"),
@@ -152,7 +148,7 @@ class TestWithoutTracker:
         assert f"differs from {first['run']} in ingest, features" in said
         refused = command("run", "--as", first["run"], "--until", "features")
         assert refused.code == 2
-        assert "is of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
+        assert "is a run of `labelscape auto`, which has no --refresh, --from or --until" in refused.err
 
     def test_the_lineage_of_a_choice_ends_at_the_bytes_of_the_source(
         self, command: Command, tmp_path: Path
@@ -199,7 +195,7 @@ class TestTitles:
             return found and f"{found.version} {json.loads(found.tags['labelscape.recipe'])['method']}"
 
         first = auto("mlls")
-        assert (first["title"], first["reason"]) == ("champion", "the first of this collection")
+        assert (first["title"], first["reason"]) == ("champion", "the first champion of this collection")
         assert (held(CHAMPION), held(CHALLENGER)) == ("1 mlls", None)
 
         again = auto("mlls")
@@ -222,28 +218,33 @@ class TestTitles:
         assert not auto("kernel_dle")["registry"]["changed"]
 
         assert level["champion_is_plain"]
-        told = command("auto", table, *QUICK, "--home", home, "--candidates", "kernel_dle").out
-        assert "champion    stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in told
+        reported = command("auto", table, *QUICK, "--home", home, "--candidates", "kernel_dle").out
+        assert (
+            "champion    stays 1NN, input as given, a plain baseline, version 2 of labelscape-t" in reported
+        )
 
         self.annotates(command, tmp_path, home, "1nn", "2")
 
-        write_table(table, 170)  # new labels: the champion's recipe is scored and fitted anew
+        write_table(table, 170)  # new labels: the champion's recipe is scored and fitted again
         grown = auto("kernel_dle")
         assert grown["winner"] == "kernel_dle"
         assert grown["title"] == "challenger"
         assert (held(CHAMPION), held(CHALLENGER)) == ("5 1nn", "4 kernel_dle")
 
-        told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn,mlls")
-        assert "champion    version 5 of labelscape-t, a plain baseline: it has the title already" in told.out
+        reported = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn,mlls")
+        assert (
+            "champion    version 5 of labelscape-t, a plain baseline: it has the title already"
+            in reported.out
+        )
         assert held(CHALLENGER) is None
-        plain = auto("svm")  # a better plain one, within noise: nobody is served below it
+        plain = auto("svm")  # a better plain baseline, within noise: it becomes champion
         assert (plain["title"], held(CHAMPION)) == ("champion", "6 svm")
         assert "1NN, input as given, is below the best plain baseline, Scaled SVM" in plain["reason"]
         client = Tracker(default_uri(home)).client()
         client.delete_model_version_tag("labelscape-t", "6", "labelscape.recipe")  # as if registered by hand
-        told = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn")
-        assert "was not registered by labelscape auto and stays" in told.out
-        assert "champion    stays another model, version 6 of labelscape-t\n" in told.out
+        reported = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn")
+        assert "was not registered by labelscape auto and stays" in reported.out
+        assert "champion    stays another model, version 6 of labelscape-t\n" in reported.out
         tags = client.get_run(first["tracking"]["run_id"]).data.tags
         for stage in ("ingest", "features", "candidate[mlls]", "choice", "model[mlls]"):
             assert tags[f"labelscape.code.{stage}"]
@@ -266,8 +267,8 @@ class TestTitles:
             given = ("--home", "home", "--candidates", "svm", "--set", f"evaluation.sort_by={metric}")
             found = json.loads(command("auto", "t.csv", *QUICK, *given, "--json").out)
             done = command("annotate", "new.csv", "--home", "home", "--json")
-            told = command("annotate", "new.csv", "--home", "home").out
-            return found, dict(json.loads(done.out)["labels"]), told
+            reported = command("annotate", "new.csv", "--home", "home").out
+            return found, dict(json.loads(done.out)["labels"]), reported
 
         half, counted, said = labels("hamming_loss")
         tuned, counted_tuned, said_tuned = labels("macro_f1")

@@ -119,7 +119,9 @@ BAD = [
         ("source.zzz: unknown key; known: path, kind",),
         arguments=set_to("source.zzz=3"),
     ),
-    Bad("value for a table", ("source: is a table of settings", "(got 3)"), arguments=set_to("source=3")),
+    Bad(
+        "value for a table", ("source: expected a table of settings", "(got 3)"), arguments=set_to("source=3")
+    ),
     Bad(
         "table for a value",
         ("executor.x", "executor is a value"),
@@ -186,7 +188,7 @@ class TestBadInput:
                 "[features.color_moments]\ngird = [2, 2]\n",
                 ("c.toml is not valid", "features.color_moments.gird", "did you mean grid?"),
             ),
-            ('source = "pictures"\n', ("source: is a table of settings, [source]",)),
+            ('source = "pictures"\n', ("source: expected a table of settings, [source]",)),
             ("[features.color_moments]\ngrid = [0, 2]\n", ("features.color_moments", "from 1 to 256")),
             (None, ("c.toml: cannot be read (No such file or directory)",)),
         ],
@@ -298,7 +300,7 @@ class TestOddInput:
         assert ".mp4 is not a supported image format" in notes["film.mp4", None]
         assert any("'rare' has one item" in note["message"] for note in found["notes"])
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
-        assert f"noted      {len(found['notes'])} in the source; first: film.mp4: skipped" in shown
+        assert f"notes      {len(found['notes'])} on the data; first: film.mp4: skipped" in shown
 
     def test_a_label_without_items_is_dropped_and_reported(self, command: Command, tmp_path: Path) -> None:
         rows = [f"{i % 7},{i % 3},{i % 2},{(i + 1) % 2},0" for i in range(30)]

@@ -54,8 +54,8 @@ def test_a_shared_store_is_named_if_it_is_not_the_default(
 
 def paste(text: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str | None]:
     """The home and the store that a command finds when a shell runs it."""
-    told = 'labelscape() { printf \'%s\\n\' "$PWD" "$LABELSCAPE_STORE" "$@"; }'
-    shell = subprocess.run(["sh", "-c", f"{told}\n{text}"], capture_output=True, text=True, check=True)
+    reported = 'labelscape() { printf \'%s\\n\' "$PWD" "$LABELSCAPE_STORE" "$@"; }'
+    shell = subprocess.run(["sh", "-c", f"{reported}\n{text}"], capture_output=True, text=True, check=True)
     folder, uri, *words = shell.stdout.splitlines()
     home = words[words.index("--home") + 1] if "--home" in words else None
     with monkeypatch.context() as place:

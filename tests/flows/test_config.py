@@ -129,7 +129,7 @@ class TestPaths:
         (["embedding.params.svm.C=nan"], r"svm\.C=nan: must be a finite number"),
         (["embedding.params.svm=3"], r"embedding\.params\.svm: .*dictionary"),
         (["source.label_separator=::"], r"source\.label_separator: .*at most 1 character"),
-        (["evaluation=3"], r"evaluation: is a table of settings, \[evaluation\] \(got 3\)"),
+        (["evaluation=3"], r"evaluation: expected a table of settings, \[evaluation\] \(got 3\)"),
         (["=3"], r"--set '=3': expected KEY=VALUE"),
         (["folds"], r"--set 'folds': expected KEY=VALUE"),
         (["name=x", "name.y=1"], r"--set name\.y: name is a value, not a table"),
@@ -154,7 +154,7 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
 
 
 def test_a_given_table_does_not_hide_an_invalid_one() -> None:
-    with pytest.raises(ConfigError, match=r"source: is a table of settings.*\(got 3\)"):
+    with pytest.raises(ConfigError, match=r"source: expected a table of settings.*\(got 3\)"):
         load_config(None, ["source=3"], source={"path": "iris"})
 
 
@@ -244,7 +244,7 @@ def test_own_parameters_win_over_shared_ones() -> None:
 
 
 @pytest.mark.parametrize("uri", ["/a/folder", "file:///a", "sqlite:///"])
-def test_a_tracking_address_that_cannot_hold_runs_is_rejected_early(uri: str) -> None:
+def test_a_tracking_address_that_cannot_record_runs_is_rejected_early(uri: str) -> None:
     with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
         check_places(load_config(None, [f"tracking.uri={uri}"]))
     check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))

@@ -134,12 +134,12 @@ def test_after_which_errors_a_command_can_be_resumed(
     ],
 )
 def test_transient_errors_are_retried(tmp_path: Path, error: TransientError, says: str) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     errors = [error]
 
     class Listener(Reporter):
         def say(self, text: str) -> None:
-            told.append(text)
+            reported.append(text)
 
     def walk() -> str:
         if errors:
@@ -147,7 +147,7 @@ def test_transient_errors_are_retried(tmp_path: Path, error: TransientError, say
         return "done"
 
     assert repair(Workspace(tmp_path, ArtifactStore.local(tmp_path), reporter=Listener()), walk) == "done"
-    assert told == [says]
+    assert reported == [says]
 
 
 @pytest.mark.slow

@@ -130,9 +130,9 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     facts = Facts("iris, auto", "iris", {}, {}, "", {})
     made = iris.found.choice
     tracking.stage(facts, None, data, made, refs["choice"], iris.found.models, iris.workspace).produce()
-    told = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
+    reported = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
     expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # no stage used it
-    assert expected.items() <= told.items()
+    assert expected.items() <= reported.items()
 
 
 def test_a_second_run_computes_nothing(iris: Run) -> None:
@@ -222,7 +222,7 @@ def test_the_candidate_for_few_labels_is_skipped_if_labels_are_frequent_unless_n
     run()
     few = run.found.choice.results[-1]
     assert (few.name, few.state) == ("kernel_dle_few", "skipped")
-    assert few.reason == "it is for labels that fewer than 40 items carry; here 50 do"
+    assert few.reason == "it is meant for fewer than 40 items per label; here there are 50"
     assert {state for name, state in run.states.items() if name != "kernel_dle_few"} <= {"scored", "stopped"}
     assert run.found.verdict.title == "champion"
     named = Run("iris", tmp_path, names("kernel_dle_few"))
@@ -398,8 +398,8 @@ def test_an_unused_tuning_parameter_is_reported(songs: Run) -> None:
     )
     again()
     assert again.folds.done == []
-    told = [text for text in again.listener.said if "tune_for" in text]
-    assert told == [
+    reported = [text for text in again.listener.said if "tune_for" in text]
+    assert reported == [
         "  warning: embedding.params.kernel_dle.tune_for is not used by auto; the labels of all candidates "
         "are decided for evaluation.sort_by."
     ]
@@ -411,8 +411,8 @@ def test_labels_without_items_do_not_lower_the_mean_number_of_items(songs: Run) 
 
 
 def test_progress_names_the_candidate_and_the_time_left(iris: Run) -> None:
-    told = [text for text in iris.listener.said if text.startswith("candidate ")]
-    assert told == [
+    reported = [text for text in iris.listener.said if text.startswith("candidate ")]
+    assert reported == [
         "candidate 1 of 3: MLDA + tuned kNN (10 min 0 s of the budget left)",
         "candidate 2 of 3: Random forest (10 min 0 s of the budget left)",
         "candidate 3 of 3: Scaled SVM (10 min 0 s of the budget left)",

@@ -55,7 +55,7 @@ def alive(service: Service) -> bool:
 
 
 class TestUpAndDown:
-    def test_up_finds_what_is_up_and_down_stops_it(self, home: Path) -> None:
+    def test_up_finds_running_servers_and_down_stops_them(self, home: Path) -> None:
         assert running(home) is None
         first = up(home, 0, 0)
         assert first.fresh
@@ -146,7 +146,7 @@ class TestFailures:
         assert running(home) is None
         assert not (home / "services.json").exists()
 
-    def test_a_server_that_never_answers_is_given_up(
+    def test_a_server_that_never_answers_is_reported(
         self, home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (home / "mlflow" / "health").unlink()
@@ -162,7 +162,9 @@ class TestFailures:
             with pytest.raises(ServiceError, match=f"port {port} for MLflow is taken"):
                 up(home, 0, port)
 
-    def test_a_taken_usual_port_gives_way(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_port_is_used_if_the_default_is_taken(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with socket.socket() as other:
             other.bind((services.HOST, 0))
             other.listen()
@@ -172,7 +174,7 @@ class TestFailures:
         assert len({found.prefect.port, found.mlflow.port, services.PREFECT_PORT}) == 3
 
     @pytest.mark.parametrize("port", [-1, 65536])
-    def test_what_is_no_port_is_refused(self, home: Path, port: int) -> None:
+    def test_an_invalid_port_is_refused(self, home: Path, port: int) -> None:
         with pytest.raises(ServiceError, match="is not a port"):
             up(home, port)
 
@@ -255,7 +257,9 @@ class TestRealServers:
             with urlopen(page) as answer:
                 assert b"<html" in answer.read()
 
-    def test_runs_logged_through_the_server_and_past_it_are_one(self, real: tuple[Path, Services]) -> None:
+    def test_runs_logged_with_and_without_the_server_share_one_database(
+        self, real: tuple[Path, Services]
+    ) -> None:
         home, found = real
         model = _payload()
         many = {f"p{i}": float(i) for i in range(1010)}  # more than the server takes in one request

@@ -1,4 +1,4 @@
-"""The command line on a shared store: from another home everything is there, and can be looked after."""
+"""The command line on a shared store: another home finds everything and can maintain the store."""
 
 import json
 from pathlib import Path
@@ -71,7 +71,7 @@ def test_damage_to_what_only_the_summary_reads_is_repaired_in_the_same_run(
     assert data.read_bytes() == whole
 
 
-def test_gc_keeps_new_runs_and_what_is_new(command: Command, picture_folder: Path, shared: Path) -> None:
+def test_gc_keeps_new_runs_and_new_artifacts(command: Command, picture_folder: Path, shared: Path) -> None:
     for neighbors in (3, 4):
         read(command, "run", picture_folder, *SHORT, "--set", f"affinity.n_neighbors={neighbors}")
     assert read(command, "store", "gc", "--keep", "1")["artifacts"] == []
@@ -100,7 +100,7 @@ def test_an_address_that_cannot_be_used_stops_a_run_before_any_work(
     assert "resume with" not in refused.err
 
 
-def test_another_home_goes_on_with_a_choice(
+def test_another_home_continues_a_selection(
     command: Command, picture_folder: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.runner.make_executor", lambda setting: SerialExecutor())

@@ -30,7 +30,7 @@ class Listener(Reporter):
         self.said.append(text)
 
 
-def test_a_run_reports_to_its_session_and_notes_what_it_recomputed(tmp_path: Path) -> None:
+def test_a_run_reports_to_its_session_and_records_what_it_recomputed(tmp_path: Path) -> None:
     session = Session(Listener())
     plan = TrainingPlan(local_config("iris", tmp_path))
     Run(plan, StageSelection(until="features"), session).run_stages()
@@ -47,7 +47,7 @@ def test_a_run_reports_to_its_session_and_notes_what_it_recomputed(tmp_path: Pat
     ]
 
 
-def test_what_was_recomputed_is_noted_although_a_later_stage_fails(tmp_path: Path) -> None:
+def test_what_was_recomputed_is_recorded_although_a_later_stage_fails(tmp_path: Path) -> None:
     session = Session(Listener())
     plan = TrainingPlan(local_config("iris", tmp_path, "embedding.n_components=9"))
     with pytest.raises(Exception, match="n_components=9"):
@@ -73,7 +73,7 @@ def test_prefect_is_shown_no_password() -> None:
     assert "hush" not in str(parameters)
 
 
-def test_progress_of_an_experiment_tells_the_eta_from_computed_measurements(
+def test_progress_of_an_experiment_shows_an_eta_from_computed_measurements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0

@@ -1,4 +1,4 @@
-"""The Parquet file of an artifact: the same bytes for the same content, and proof of them in its footer."""
+"""The Parquet file of an artifact: the same bytes for the same content, and a digest in its footer."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 @pytest.mark.parametrize("portion", [1, 7, 50])
-def test_equal_content_is_equal_bytes_in_whatever_portions(
+def test_equal_content_gives_equal_bytes_for_any_batches(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch, portion: int
 ) -> None:
     monkeypatch.setattr(tables, "GROUP_BYTES", 20 * tables._VARIABLE_BYTES)
@@ -34,7 +34,7 @@ def test_equal_content_is_equal_bytes_in_whatever_portions(
     assert pq.ParquetFile(data_path(store, recipe(1))).metadata.num_row_groups > 1
 
 
-def test_pages_do_not_depend_on_the_portions(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_do_not_depend_on_the_batches(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "GROUP_BYTES", 4 * 2**20)
     wide = table(rows=3000, width=384)
     whole = store.compute(recipe(0), lambda: Artifact("sample", wide)).ref
@@ -86,7 +86,7 @@ def test_a_rewritten_file_with_a_fitting_manifest_fails_by_its_footer(store: Art
         store.read(store.ref("features", recipe().key))
 
 
-def test_it_is_read_through_no_file_of_python(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_read_through_a_python_file(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's threads may release a Python file while the interpreter shuts down; that aborts the process."""
     ref = store.compute(recipe(), artifact).ref
     opened, open_parquet = [], tables._open_parquet

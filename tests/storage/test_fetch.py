@@ -1,4 +1,4 @@
-"""Public copies of data sets: what comes is the set that was meant, or nothing is written."""
+"""Public copies of data sets: a download has the expected content, or nothing is written."""
 
 import errno
 import io
@@ -35,7 +35,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path):
-    """A folder and the address under which a server on loopback gives its files."""
+    """A folder, and the address of a loopback server for its files."""
     folder = tmp_path / "web"
     folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
@@ -113,7 +113,7 @@ def test_two_arff_files_are_the_training_and_the_test_part(web, tmp_path):
     assert found.split == ["train"] * 8 + ["test"] * 4
 
 
-def test_an_hdf5_file_is_stretched_and_rounded(web, tmp_path):
+def test_values_of_an_hdf5_file_are_scaled_and_rounded(web, tmp_path):
     h5py = pytest.importorskip("h5py", reason="the extra `fetch` is not installed")
     folder, address = web
     X, y = draw()
@@ -140,22 +140,22 @@ def test_other_content_is_refused_and_not_written(web, tmp_path):
     wanted = wanted_set(X, {"class": y}, "toy.parquet", f"{address}/toy.mat")
     X[3, 1] += 1
     scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]})
-    with pytest.raises(SourceError, match=r"toy\.mat holds is not the set.*its authors.*nothing was written"):
+    with pytest.raises(SourceError, match=r"toy\.mat is not the data set.*its authors.*nothing was written"):
         fetch_set(wanted, tmp_path)
     assert not (tmp_path / "toy.parquet").exists()
 
 
-def test_a_page_in_place_of_a_file_and_a_missing_one_are_told(web, tmp_path):
+def test_an_html_page_and_a_missing_file_are_reported(web, tmp_path):
     folder, address = web
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
-    with pytest.raises(SourceError, match=r"answers 404 .*toy\.parquet of the data folder yourself"):
+    with pytest.raises(SourceError, match=r"answers 404 .*into the data folder yourself, as .*toy\.parquet"):
         fetch_set(wanted, tmp_path)
     (folder / "toy.mat").write_text("<html>moved</html>", encoding="utf-8")
     with pytest.raises(SourceError, match=r"toy\.mat cannot be read"):
         fetch_set(wanted, tmp_path)
 
 
-def test_a_flipped_byte_of_a_compressed_file_is_told(web, tmp_path):
+def test_a_flipped_byte_of_a_compressed_file_is_reported(web, tmp_path):
     folder, address = web
     X, y = draw(40)
     scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]}, do_compression=True)
@@ -167,7 +167,7 @@ def test_a_flipped_byte_of_a_compressed_file_is_told(web, tmp_path):
         fetch_set(wanted, tmp_path)
 
 
-def test_indices_beyond_a_sparse_matrix_are_told_and_do_not_end_the_process(web, tmp_path):
+def test_indices_beyond_a_sparse_matrix_are_reported_and_do_not_crash_the_process(web, tmp_path):
     folder, address = web
     X = sp.csc_array(np.eye(6)[::-1])
     scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": np.arange(6)[:, None]})
@@ -182,16 +182,18 @@ def test_indices_beyond_a_sparse_matrix_are_told_and_do_not_end_the_process(web,
         fetch_set(wanted, tmp_path)
 
 
-def test_a_wrong_line_is_named_by_its_address(web, tmp_path):
+def test_an_error_in_a_line_names_the_url(web, tmp_path):
     folder, address = web
     (folder / "toy.arff").write_text("@relation t\n@attribute a numeric\n@attribute L {0,1}\n@data\n1,2,3\n")
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.arff", reading={"labels": 1})
-    with pytest.raises(SourceError, match=rf"^{address}/toy\.arff, line 5: .*Nothing was written\.$") as told:
+    with pytest.raises(
+        SourceError, match=rf"^{address}/toy\.arff, line 5: .*Nothing was written\.$"
+    ) as reported:
         fetch_set(wanted, tmp_path)
-    assert tempfile.gettempdir() not in str(told.value)
+    assert tempfile.gettempdir() not in str(reported.value)
 
 
-def test_a_full_disk_is_not_the_networks_fault(web, tmp_path, monkeypatch):
+def test_a_full_disk_is_not_reported_as_a_network_error(web, tmp_path, monkeypatch):
     folder, address = web
     (folder / "toy.mat").write_bytes(b"some bytes")
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
@@ -205,13 +207,13 @@ def test_a_full_disk_is_not_the_networks_fault(web, tmp_path, monkeypatch):
 
 
 class FullFile(io.BytesIO):
-    """A file of a disk without room."""
+    """A file on a full disk."""
 
     def write(self, *data):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(web, tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported_with_a_remedy(web, tmp_path):
     folder, address = web
     X, y = draw()
     scipy.io.savemat(folder / "toy.mat", {"fea": X, "gnd": y[:, None]})
@@ -223,18 +225,18 @@ def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(web, tmp_path):
         fetch_set(wanted, tmp_path)
 
 
-def test_an_answer_that_breaks_off_is_told(web, tmp_path, monkeypatch):
+def test_an_incomplete_download_is_reported(web, tmp_path, monkeypatch):
     _, address = web
     monkeypatch.setattr(QuietHandler, "do_GET", lambda handler: handler.wfile.write(BROKEN))
     wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
-    with pytest.raises(SourceError, match=r"toy\.mat did not come whole \(IncompleteRead.*yourself"):
+    with pytest.raises(SourceError, match=r"download of .*toy\.mat is incomplete \(IncompleteRead.*yourself"):
         fetch_set(wanted, tmp_path)
 
 
 BROKEN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc"
 
 
-def test_a_missing_package_is_told_before_anything_is_downloaded(tmp_path, monkeypatch):
+def test_a_missing_package_is_reported_before_anything_is_downloaded(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     wanted = wanted_set(*draw_labeled(), "toy.parquet", "http://127.0.0.1:9/toy.h5")
     with pytest.raises(SourceError, match=r"need h5py.*labelscape\[fetch\]"):
@@ -248,11 +250,11 @@ def draw_labeled():
 
 def test_without_a_network_the_host_is_named(tmp_path):
     wanted = wanted_set(*draw_labeled(), "toy.parquet", "http://127.0.0.1:9/toy.mat")
-    with pytest.raises(ServiceDown, match=r"127\.0\.0\.1:9 does not answer.*yourself \(its authors\)"):
+    with pytest.raises(ServiceDown, match=r"127\.0\.0\.1:9 does not answer.*yourself, as .* \(its authors\)"):
         fetch_set(wanted, tmp_path)
 
 
-def test_a_digest_knows_rows_in_any_order_dense_or_sparse():
+def test_the_digest_does_not_depend_on_row_order_or_sparsity():
     X, labels = draw_labeled()
     order = np.random.default_rng(3).permutation(len(X))
     shuffled = {"class": labels["class"][order]}
@@ -261,7 +263,7 @@ def test_a_digest_knows_rows_in_any_order_dense_or_sparse():
     assert content_digest(thin, labels) == content_digest(sp.csr_array(thin[order]), shuffled)
 
 
-def test_a_digest_knows_which_rows_belong_together_and_not_how_that_is_called():
+def test_the_digest_depends_on_the_classes_but_not_on_their_names():
     X, labels = draw_labeled()
     renamed = {"class": np.array(["c", "a", "b", "c"])[labels["class"]]}
     assert content_digest(X, labels) == content_digest(X, renamed)
@@ -275,7 +277,7 @@ def test_a_digest_knows_which_rows_belong_together_and_not_how_that_is_called():
 
 
 class Answer:
-    """What scikit-learn gives for a set of OpenML."""
+    """What scikit-learn returns for a set of OpenML."""
 
     feature_names = ("size", "kind", "rad")
     categories: ClassVar = {"kind": ["low", "high"], "rad": ["1", "4", "24"]}
@@ -290,7 +292,7 @@ def openml_set(X, y, **recipe):
     )
 
 
-def test_an_openml_set_gets_its_numbers_back_and_loses_incomplete_rows(tmp_path, monkeypatch):
+def test_numeric_categories_of_openml_become_numbers_and_incomplete_rows_are_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda *args, **more: Answer)
     X = [[1.5, 0, 24], [2.5, 1, 1], [4.0, 0, 4]]
     fetch_set(openml_set(X, ["10", "20", "25"], drop_incomplete=True), tmp_path)
@@ -309,12 +311,12 @@ def test_terciles_of_a_number_become_classes(tmp_path, monkeypatch):
     ("raised", "expected", "words"),
     [
         (OSError("no route"), ServiceDown, "OpenML does not answer"),
-        (ValueError("404"), SourceError, "has no toy"),
-        (IncompleteRead(b""), SourceError, "toy of OpenML did not come whole"),
-        (EOFError("ended"), SourceError, "toy of OpenML did not come whole"),
+        (ValueError("404"), SourceError, "has no version 1 of toy"),
+        (IncompleteRead(b""), SourceError, "download of toy from OpenML is incomplete"),
+        (EOFError("ended"), SourceError, "download of toy from OpenML is incomplete"),
     ],
 )
-def test_what_openml_cannot_give_is_told(tmp_path, monkeypatch, raised, expected, words):
+def test_errors_of_openml_are_reported(tmp_path, monkeypatch, raised, expected, words):
     def fail(*args, **more):
         raise raised
 
@@ -338,10 +340,10 @@ def test_content_digests_are_those_of_the_real_sets(shared_data):
         assert content_digest(X, labels) == wanted.content, wanted.name
 
 
-def test_a_missing_set_is_told_with_its_place(tmp_path):
-    with pytest.raises(SourceError, match=r"soybean_complete562.parquet is expected.*fetch.*LABELSCAPE_DATA"):
+def test_a_missing_set_is_reported_with_its_path(tmp_path):
+    with pytest.raises(SourceError, match=r"expected .*soybean_complete562.parquet.*fetch.*LABELSCAPE_DATA"):
         locate("soybean", tmp_path)
-    with pytest.raises(SourceError, match=r"fetch. gets it from https://.*Yale_32x32\.mat"):
+    with pytest.raises(SourceError, match=r"fetch. downloads it from https://.*Yale_32x32\.mat"):
         locate("yale", tmp_path)
     with pytest.raises(SourceError, match="no public copy"):
         locate("pie", tmp_path)
@@ -354,7 +356,7 @@ def fetch_by_command(command, tmp_path, monkeypatch, fetch, *more):
 
 
 @pytest.mark.parametrize("problem", [SourceError("other bytes"), StoreError("no room")])
-def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch, problem):
+def test_fetch_prints_json(command, tmp_path, monkeypatch, problem):
     files = {one.path: name for name, one in reversed(reference_sets().items()) if one.copy}
     first, *others = reversed(files.values())
 
@@ -371,7 +373,7 @@ def test_fetch_answers_scripts_in_json(command, tmp_path, monkeypatch, problem):
     assert all(one["file"].startswith(str(tmp_path)) and one["problem"] is None for one in found)
 
 
-def test_a_silent_host_is_asked_once_and_the_others_still(command, tmp_path, monkeypatch):
+def test_an_unreachable_host_is_tried_once_and_others_are_still_tried(command, tmp_path, monkeypatch):
     asked = []
 
     def fetch(wanted, folder):

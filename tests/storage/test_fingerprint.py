@@ -125,7 +125,7 @@ def test_cycles_end(take: Take) -> None:
     assert list(take({"embedding_core/bottom.py": "from . import top\n"})) == MODULES
 
 
-def test_a_module_that_is_not_there_is_listed_until_it_is(take: Take) -> None:
+def test_a_missing_module_is_listed_as_absent(take: Take) -> None:
     files = {"embedding_core/bottom.py": "import embedding_core.fast\n"}
     assert take(files)["embedding_core.fast"] == fingerprint.ABSENT
     assert take(files | {"embedding_core/fast.py": ""})["embedding_core.fast"] != fingerprint.ABSENT
@@ -143,7 +143,7 @@ def test_a_module_that_does_not_parse_is_an_error(take: Take) -> None:
 
 
 def test_nothing_is_imported_or_run(tmp_path: Path) -> None:
-    """In a process of its own: the project lies on sys.path and would raise when run."""
+    """In a separate process: the project is on sys.path and would raise when imported."""
     for name, text in PROJECT.items():
         if not name.startswith("storage"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

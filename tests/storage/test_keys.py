@@ -33,7 +33,7 @@ def recipe(**changes: object) -> Recipe:
 @pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.dictionaries(st.text(), PLAIN))
-def test_the_order_of_names_does_not_count(value: Mapping[str, object]) -> None:
+def test_the_order_of_names_does_not_matter(value: Mapping[str, object]) -> None:
     assert canonical_json(value) == canonical_json(dict(reversed(value.items())))
 
 
@@ -53,7 +53,9 @@ def test_tuples_are_lists_and_any_mapping_is_a_mapping() -> None:
         ({"a": b"x"}, TypeError, r"value\.a"),
     ],
 )
-def test_what_has_no_one_text_is_refused_with_its_place(value: object, error: type, place: str) -> None:
+def test_a_value_without_a_canonical_text_is_refused_with_its_place(
+    value: object, error: type, place: str
+) -> None:
     with pytest.raises(error, match=place):
         canonical_json(value)
 

@@ -1,4 +1,4 @@
-"""Models as bytes: the same in every process, opened only when every type is trusted."""
+"""Models as bytes: the same in every process, loaded only if every type is trusted."""
 
 import io
 import json
@@ -24,7 +24,7 @@ TRUSTED = ("tests.storage.test_models.Shifted", "scipy.sparse._csr.csr_matrix")
 
 
 class Shifted(BaseEstimator):
-    """A stand-in for an estimator of ours."""
+    """A stand-in for one of our estimators."""
 
     def __init__(self, shift: float = 0.0, names: Any = None) -> None:
         self.shift = shift
@@ -47,7 +47,7 @@ def pipeline() -> Any:
     return make_pipeline(StandardScaler(), SVC()).fit(X, X[:, 0] > 0)
 
 
-def test_a_model_comes_back_with_its_state() -> None:
+def test_a_model_keeps_its_state() -> None:
     found = load_model(dump_model(fitted()), TRUSTED)
     assert isinstance(found, Shifted)
     assert found.get_params() == {"shift": 1.0, "names": ("sky", "sky", "file", "__id__", "1")}
@@ -80,7 +80,7 @@ def test_a_type_that_is_not_trusted_is_refused_by_name() -> None:
         load_model(dump_model(fitted()), ())
 
 
-def test_a_forged_type_is_refused_before_it_is_made() -> None:
+def test_a_forged_type_is_refused_before_it_is_constructed() -> None:
     payload = dump_model(pipeline())
     target = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(payload)) as old, zipfile.ZipFile(target, "w") as new:
@@ -104,7 +104,7 @@ class Explosive:
     [b"", b"PK", pickle.dumps(Explosive()), dump_model(fitted())[:200], dump_model(fitted())[:-40]],
     ids=["empty", "magic", "pickle", "cut", "cut late"],
 )
-def test_bytes_that_are_no_model_are_refused(payload: bytes) -> None:
+def test_bytes_that_are_not_a_model_are_refused(payload: bytes) -> None:
     with pytest.raises(StoreError, match="are not a model"):
         load_model(payload, TRUSTED)
 

@@ -171,11 +171,11 @@ class TestLocks:
         self, any_store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "_POLL_SECONDS", 0.01)
-        told: list[str] = []
+        reported: list[str] = []
         waits, began = threading.Event(), threading.Event()
 
         def tell(line: str) -> None:
-            told.append(line)
+            reported.append(line)
             waits.set()
 
         def run() -> None:
@@ -189,11 +189,11 @@ class TestLocks:
             assert not began.is_set()
         thread.join(30)
         assert began.is_set()
-        (line,) = told
+        (line,) = reported
         assert line.startswith(f"{any_store.place} is being cleaned up (`store gc`)")
         assert line.endswith("; waiting for it.")
         with any_store.in_use(tell):
-            assert len(told) == 1
+            assert len(reported) == 1
 
     def test_the_lock_of_another_process_is_not_removed(
         self, store: ArtifactStore, monkeypatch: pytest.MonkeyPatch

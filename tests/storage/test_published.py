@@ -1,4 +1,4 @@
-"""The printed numbers: well-formed, named after experiments, and those of the papers' own text."""
+"""The published numbers: well-formed, each measured by an experiment, and equal to the papers' text."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ STATUSES = {"ambiguous", "licensed", "unavailable", "figure", "claim"}
 
 
 def can_be_had(name: str) -> bool:
-    """Whether labelscape knows the set itself, and not only where a user would have it."""
+    """Whether the set is built in, or its file is known by a checksum."""
     known = reference_sets()[name]
     return bool(known.builtin or known.sha256)
 
@@ -78,7 +78,7 @@ def test_every_claim_and_figure_is_of_measured_methods_and_sets():
         assert all(find_figure(name, dataset, "any") for dataset in experiments()[name].datasets)
 
 
-def test_what_is_not_in_a_figure_is_not_said_to_be():
+def test_only_content_of_a_figure_is_attributed_to_it():
     """Held-out rows, shuffled labels and the labels of music are ours."""
     assert find_figure("mlda-fig4", "music", FITTED)
     assert not find_figure("mlda-fig4", "music", HELD_OUT)
@@ -101,13 +101,13 @@ def test_experiments_name_sets_and_methods_that_exist():
                 METHODS[arm.method].build(**own)
 
 
-def test_a_cell_without_a_condition_counts_for_each():
+def test_a_cell_without_a_condition_matches_every_condition():
     printed = find_published("dle-table4", "soybean", "DLE", "accuracy", "5 % more, all wrong")
     assert printed is not None and printed.value == pytest.approx(0.851)
     assert find_published("dle-table4", "soybean", "DLE", "error", "") is None
 
 
-def test_table_3_is_the_papers(papers):
+def test_table_3_matches_the_paper(papers):
     text = paper_text(papers, "000")
     table = text[text.index("Table 3:") :]
     for row in ("soybean", "housing", "protein", "wine", "balance", "iris"):
@@ -117,7 +117,7 @@ def test_table_3_is_the_papers(papers):
         assert ours == pytest.approx(numbers)
 
 
-def test_table_4_is_the_papers(papers):
+def test_table_4_matches_the_paper(papers):
     text = paper_text(papers, "000")
     table = text[text.index("Table 4:") :]
     for row in ("soybean", "housing", "protein", "wine", "balance", "iris"):
@@ -127,7 +127,7 @@ def test_table_4_is_the_papers(papers):
         assert ours == pytest.approx(numbers)
 
 
-def test_table_5_is_the_papers(papers):
+def test_table_5_matches_the_paper(papers):
     text = paper_text(papers, "000")
     for method in ("MLGF", "SMSE", "MLLS", "MCGF", "Multi-label DLE"):
         printed = re.search(rf"^{method}\t([\d.]+)%\t([\d.]+)%\t([\d.]+)%$", text, re.MULTILINE)
@@ -149,7 +149,7 @@ MLDA_SETS = {
 
 
 def mlda_table_1(text):
-    """Its numbers by set, metric and method. A line of the text holds one row of the table, or two in one.
+    """Its numbers by set, metric and method. A line of the text contains one row of the table, or two.
 
     The last six columns are the methods'; each has the numbers of the line's rows from top to bottom. One is
     printed without its point.
@@ -170,19 +170,19 @@ def mlda_table_1(text):
     return found
 
 
-def test_table_1_of_mlda_is_the_papers(papers):
+def test_table_1_of_mlda_matches_the_paper(papers):
     ours = {(c.dataset, c.metric, c.method): c.value for c in published_cells("mlda-table1")}
     assert len(ours) == 144
     assert ours == pytest.approx(mlda_table_1(paper_text(papers, "002")))
 
 
-def test_a_number_that_was_mended_says_so():
+def test_a_corrected_number_has_a_remark():
     cell = find_published("mlda-table1", "mediamill", "MLSI", "macro_f1", "")
     assert cell.value == 0.301
     assert cell.remark.endswith('printed "0301"')
 
 
-def test_caltech_rows_of_lpssvm_are_the_papers(papers):
+def test_caltech_rows_of_lpssvm_match_the_paper(papers):
     text = paper_text(papers, "004")
     table = text[text.index("(a) Recognition rates") : text.index("Table 1. Recognition rates")]
     numbers = [float(number) / 100 for number in re.findall(r"\$([\d.]+)\(", table)]
@@ -204,7 +204,7 @@ def test_caltech_rows_of_lpssvm_are_the_papers(papers):
     ],
 )
 def test_claims_quote_the_papers(papers, number, experiment):
-    """Spaces and signs aside: the texts have formulas and broken lines."""
+    """Spaces and signs are ignored: the texts have formulas and line breaks."""
 
     def letters(text: str) -> str:
         return re.sub(r"[^a-z0-9]", "", text.lower())

@@ -15,7 +15,7 @@ from storage.errors import ConfigError, StoreUnreachable
 
 
 @pytest.mark.parametrize("uri", ["", "bucket/folder", "/shared/folder", "s3://", "s3:bucket"])
-def test_what_is_no_address_is_refused(uri: str) -> None:
+def test_an_invalid_address_is_refused(uri: str) -> None:
     with pytest.raises(ConfigError, match="expected for instance s3://bucket/folder"):
         Remote(uri)
 
@@ -46,7 +46,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert f'pip install "labelscape[{extra}]"' in str(refused.value)
 
 
-def test_an_s3_server_that_does_not_answer_is_given_up_after_seconds() -> None:
+def test_an_s3_server_that_does_not_answer_is_reported_after_seconds() -> None:
     pytest.importorskip("s3fs", reason="needs the test extra: pip install labelscape[test]")
     files = Remote("s3://bucket/folder")._files
     assert files.config_kwargs["connect_timeout"] <= 5
@@ -62,9 +62,9 @@ def test_addresses_in_messages_of_others_lose_their_passwords(
         raise RuntimeError("no answer from http://me:hush@host:9000/bucket\n  at all")
 
     monkeypatch.setattr(remote._files, "cat_file", fail)
-    with pytest.raises(StoreUnreachable) as told:
+    with pytest.raises(StoreUnreachable) as reported:
         remote.read("name")
-    text = str(told.value)
+    text = str(reported.value)
     assert "hush" not in text
     assert f"file://{tmp_path}" in text
     assert "RuntimeError: no answer from http://host:9000/bucket at all" in text
@@ -80,7 +80,7 @@ def test_objects_beside_the_folder_are_not_listed(tmp_path: Path) -> None:
     assert Remote(f"file://{tmp_path}/store/runs/b.json").list_objects() == {}
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_objects(tmp_path: Path) -> None:
     remote = Remote(f"file://{tmp_path}")
     assert remote.read("a") is None
     assert remote.stat("a") is None
@@ -101,7 +101,7 @@ class TestSetting:
         with pytest.raises(ConfigError, match="does not exist yet"):
             open_store(RunConfig(home=str(tmp_path)), must_exist=True)
 
-    def test_the_configuration_goes_before_the_environment(
+    def test_the_configuration_takes_precedence_over_the_environment(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("LABELSCAPE_STORE", "memory://theirs/")
@@ -118,6 +118,6 @@ class TestSetting:
         here = load_config(None, ["store.uri=memory://mine"], home=str(tmp_path))
         assert open_store(repeat_config(run, here)).place == "memory://mine"
 
-    def test_where_results_are_kept_is_no_part_of_what_they_are(self) -> None:
+    def test_the_store_is_not_part_of_the_identity_of_a_run(self) -> None:
         shared = load_config(None, ["store.uri=s3://bucket/x", "store.grace_minutes=1"])
         assert resolved_config(shared) == resolved_config(RunConfig())

@@ -34,13 +34,13 @@ def log(request, tmp_path):
     return RunLog(ArtifactStore.shared(tmp_path / "copies", Remote(f"file://{tmp_path}/store")))
 
 
-def test_a_run_comes_back_as_it_was(log):
+def test_a_run_survives_a_round_trip(log):
     kept = log.add(logged(seconds=1.5, problem="no answer"))
     assert log.entries() == [kept]
     assert (kept.seconds, kept.problem, kept.stages) == (1.5, "no answer", logged().stages)
 
 
-def test_a_run_is_named_by_its_configuration_and_results_alone():
+def test_the_id_depends_only_on_configuration_and_results():
     run = logged()
     tracking = {"tracking": reference("tracking", "c")}
     assert logged(name="other", seconds=9.0, stages={**run.stages, **tracking}).id == run.id
@@ -50,7 +50,7 @@ def test_a_run_is_named_by_its_configuration_and_results_alone():
     assert logged(stages={"ingest": reference("ingest", "d")}).id != run.id
 
 
-def test_the_same_run_once_more_keeps_its_first_date_its_pin_and_its_tracker(log, monkeypatch):
+def test_a_repeated_run_keeps_its_first_date_its_pin_and_its_tracker(log, monkeypatch):
     first = log.add(logged(tracked={"uri": "sqlite://", "run_id": "f" * 32}))
     log.pin(first)
     again = log.add(replace(logged(), problem="no answer"))
@@ -82,12 +82,12 @@ class FixedClock:
         return datetime.datetime(2026, 1, 1, 0, 0, self.second, tzinfo=zone)
 
 
-def test_the_beginning_of_either_id_finds_a_run(log):
+def test_a_run_is_found_by_the_prefix_of_either_id(log):
     run = log.add(logged(tracked={"uri": "sqlite://", "run_id": "feed" * 8}))
     assert log.find(run.id[:4]) == log.find("feedfe") == run
 
 
-def test_what_no_run_or_several_begin_with_is_refused(log):
+def test_a_prefix_of_no_run_or_of_several_is_refused(log):
     with pytest.raises(StoreError, match=r"no run 'abcd'.*Newest runs: none yet"):
         log.find("abcd")
     first = log.add(logged(tracked={"uri": "u", "run_id": "feed1"}))
@@ -101,7 +101,7 @@ def test_what_no_run_or_several_begin_with_is_refused(log):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40])
-def test_a_damaged_entry_is_no_run(log, tmp_path, cut):
+def test_a_damaged_record_is_not_listed(log, tmp_path, cut):
     run = log.add(logged())
     file = tmp_path / "store" / "runs" / f"{run.id}.json"
     file.write_bytes(file.read_bytes()[:cut])

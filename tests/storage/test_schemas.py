@@ -1,4 +1,4 @@
-"""Every kind of artifact: packed, stored, read and unpacked, it is what it was."""
+"""Every kind of artifact survives packing, storing, reading and unpacking."""
 
 from pathlib import Path
 from typing import Any

@@ -100,7 +100,7 @@ def test_only_what_is_read_is_fetched(machine: Open) -> None:
     assert files(other, "*.parquet") == [data_path(other, recipe(1)).relative_to(other.root).as_posix()]
 
 
-def test_nothing_is_asked_of_the_address_to_read_what_is_at_hand(machine: Open, remote: Remote) -> None:
+def test_reading_a_local_copy_sends_no_request(machine: Open, remote: Remote) -> None:
     store = machine("a")
     ref = store.compute(recipe(), artifact).ref
     remote.remove(*objects(remote))
@@ -112,7 +112,7 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("step", ["upload", "write"])
-def test_what_did_not_arrive_is_not_there_and_is_put_the_next_time(
+def test_a_failed_upload_is_invisible_and_is_repeated_next_time(
     machine: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     store = machine("a")
@@ -126,7 +126,7 @@ def test_what_did_not_arrive_is_not_there_and_is_put_the_next_time(
     assert machine("b").compute(recipe(), never).cached
 
 
-def test_a_copy_is_put_with_all_that_it_links_to(machine: Open, remote: Remote) -> None:
+def test_an_artifact_is_uploaded_with_all_that_it_links_to(machine: Open, remote: Remote) -> None:
     store, made = machine("a"), []
 
     def put_together() -> Artifact:
@@ -135,13 +135,13 @@ def test_a_copy_is_put_with_all_that_it_links_to(machine: Open, remote: Remote) 
         return replace(artifact(), links=(part,))
 
     store.compute(recipe(), put_together)
-    remote.remove(*objects(remote))  # as if the line had been cut before anything arrived
+    remote.remove(*objects(remote))  # as if the connection had been cut before anything arrived
     store.compute(recipe(), put_together)
     assert made == ["list", "part", "list"]
     assert len(objects(remote, ".parquet")) == 2
 
 
-def test_an_exception_while_a_file_is_put_leaves_nothing_to_see(
+def test_an_exception_during_an_upload_leaves_no_object(
     remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(source: str, target: str, **_: object) -> None:
@@ -200,7 +200,7 @@ def test_an_intact_local_copy_repairs_the_address(machine: Open, remote: Remote)
     assert machine("c").read(ref).num_rows == 50
 
 
-def test_a_copy_that_went_bad_on_this_disk_is_fetched_again(machine: Open) -> None:
+def test_a_damaged_local_copy_is_downloaded_again(machine: Open) -> None:
     store = machine("a")
     ref = store.compute(recipe(), artifact).ref
     copy = data_path(store, recipe())
@@ -212,16 +212,14 @@ def test_a_copy_that_went_bad_on_this_disk_is_fetched_again(machine: Open) -> No
     assert machine("a").read(ref).num_rows == 50
 
 
-def test_a_result_that_came_out_differently_replaces_the_old_one_at_once(
-    machine: Open, remote: Remote
-) -> None:
+def test_a_different_result_replaces_the_old_one_at_once(machine: Open, remote: Remote) -> None:
     first = machine("a").compute(recipe(), artifact).ref
     late = machine("late")
     assert late.find(recipe()) == first
     second = machine("b").compute(recipe(), lambda: artifact(9), force=True).ref
     assert second.digest != first.digest
     assert machine("c").find(recipe()) == second
-    # Who had found the old one still reads it whole; what nobody names any more goes with the next gc.
+    # A reader of the old artifact can still finish; the next gc removes data that no manifest names.
     assert late.read(first).num_rows == 50
     with pytest.raises(StoreError, match="computed again"):
         machine("d").read(first)
@@ -311,7 +309,7 @@ class TestMaintenance:
         assert len(objects(remote, ".parquet")) == 2
         assert [run.id for run in log.entries()] == [runs[1].id]
 
-    def test_what_was_stored_a_moment_ago_stays_with_all_that_it_links_to(self, machine: Open) -> None:
+    def test_new_artifacts_are_kept_with_all_that_they_link_to(self, machine: Open) -> None:
         store = machine("a", grace=timedelta(hours=1))
         store.compute(recipe(), artifact)
         with store.exclusive():
@@ -361,7 +359,7 @@ class TestLeases:
         with machine("c").exclusive():
             pass
 
-    def test_a_killed_run_keeps_gc_out_until_its_lease_expires(
+    def test_a_killed_run_blocks_gc_until_its_lease_expires(
         self, machine: Open, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leases.Lease(remote, "run").renew()  # and its holder is killed
@@ -437,7 +435,7 @@ class TestLeases:
             thread.join(20)
             assert seen == ["gave way"]
 
-    def test_a_lease_is_renewed_while_work_goes_on(
+    def test_a_lease_is_renewed_during_long_work(
         self, remote: Remote, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(leases, "RENEW_SECONDS", 0.01)
@@ -454,7 +452,7 @@ class TestLeases:
             assert renewals.acquire(timeout=30), "renewed again"
         assert remote.list_objects(leases.FOLDER) == {}
 
-    def test_after_a_sleep_nothing_more_is_removed(
+    def test_nothing_is_removed_after_the_computer_was_suspended(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         store = machine("a")

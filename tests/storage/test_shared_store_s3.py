@@ -108,7 +108,7 @@ def server(tmp_path: Path) -> Iterator[S3Server]:
 
 
 class TestFromAnotherMachine:
-    def test_a_run_gives_what_a_local_one_gives(
+    def test_a_run_gives_the_same_results_as_a_local_one(
         self, busy: tuple[S3Server, Any], undisturbed: dict[str, str]
     ) -> None:
         server, first = busy
@@ -162,7 +162,7 @@ class TestFromAnotherMachine:
         assert repeated["repeats"] == {"run": first["run"], "differ": [], "not_run": [], "more": []}
         assert set(states(repeated).values()) == {"fresh"}
 
-    def test_gc_removes_what_no_kept_run_needs_and_leaves_what_is_new(
+    def test_gc_removes_only_old_artifacts_that_no_kept_run_needs(
         self, server: S3Server, tmp_path: Path
     ) -> None:
         home = tmp_path / "home"
@@ -182,7 +182,7 @@ class TestFromAnotherMachine:
         fresh = succeed(home, server.port, "run", "wine", *SHORT, "--set", setting)
         assert set(states(fresh).values()) == {"fresh"}
 
-    def test_gc_refuses_while_a_run_is_under_way(self, server: S3Server, tmp_path: Path) -> None:
+    def test_gc_refuses_while_a_run_is_active(self, server: S3Server, tmp_path: Path) -> None:
         proxy = StallingProxy(server.port, r"PUT /bucket/shared/affinity/\S*parquet")
         run = start(tmp_path / "home", proxy.port, "run", "wine", *SHORT)
         assert proxy.stalled.wait(120)
@@ -209,7 +209,7 @@ class TestKills:
             r"PUT /bucket/shared/affinity/\S*json",
         ],
     )
-    def test_killed_while_an_object_is_put(self, server: S3Server, tmp_path: Path, stall_at: str) -> None:
+    def test_killed_during_an_upload(self, server: S3Server, tmp_path: Path, stall_at: str) -> None:
         home = tmp_path / "home"
         proxy = StallingProxy(server.port, stall_at)
         run = start(home, proxy.port, "run", "wine", *SHORT)
@@ -227,7 +227,7 @@ class TestKills:
         assert set(states(again).values()) == {"fresh"}
         assert_whole(server)
 
-    def test_killed_while_a_large_file_is_put_in_parts(self, server: S3Server, tmp_path: Path) -> None:
+    def test_killed_during_a_multipart_upload(self, server: S3Server, tmp_path: Path) -> None:
         """A file above 100 MB is uploaded in parts; they become an object when the last one has arrived."""
         large = tmp_path / "large"
         with large.open("wb") as file:
@@ -269,7 +269,7 @@ class TestDamage:
         assert {f"{one['artifact'].partition('/')[2]}.json" for one in second["damaged"]} <= aside
         checked = labelscape(tmp_path / "third", server.port, "store", "verify", "--json")
         left = {one["name"].partition("/")[0] for one in json.loads(checked.stdout)["damaged"]}
-        # A flipped bit in what no stage had to read is found by `store verify` alone.
+        # A flipped bit in an artifact that no stage had to read is found only by `store verify`.
         assert left == ({"model"} if how == "flipped" else set())
         assert checked.returncode == (1 if left else 0)
         third = succeed(tmp_path / "third", server.port, "run", "wine", *QUICK)
@@ -300,7 +300,7 @@ class TestOutages:
         assert "Traceback" not in done.stderr
         assert done.stderr.strip().splitlines()[-1].startswith("resume with: labelscape run wine")
 
-    def test_nobody_answers(self, tmp_path: Path) -> None:
+    def test_the_server_does_not_answer(self, tmp_path: Path) -> None:
         port = free_port()
         done = labelscape(tmp_path / "home", port, "run", "wine", *SHORT)
         self.resumes(done, f"http://127.0.0.1:{port}", "Check the address (store.uri)")
@@ -329,7 +329,7 @@ class TestOutages:
             assert states(again)["ingest"] == "fresh"
             assert_whole(server)
 
-    def test_the_line_is_cut_in_the_middle_of_an_object(
+    def test_the_connection_is_cut_in_the_middle_of_an_object(
         self, server: S3Server, tmp_path: Path, undisturbed: dict[str, str]
     ) -> None:
         home = tmp_path / "home"
@@ -365,7 +365,7 @@ class TestOutages:
             self.resumes(none, "denies access", "Unable to locate credentials")
 
 
-def test_credentials_are_kept_nowhere(server: S3Server, tmp_path: Path) -> None:
+def test_credentials_are_not_stored_anywhere(server: S3Server, tmp_path: Path) -> None:
     home = tmp_path / "home"
     tracked = ("--set", "evaluation.folds=2", "--until", "tracking")
     succeed(home, server.port, "run", "wine", *tracked, "--methods", "mlda")

@@ -45,7 +45,7 @@ def test_computed_once_then_found(store: ArtifactStore) -> None:
     assert (first.ref.kind, first.ref.rows, first.ref.stage) == ("sample", 50, "features")
 
 
-def test_what_was_stored_comes_back(store: ArtifactStore) -> None:
+def test_stored_rows_are_read_back(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     found = store.read(ref)
     assert found.equals(table())
@@ -56,7 +56,7 @@ def test_what_was_stored_comes_back(store: ArtifactStore) -> None:
     assert batches[0].schema.metadata[b"kind"] == b"sample"
 
 
-def test_the_manifest_tells_how_it_was_made(store: ArtifactStore) -> None:
+def test_the_manifest_records_how_it_was_computed(store: ArtifactStore) -> None:
     ref = store.compute(recipe(), artifact).ref
     details = store.details(ref)
     assert details["recipe"] == recipe().ingredients()
@@ -160,18 +160,18 @@ def test_a_batch_with_other_columns_is_refused(store: ArtifactStore) -> None:
 
 
 def test_two_threads_compute_once_and_the_second_reports_its_wait(store: ArtifactStore) -> None:
-    inside, told = threading.Event(), threading.Event()
+    inside, reported = threading.Event(), threading.Event()
     messages: list[str] = []
     outcomes = []
 
     def slowly() -> Artifact:
         inside.set()
-        assert told.wait(30)
+        assert reported.wait(30)
         return artifact()
 
     def on_wait(message: str) -> None:
         messages.append(message)
-        told.set()
+        reported.set()
 
     first = threading.Thread(target=lambda: outcomes.append(store.compute(recipe(), slowly)))
     first.start()
@@ -217,7 +217,7 @@ def test_a_reference_to_nothing_says_so(store: ArtifactStore) -> None:
         store.ref("features", "../../secret")
 
 
-def test_a_manifest_under_another_name_is_not_taken(store: ArtifactStore) -> None:
+def test_a_manifest_under_another_name_is_not_used(store: ArtifactStore) -> None:
     store.compute(recipe(0), artifact)
     store.compute(recipe(1), artifact)
     first, second = (manifest_path(store, recipe(seed)) for seed in (0, 1))
@@ -239,7 +239,7 @@ def test_find_changes_nothing_and_a_verified_find_quarantines(store: ArtifactSto
     assert "bytes, not" in store.quarantined[0].reason
 
 
-def test_an_old_file_is_hashed_once_a_process_until_it_changes(
+def test_an_old_file_is_hashed_once_per_process_until_it_changes(
     store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.compute(recipe(), artifact)
@@ -259,7 +259,7 @@ def test_an_old_file_is_hashed_once_a_process_until_it_changes(
     data[100] ^= 1
     while path.stat().st_ctime_ns == seen.st_ctime_ns:
         path.write_bytes(data)
-    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))  # same size, same mtime: the change time tells
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))  # same size, same mtime: only ctime differs
     assert store.find(recipe(), verify=True) is None
 
 
@@ -322,7 +322,7 @@ def test_pointers_are_kept_replaced_and_absent(store: ArtifactStore) -> None:
     assert list(store.entries()) == []
 
 
-def test_a_damaged_pointer_counts_as_none_and_is_quarantine(store: ArtifactStore) -> None:
+def test_a_damaged_pointer_counts_as_missing_and_is_quarantined(store: ArtifactStore) -> None:
     store.write_pointer("run", {"id": 1})
     (store.root / "pointers" / "run.json").write_bytes(b"{")
     assert store.read_pointer("run") is None

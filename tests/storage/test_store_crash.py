@@ -99,17 +99,17 @@ def test_killing_the_holder_frees_the_lock(tmp_path: Path, holder: subprocess.Po
     assert not lock.exists()
 
 
-def test_who_waits_for_a_holder_that_is_killed_computes(
+def test_a_waiting_process_computes_if_the_holder_is_killed(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
 
     def kill_holder(message: str) -> None:
-        told.append(message)
+        reported.append(message)
         holder.kill()
 
     assert not ArtifactStore.local(tmp_path).compute(recipe(), artifact, on_wait=kill_holder).cached
-    assert told == [f"features is being computed by process {holder.pid}; waiting for it."]
+    assert reported == [f"features is being computed by process {holder.pid}; waiting for it."]
     assert files(ArtifactStore.local(tmp_path), "*.lock") == []
 
 
@@ -219,7 +219,7 @@ def test_reading_a_damaged_artifact_quarantines_it(tmp_path: Path, where: str) -
         next(store.iter_batches(ref))
 
 
-def test_every_single_bit_of_sealed_json_counts() -> None:
+def test_a_change_of_any_bit_of_sealed_json_is_detected() -> None:
     sealed = disk.seal({"name": "naïve \n", "numbers": [1, 1e300, -0.5], "nothing": None})
     assert disk.unseal(sealed)["name"] == "naïve \n"
     for bit in range(8 * len(sealed)):

@@ -1,4 +1,4 @@
-"""Tracking: what is logged comes back, failures are marked, nothing heavy is loaded to ask."""
+"""Tracking: logged records are read back, failures are marked, and lookups import nothing heavy."""
 
 import contextlib
 import http.server
@@ -24,7 +24,7 @@ TRUSTED = ["tests.storage.test_tracking.Doubler"]
 
 
 class Doubler(BaseEstimator):
-    """The least that is a model of ours: state, `predict` and a number of features."""
+    """A minimal model: state, `predict` and a number of features."""
 
     def fit(self, X: np.ndarray) -> "Doubler":
         self.factor_ = np.array([2.0])
@@ -144,7 +144,7 @@ class TestLogging:
         assert [(entry.step, entry.value) for entry in history] == [(0, 0.5), (1, 0.6), (2, 0.7)]
         assert "fold/macro_f1" not in tracker.runs("folds")[0].metrics
 
-    def test_more_than_one_request_holds(self, tracker: Tracker, client: Any) -> None:
+    def test_more_values_than_fit_into_one_request(self, tracker: Tracker, client: Any) -> None:
         many = method(
             "mlda", params={f"p{i}": i for i in range(230)}, metrics={f"m{i}": i for i in range(1200)}
         )
@@ -159,7 +159,7 @@ class TestLogging:
         assert data.params["ids"].endswith("x…")
         assert data.tags["t"].endswith("y…")
 
-    def test_a_failure_half_way_marks_all_it_began(self, tracker: Tracker, client: Any) -> None:
+    def test_a_failure_marks_the_run_and_the_failing_method(self, tracker: Tracker, client: Any) -> None:
         broken = method("svm", metrics={"no*good": 1.0})
         with pytest.raises(TrackingError, match=r"no\*good"):
             tracker.log(record("broken", method("mlda"), broken))
@@ -190,7 +190,7 @@ class TestLogging:
         assert {run.parent_id for run in tracker.runs("threads")} == {run.parent_id for run in done}
         assert len(tracker.runs("threads")) == 4
 
-    def test_a_method_twice_is_refused(self, tracker: Tracker) -> None:
+    def test_a_repeated_method_is_refused(self, tracker: Tracker) -> None:
         with pytest.raises(TrackingError, match="'mlda' is given twice"):
             tracker.log(record("twice", method("mlda"), method("mlda")))
 
@@ -344,7 +344,7 @@ class TestBadAddresses:
         with answering(status, body) as address:
             assert Tracker(address).exists("a") is there
 
-    def test_a_refusing_server_is_no_missing_run(self) -> None:
+    def test_a_refusing_server_is_not_a_missing_run(self) -> None:
         with answering(401, b"") as address, pytest.raises(TrackingError, match="401"):
             Tracker(address).exists("a")
 
@@ -384,6 +384,6 @@ def test_flatten_names_and_texts() -> None:
     assert flatten_params(given) == {"a.b.c": "1.5", "d": "{}", "e": "x", "f": "[1, 2]", "g": "true"}
 
 
-def test_spread_is_told_from_metrics_that_end_alike() -> None:
+def test_a_spread_is_distinguished_from_metrics_with_a_similar_name() -> None:
     odd = method("m", metrics={"f1": 0.5, "only_std": 0.3}, metrics_std={"f1": 0.1})
     assert split_metrics(join_metrics(odd)) == ({"f1": 0.5, "only_std": 0.3}, {"f1": 0.1})

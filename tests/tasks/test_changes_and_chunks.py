@@ -103,7 +103,7 @@ class TestRuns:
     def make(self, store: ArtifactStore, seed: int) -> ArtifactRef:
         return store.compute(recipe(seed), lambda: artifact(seed)).ref
 
-    def test_a_shorter_run_keeps_what_it_left_out(self, tmp_path: Path) -> None:
+    def test_a_shorter_run_keeps_the_artifacts_of_later_stages(self, tmp_path: Path) -> None:
         store, source = ArtifactStore.local(tmp_path / "store"), SourceSettings(path=str(tmp_path))
         assert load_last_run(store, source) == {}
         first, second = self.make(store, 0), self.make(store, 1)
@@ -123,7 +123,7 @@ class TestRuns:
         assert load_last_runs(store) == [first, first]
         assert (store.read_pointer(name) or {})["source"] == str(tmp_path)
 
-    def test_sources_are_told_apart_by_their_place(
+    def test_sources_are_distinguished_by_their_path(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "a").mkdir()

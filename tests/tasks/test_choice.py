@@ -54,7 +54,7 @@ def test_the_best_mean_wins_and_is_compared_with_the_best_plain_one() -> None:
     assert choice.lead.mean == pytest.approx(0.04)
 
 
-def test_losses_are_the_better_the_smaller() -> None:
+def test_smaller_losses_are_better() -> None:
     found = leading(
         [
             result("svm", [0.3, 0.3], metric="hamming_loss"),
@@ -84,7 +84,7 @@ def test_the_winner_is_never_below_a_plain_baseline() -> None:
 @pytest.mark.parametrize(
     ("present", "others", "title", "says"),
     [
-        (None, {}, "champion", "the first of this collection"),
+        (None, {}, "champion", "the first champion of this collection"),
         ("mlls", {}, "champion", "it has the title already"),
         ("svm", {"svm": 0.0}, "champion", "it beats the present champion, Scaled SVM, by 0.030"),
         ("ml_knn", {"ml_knn": None}, "challenger", "within noise"),
@@ -134,7 +134,7 @@ def test_the_best_plain_one_keeps_the_title_from_another_within_noise() -> None:
     assert decide_title(choice, champion("svm")).title == "challenger"
 
 
-def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
+def test_no_candidate_becomes_champion_while_a_plain_baseline_is_unscored() -> None:
     choice = choose([result("mlls", BASE), result("random_forest", (), "skipped")], "macro_f1")
     assert choice
     verdict = decide_title(choice, None)
@@ -144,7 +144,7 @@ def test_nobody_becomes_champion_while_a_plain_baseline_is_untried() -> None:
 
 
 @pytest.mark.parametrize("states", [("failed",), ("failed", "failed"), ("skipped", "failed")])
-def test_a_plain_baseline_that_failed_is_untried_too(states: tuple[State, ...]) -> None:
+def test_a_failed_plain_baseline_counts_as_unscored(states: tuple[State, ...]) -> None:
     plain = zip(("random_forest", "rbf_svc"), states, strict=False)
     choice = choose([result("mlls", BASE), *(result(name, (), state) for name, state in plain)], "macro_f1")
     assert choice
@@ -169,14 +169,14 @@ def test_a_champion_of_other_data_or_other_thresholds_is_outdated(
     assert is_outdated(present, digests, tune_for) is outdated
 
 
-def test_who_is_given_up_is_said_with_the_lag() -> None:
+def test_a_stopped_candidate_is_reported_with_its_lag() -> None:
     leader = result("svm", BASE[:2])
     reason = reason_to_stop(result("mlls", [0.5, 0.52]), leader, "macro_f1", 5)
     assert reason == "after 2 folds 0.200 behind Scaled SVM in macro F1, more than 0.05 and 3 standard errors"
     assert reason_to_stop(result("mlls", [0.69, 0.71]), leader, "macro_f1", 5) == ""
 
 
-def test_the_record_holds_every_fold() -> None:
+def test_the_record_contains_every_fold() -> None:
     choice = choose([result("mlls", BASE), result("svm", BASE[:2], "stopped")], "macro_f1")
     assert choice
     record = describe(choice)

@@ -1,4 +1,4 @@
-"""Claims in words: which cells stand on each side, and when they hold."""
+"""Claims in words: which cells belong to each side, and when a claim holds."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def judge(monkeypatch, one, left, right=None, quick=False):
     return claim_rows(EXPERIMENT, measured, quick)
 
 
-def test_a_lead_holds_where_it_is_there_under_every_condition(monkeypatch):
+def test_a_lead_holds_if_it_exists_under_every_condition(monkeypatch):
     ahead = cells(N5=[0.8, 0.9], N9=[0.9, 0.9])
     (row,) = judge(monkeypatch, claim("LPSSVM > SVM"), ahead, cells(N5=[0.7, 0.7], N9=[0.8, 0.9]))
     assert (row.verdict, row.trials, row.claim, row.primary) == ("reproduced", 2, True, True)
@@ -61,13 +61,13 @@ def test_less_error_is_a_lead(monkeypatch):
     assert (row.verdict, row.mean) == ("reproduced", pytest.approx(0.1))
 
 
-def test_alike_is_two_points_either_way(monkeypatch):
+def test_similar_means_within_two_points(monkeypatch):
     for lead, verdict in ((0.019, "reproduced"), (-0.019, "reproduced"), (0.03, "worse")):
         (row,) = judge(monkeypatch, claim("LPSSVM ~ SVM"), cells(N5=[0.5 + lead]), cells(N5=[0.5]))
         assert row.verdict == verdict
 
 
-def test_rounding_is_no_lead(monkeypatch):
+def test_a_rounding_difference_is_not_a_lead(monkeypatch):
     """Shares of 85 rows: 3, 2, 1, 0 wrong ones against 3, 1, 1, 1."""
     left, right = ([1 - (1 - k / 85) for k in wrong] for wrong in ((3, 1, 1, 1), (3, 2, 1, 0)))
     (row,) = judge(
@@ -103,7 +103,7 @@ def test_a_printed_lead_is_a_printed_number(monkeypatch):
     assert row.verdict == "not comparable"
 
 
-def test_something_is_there_where_one_trial_shows_it(monkeypatch):
+def test_a_result_exists_if_one_trial_shows_it(monkeypatch):
     for values, verdict, said in (([0.0, 1.0], "reproduced", "found"), ([0.0, 0.0], "worse", "not found")):
         found = cells("found_alone", MLDA_car=values, SVM_car=[2.0, 2.0])
         (row,) = judge(monkeypatch, claim("LPSSVM", "MLDA, car", "found_alone"), found)
@@ -111,7 +111,7 @@ def test_something_is_there_where_one_trial_shows_it(monkeypatch):
         assert row.mean == sum(values) / 2
 
 
-def test_claims_in_words_are_counted_apart(monkeypatch):
+def test_claims_in_words_are_counted_separately(monkeypatch):
     (holds,) = judge(monkeypatch, claim("LPSSVM > SVM"), cells(N5=[0.9]), cells(N5=[0.8]))
     rows = [holds, replace(holds, verdict="worse"), replace(holds, primary=False)]
     assert sum(count_verdicts(rows).values()) == 0
@@ -130,7 +130,7 @@ def test_a_figure_without_numbers_is_not_comparable_and_caltech_keeps_its_place(
     assert all(row.mean is None and "SIFT" in row.reason for row in caltech)
 
 
-def test_unlisted_conditions_are_left_out_of_the_table_alone():
+def test_unlisted_conditions_are_missing_only_from_the_table():
     hides = replace(EXPERIMENT, unlisted=r"K=[2-9]$")
     measured = {
         ("sonar", "SVM"): cells(**{"K=1": [0.6], "K=2": [0.7], "K=10": [0.8]}),

@@ -182,7 +182,7 @@ def test_a_job_is_sent_as_small_references(job: FoldJob) -> None:
 
 
 @every_executor
-def test_folds_are_the_same_bytes_whichever_executor_runs_them(job: FoldJob, setting: str) -> None:
+def test_every_executor_gives_the_same_bytes_for_folds(job: FoldJob, setting: str) -> None:
     jobs = [FoldJob(**{**job.__dict__, "fold": fold}) for fold in range(3)]  # type: ignore[arg-type]
     expected = [score_fold(one) for one in jobs]
     with make_executor(setting) as executor:
@@ -194,9 +194,7 @@ def test_folds_are_the_same_bytes_whichever_executor_runs_them(job: FoldJob, set
 
 
 @pytest.mark.slow
-def test_a_whole_run_is_the_same_bytes_whichever_executor_runs_it(
-    picture_folder: Path, tmp_path: Path
-) -> None:
+def test_every_executor_gives_the_same_bytes_for_a_whole_run(picture_folder: Path, tmp_path: Path) -> None:
     digests = [
         {
             label: outcome.ref.digest

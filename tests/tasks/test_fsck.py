@@ -179,7 +179,7 @@ class TestCommand:
         assert verified.code == 1
         assert "recomputes damaged artifacts" not in verified.out
         assert "no run uses it" not in verified.out
-        assert "`labelscape store gc --forget-damaged` gives the damaged records up" in verified.out
+        assert "`labelscape store gc --forget-damaged` discards the damaged records" in verified.out
         for _ in range(2):
             done = command(*gc)
             assert f"lost      the record of run {run} of {picture_folder} that was" in done.out
@@ -240,8 +240,8 @@ def test_a_run_reports_that_it_waits_for_gc(tmp_path: Path) -> None:
     with store.exclusive():
         run = start_command(tmp_path, "run", "iris", *UNTRACKED, "--until", "ingest")
         assert run.stderr
-        told = select.select([run.stderr], [], [], 30)[0]
-        line = run.stderr.readline() if told else "nothing was said"
+        reported = select.select([run.stderr], [], [], 30)[0]
+        line = run.stderr.readline() if reported else "nothing was said"
         run.terminate()
     run.communicate(timeout=60)
     assert (

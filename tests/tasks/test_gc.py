@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> ArtifactStore:
     return ArtifactStore.local(tmp_path / "store")
 
 
-def test_only_what_no_kept_run_needs_goes(store):
+def test_only_artifacts_that_no_kept_run_needs_are_removed(store):
     log = RunLog(store)
     runs = [run_of(store, log, seed) for seed in (1, 2)]
     other = run_of(store, log, 3, experiment="other")
@@ -58,7 +58,7 @@ def test_pinned_runs_registered_models_and_the_last_run_of_a_source_stay(store):
     }
 
 
-def test_nothing_goes_while_a_manifest_cannot_be_read(store):
+def test_nothing_is_removed_while_a_manifest_cannot_be_read(store):
     log = RunLog(store)
     run_of(store, log, 1)
     features = manifest_path(store, recipe(1))
@@ -72,7 +72,7 @@ def test_nothing_goes_while_a_manifest_cannot_be_read(store):
     assert recipe(1, stage="features_part").key in unneeded, "nobody asks for what is missing any more"
 
 
-def test_loose_parts_alone_stay_for_features_that_are_missing(store):
+def test_loose_parts_are_kept_only_while_features_are_missing(store):
     """An unused graph is removed in any case, unused parts only while no features are missing."""
     log = RunLog(store)
     run = run_of(store, log, 1)
@@ -123,7 +123,9 @@ class TestDamagedRecords:
         return "pointers/run-abc"
 
     @pytest.mark.parametrize("kind", ["record", "note"])
-    def test_nothing_goes_before_it_is_given_up(self, any_store: ArtifactStore, kind: str) -> None:
+    def test_nothing_is_removed_until_the_record_is_discarded(
+        self, any_store: ArtifactStore, kind: str
+    ) -> None:
         log = RunLog(any_store)
         run, other = run_of(any_store, log, 1), run_of(any_store, log, 2)
         if kind == "record":
@@ -147,7 +149,7 @@ class TestDamagedRecords:
         remove_garbage(any_store, log, found)
         assert (names(any_store), any_store.quarantine_sizes()) == (set(), {})
 
-    def test_a_good_one_in_its_place_makes_up_for_it(self, any_store: ArtifactStore) -> None:
+    def test_an_intact_record_of_the_same_name_replaces_it(self, any_store: ArtifactStore) -> None:
         log = RunLog(any_store)
         run, other = run_of(any_store, log, 1), run_of(any_store, log, 2)
         self.spoil_record(any_store, run)
@@ -165,7 +167,7 @@ class TestDamagedRecords:
 
     @pytest.mark.parametrize("verified", [False, True])
     @pytest.mark.parametrize("pinned", [False, True])
-    def test_a_run_that_is_made_again_is_pinned_as_it_was(
+    def test_a_repeated_run_keeps_its_pin(
         self, any_store: ArtifactStore, verified: bool, pinned: bool
     ) -> None:
         log = RunLog(any_store)
@@ -177,7 +179,7 @@ class TestDamagedRecords:
             verify_store(any_store, log)
         assert log.add(run).pinned == log.find(run.id).pinned == pinned
 
-    def test_a_record_of_which_little_is_left_counts_as_pinned(self, store: ArtifactStore) -> None:
+    def test_a_mostly_lost_record_counts_as_pinned(self, store: ArtifactStore) -> None:
         log = RunLog(store)
         run = run_of(store, log, 1)
         store.records("runs").write(run.id, b"{")

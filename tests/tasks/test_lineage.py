@@ -72,7 +72,7 @@ def test_the_tree_names_each_artifact_once(command: Command, picture_folder: Pat
     "given",
     [("--until", "correlation"), pytest.param(("--set", "tracking.enabled=true"), marks=pytest.mark.slow)],
 )
-def test_a_run_is_traced_without_reading_what_else_the_store_holds(
+def test_tracing_a_run_does_not_read_unrelated_artifacts(
     command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
 ) -> None:
     def refuse(store: ArtifactStore) -> Iterator[tuple[str, object]]:
@@ -130,7 +130,7 @@ class TestEqualContent:
         }
         assert known["recipe"]["inputs"] == {name: one["digest"] for name, one in known["parents"].items()}
 
-    def test_parents_are_no_part_of_the_key(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+    def test_parents_are_not_part_of_the_key(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
         """The same digest under another key gives the same artifact; its manifest keeps the first parent."""
         store = ArtifactStore.local(tmp_path)
         recipe = Recipe(**store.details(stages["model[a]"])["recipe"])
@@ -157,7 +157,7 @@ class TestEqualContent:
         assert (scores.label, scores.gone) == ("candidate[b]", False)
 
     @pytest.mark.parametrize("known", [True, False])
-    def test_each_artifact_leads_to_its_own(
+    def test_each_artifact_leads_to_its_own_inputs(
         self, tmp_path: Path, stages: dict[str, ArtifactRef], known: bool
     ) -> None:
         graph = LineageGraph(ArtifactStore.local(tmp_path), stages.values() if known else ())
@@ -175,7 +175,7 @@ class TestEqualContent:
         ends = graph.of_run(LoggedRun("a", "a", "a", {}, stages))
         assert [one.label for one in ends] == ["choice", "model[a]", "model[b]"]
 
-    def test_what_is_gone_leads_to_an_end(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
+    def test_a_missing_artifact_ends_the_trace(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
         store = ArtifactStore.local(tmp_path)
         for name in ("trial[a]", "trial[b]", "candidate[b]"):
             assert store.discard(stages[name].stage, stages[name].key)
@@ -204,7 +204,7 @@ def test_a_run_is_repeated_with_its_own_configuration(command: Command, picture_
     )
 
 
-def test_a_repeated_run_says_what_came_out_differently(command: Command, picture_folder: Path) -> None:
+def test_a_repeated_run_reports_different_results(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *QUICK, "--until", "correlation")
     file = picture_folder / "labels.csv"
     file.write_text(file.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8")
@@ -222,7 +222,7 @@ def test_a_run_that_ended_early_ends_there_when_it_is_repeated(
     assert again["run"] == first["run"]
 
 
-def test_stages_that_one_run_alone_had_do_not_differ(command: Command, picture_folder: Path) -> None:
+def test_stages_of_only_one_run_are_not_reported_as_different(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *QUICK, "--until", "affinity")
     less = run(command, "--as", first["run"], "--until", "features")
     assert less["repeats"] == {"run": first["run"], "differ": [], "not_run": ["affinity"], "more": []}
@@ -244,7 +244,9 @@ def test_a_source_named_by_a_setting_is_found_again_from_another_folder(
     assert again["repeats"]["differ"] == []
 
 
-def test_from_takes_what_lies_before_as_the_last_run_left_it(command: Command, picture_folder: Path) -> None:
+def test_from_takes_earlier_stages_unchanged_from_the_last_run(
+    command: Command, picture_folder: Path
+) -> None:
     first = run(command, picture_folder, *QUICK, "--until", "correlation")
     (picture_folder / "p07.png").write_bytes((picture_folder / "p08.png").read_bytes())
     again = run(command, picture_folder, *QUICK, "--from", "affinity", "--until", "correlation")
@@ -254,7 +256,7 @@ def test_from_takes_what_lies_before_as_the_last_run_left_it(command: Command, p
 
 
 @pytest.mark.slow
-def test_an_identical_result_cuts_the_chain_off(command: Command, picture_folder: Path) -> None:
+def test_an_identical_result_leaves_later_stages_fresh(command: Command, picture_folder: Path) -> None:
     run(command, picture_folder, *QUICK)
     again = run(command, picture_folder, *QUICK, "--from", "affinity")
     assert [stage["stage"] for stage in again["stages"] if stage["state"] == "computed"] == ["affinity"]
@@ -267,14 +269,16 @@ def test_an_end_before_the_beginning_is_refused(command: Command, picture_folder
 
 
 @pytest.mark.parametrize("more", [("wine",), ("--set", "evaluation.folds=3"), ("--methods", "mlda")])
-def test_what_an_earlier_run_decides_is_not_given_beside_it(command: Command, more: tuple[str, ...]) -> None:
+def test_options_that_an_earlier_run_determines_are_refused(command: Command, more: tuple[str, ...]) -> None:
     made = run(command, "iris", *UNTRACKED, "--until", "ingest")
     refused = command("run", *more, "--as", made["run"])
     assert refused.code == 2
     assert "--as takes source and settings from the earlier run" in refused.err
 
 
-def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Command, tmp_path: Path) -> None:
+def test_a_stored_configuration_that_is_no_longer_valid_is_a_user_error(
+    command: Command, tmp_path: Path
+) -> None:
     log = RunLog(ArtifactStore.local(tmp_path / ".labelscape" / "store"))
     kept = log.add(LoggedRun("old", "old", "iris", {"gone": {"x": 1}}, {}, problem="nobody answered"))
     again = command("run", "--as", kept.id)
@@ -285,7 +289,7 @@ def test_a_configuration_that_no_longer_fits_is_the_user_s_to_know(command: Comm
     assert "gone: unknown key" in json.loads(later.out)["runs"][0]["problem"]
 
 
-def test_a_password_is_taken_from_the_configuration_of_today() -> None:
+def test_a_password_is_taken_from_the_present_configuration() -> None:
     known = load_config(None, tracking={"uri": "http://tracker:5000"}).model_dump(mode="json")
     earlier = LoggedRun("a", "a", "iris", known, {})
     for uri, used in [

@@ -1,4 +1,4 @@
-"""Runs with a registered model are found wherever they were tracked, and in doubt a run counts as one."""
+"""Runs with a registered model are found wherever they were tracked; if unknown, a run counts as one."""
 
 from storage.artifacts.run_log import LoggedRun
 from storage.errors import TrackingError
@@ -32,7 +32,7 @@ def runs_at(*uris: str) -> list[LoggedRun]:
     ]
 
 
-def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
+def test_every_tracker_is_asked_and_all_runs_of_an_unreachable_one_are_kept():
     runs = [*runs_at("here", "there", "silent", "gone"), LoggedRun("a", "a", "/a", {}, {})]
     found = find_registered(runs, Answering("here"), Answering)
     assert found.run_ids == {"here champion", "there champion"} | {
@@ -45,7 +45,7 @@ def test_every_tracker_is_asked_and_of_a_silent_one_all_runs_stay():
     assert len(kept) == 6
 
 
-def test_runs_of_a_database_that_has_moved_here_are_known():
+def test_runs_of_a_database_that_has_moved_here_are_found():
     runs = runs_at("gone")
     moved = Answering("here", frozenset({"gone champion", "gone other"}))
     found = find_registered(runs, moved, Answering)
@@ -55,14 +55,14 @@ def test_runs_of_a_database_that_has_moved_here_are_known():
     assert partly.unreachable == {"gone": "its file is missing, and here does not know 1 of its runs"}
 
 
-def test_of_a_present_tracker_that_is_silent_too_all_runs_stay():
+def test_all_runs_are_kept_if_the_present_tracker_is_unreachable_too():
     known = frozenset({"gone champion", "gone other"})
     found = find_registered(runs_at("gone"), Answering("silent", known), Answering)
     assert found.run_ids == known
     assert found.unreachable == {"gone": "no server answers"}
 
 
-def test_a_tracker_that_is_given_up_keeps_nothing():
+def test_a_forgotten_tracker_keeps_no_runs():
     found = find_registered(
         runs_at("gone", "silent", "there"), Answering("here"), Answering, ["gone", "silent"]
     )

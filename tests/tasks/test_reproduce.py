@@ -84,7 +84,7 @@ def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
     assert find_garbage(store, RunLog(store), keep=1) == Garbage((), ())
 
 
-def test_a_second_run_computes_nothing_and_a_new_arm_itself_alone(tmp_path):
+def test_a_second_run_computes_nothing_and_a_new_arm_computes_only_itself(tmp_path):
     config = quiet_config(tmp_path / "home")
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
     assert run_experiment(small, True, tmp_path, config).computed == 7
@@ -113,16 +113,16 @@ def test_an_experiment_is_tracked_once(tmp_path):
     config = quiet_config(tmp_path / "home", enabled=True)
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
     first = run_experiment(small, True, tmp_path, config)
-    told = load_tracked(first.store, first.products.tracked)
+    reported = load_tracked(first.store, first.products.tracked)
     assert run_experiment(small, True, tmp_path, config).products.tracked == first.products.tracked
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}")
-    run = client.get_run(told.parent_id)
+    run = client.get_run(reported.parent_id)
     assert run.data.tags["labelscape.reproduce"] == "dle-table3"
-    names = {file.path for file in client.list_artifacts(told.parent_id)}
+    names = {file.path for file in client.list_artifacts(reported.parent_id)}
     assert {"table.md", "cells.parquet"} <= names
-    client.delete_run(told.parent_id)
+    client.delete_run(reported.parent_id)
     assert run_experiment(small, True, tmp_path, config).products.tracked != first.products.tracked
     (run,) = RunLog(
         ArtifactStore.local(tmp_path / "home" / "store")
@@ -139,13 +139,13 @@ def test_another_file_of_the_same_name_is_noticed(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_real_sets_are_those_of_the_list(shared_data):
+def test_the_real_sets_match_their_checksums(shared_data):
     ours = [name for name, one in reference_sets().items() if one.builtin or one.sha256]
     assert len(ours) == len(reference_sets()) - 1  # all but TRECVID, which is licensed
     assert all(is_original(name, shared_data) for name in ours)
 
 
-def test_data_folder_is_given_or_by_the_environment_or_at_home(tmp_path, monkeypatch):
+def test_data_folder_from_argument_environment_or_home(tmp_path, monkeypatch):
     monkeypatch.setenv("LABELSCAPE_DATA", str(tmp_path / "named"))
     assert find_data_folder(None, tmp_path) == tmp_path / "named"
     assert find_data_folder(str(tmp_path), tmp_path) == tmp_path
@@ -166,14 +166,14 @@ def test_list_says_what_is_missing(command, tmp_path, monkeypatch):
     assert "soybean, housing, balance" in answer.out
 
 
-def test_unknown_names_and_missing_data_are_a_users_error(command, tmp_path, monkeypatch):
+def test_unknown_names_and_missing_data_are_user_errors(command, tmp_path, monkeypatch):
     monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
     answer = command("reproduce", "dle-tabel3", "--home", tmp_path)
     assert answer.code == 2
     assert "Did you mean dle-table3" in answer.err
     answer = command("reproduce", "dle-fig2", "--home", tmp_path)
     assert answer.code == 2
-    assert "face_yale.parquet is expected" in answer.err
+    assert "is missing: expected" in answer.err and "face_yale.parquet" in answer.err
     answer = command("reproduce", "dle-table3", "--sets", "moons", "--home", tmp_path)
     assert answer.code == 2
     assert "has soybean, housing, wine, balance, iris" in answer.err
@@ -192,7 +192,7 @@ def tiny_catalog(monkeypatch):
 
 
 @pytest.mark.usefixtures("tiny_catalog", "without_engine")
-def test_command_prints_the_table_and_all_sums_up(command, tmp_path):
+def test_command_prints_the_table_and_all_prints_a_summary(command, tmp_path):
     (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nenabled = false\n')
     answer = command("reproduce", "dle-table3", "--quick", "--home", tmp_path / "home")
     assert answer.code == 0
@@ -202,7 +202,7 @@ def test_command_prints_the_table_and_all_sums_up(command, tmp_path):
     assert "computed in" not in again.err
 
 
-def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
+def test_the_key_covers_the_code_of_every_method_that_a_stage_runs(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
     data = DatasetRef("msrc", None, (None,), SourceSettings())
     recipe = trials.stage(FIG5, FIG5.arms[0], data, True, workspace).recipe()
@@ -211,7 +211,7 @@ def test_code_of_every_method_that_a_stage_runs_counts(tmp_path):
     assert {"embedding_core.discriminant.mlda", "tasks.reproduce.transfer_figure"} <= set(drawn.code)
 
 
-def test_code_that_makes_the_rows_of_a_page_counts(tmp_path):
+def test_the_key_covers_the_code_that_makes_the_rows_of_a_page(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
     recipe = report.stage(TINY, True, "labelscape", [], {}, workspace).recipe()
     called = [getattr(report, name, None) for name in report._compare_all.__code__.co_names]
@@ -259,7 +259,7 @@ def test_a_page_made_by_other_code_is_another_page(tmp_path):
     assert key(ref) != key(ref, "labelscape reproduce --quick")
 
 
-def test_what_decides_a_number_is_in_its_key(tmp_path):
+def test_everything_that_determines_a_number_is_in_its_key(tmp_path):
     workspace = open_workspace(quiet_config(tmp_path), Reporter())
     data = DatasetRef("iris", None, (None,), SourceSettings())
 

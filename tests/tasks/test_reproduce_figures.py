@@ -180,9 +180,9 @@ def test_planes_show_the_rows_and_numbers_that_were_measured(drawn):
         (two_classes.HELD_OUT, "MLDA"),
         (two_classes.SHUFFLED, "MLDA"),
     ]
-    told = [panel.get_title("left").split()[-1] for panel in panels]
-    assert told == [f"{measured[one]:.2f}" for one in wanted]
-    assert len(set(told)) == 4  # or one could stand for another
+    reported = [panel.get_title("left").split()[-1] for panel in panels]
+    assert reported == [f"{measured[one]:.2f}" for one in wanted]
+    assert len(set(reported)) == 4  # otherwise one could be mistaken for another
 
 
 def test_correlation_maps_hold_the_label_correlation(drawn):

@@ -1,4 +1,4 @@
-"""The data sets as the papers had them: rows, classes and splits."""
+"""The data sets as the papers use them: rows, classes and splits."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ from tasks.reproduce.provenance import trace
 from tasks.stage import Workspace, run_stage
 
 
-def test_rows_of_the_papers_part_alone():
+def test_only_rows_that_the_paper_uses():
     Y = np.zeros((2407, 1), dtype=np.int8)
     Y[::2] = 1
     items = Dataset([], None, Y, ["label"], False, {}, {})
@@ -47,7 +47,7 @@ def write_key_frames(folder: Path) -> None:
     (folder / "labels.csv").write_text("\n".join(lines) + "\n")
 
 
-def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
+def test_a_licensed_set_is_run_if_the_user_has_it(tmp_path):
     write_key_frames(tmp_path / "trecvid2005")
     assert locate("trecvid", tmp_path) and is_original("trecvid", tmp_path)
     config = load_config(None, home=str(tmp_path / "home"), executor="serial", tracking={"enabled": False})
@@ -61,13 +61,13 @@ def test_a_licensed_set_is_run_where_a_user_has_it(tmp_path):
     assert ours.verdict in ("reproduced", "better", "worse") and not ours.reason
 
 
-def test_a_licensed_set_that_is_not_there_is_left_out_and_told(command, tmp_path, monkeypatch):
+def test_a_missing_licensed_set_is_skipped_and_reported(command, tmp_path, monkeypatch):
     monkeypatch.delenv("LABELSCAPE_DATA", raising=False)
-    with pytest.raises(SourceError, match=r"trecvid2005/labels\.csv is expected \(licensed"):
+    with pytest.raises(SourceError, match=r"expected .*trecvid2005/labels\.csv \(licensed"):
         locate("trecvid", tmp_path)
     rows = compare(TABLE5.only([]), {})
-    told = {(row.verdict, row.reason, row.primary) for row in rows if row.dataset == "trecvid"}
-    assert told == {("not comparable", "TRECVID 2005 is licensed, and not at hand", True)}
+    reported = {(row.verdict, row.reason, row.primary) for row in rows if row.dataset == "trecvid"}
+    assert reported == {("not comparable", "TRECVID 2005 is licensed and not available here", True)}
     answer = command("reproduce", "list", "--json", "--home", tmp_path)
     missing = {one["name"]: one["missing"] for one in json.loads(answer.out)}
     for name in ("dle-table5", "mlda-table1", "mlda-fig3"):
@@ -85,7 +85,7 @@ def opened(name: str, folder: Path, workspace: Workspace) -> DatasetRef:
     return open_dataset(name, folder, workspace, lambda stage: run_stage(stage, workspace).ref)
 
 
-def test_moments_in_every_color_space_stand_side_by_side(tmp_path, workspace):
+def test_moments_of_all_color_spaces_are_concatenated(tmp_path, workspace):
     write_key_frames(tmp_path / "msrc_v2")
     data = load_trial_data(workspace.store, opened("msrc_spaces", tmp_path, workspace))
     images = [np.asarray(Image.open(path)) for path in sorted((tmp_path / "msrc_v2" / "images").iterdir())]
@@ -96,7 +96,7 @@ def test_moments_in_every_color_space_stand_side_by_side(tmp_path, workspace):
     assert SPLITS.settings("msrc_spaces", quick=True)["blocks"] == list(BANDS) == list(offered)
 
 
-def test_features_of_every_color_space_count_in_keys_and_on_the_page(tmp_path, workspace):
+def test_keys_and_page_cover_the_features_of_every_color_space(tmp_path, workspace):
     write_key_frames(tmp_path / "msrc_v2")
     plain, several = (opened(name, tmp_path, workspace) for name in ("msrc_rows", "msrc_spaces"))
     inputs = several.inputs(workspace.store)
@@ -130,7 +130,7 @@ def test_features_of_every_color_space_count_in_keys_and_on_the_page(tmp_path, w
         ("sonar", (208, 60), {}),
     ],
 )
-def test_sets_at_hand_are_the_papers(name, shape, counts, shared_data: Path, workspace):
+def test_available_sets_match_the_papers(name, shape, counts, shared_data: Path, workspace):
     data = load_trial_data(workspace.store, opened(name, shared_data, workspace))
     assert data.X.shape == shape
     assert data.Y.shape == reference_sets()[name].size

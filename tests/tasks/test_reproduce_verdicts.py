@@ -48,7 +48,7 @@ def cells(condition, values, preprocessing="raw"):
     ]
 
 
-def test_rows_have_means_spreads_and_baselines_beside():
+def test_rows_have_means_spreads_and_baselines():
     experiment = replace(TINY, datasets=("iris",))
     measured = {
         ("iris", "LPP"): cells("", [0.60, 0.64]) + cells("", [0.7, 0.7], "zscore"),
@@ -97,7 +97,7 @@ def test_a_printed_number_above_the_ceiling_is_impossible_for_neighbors_alone():
 
 
 @pytest.mark.parametrize(("dataset", "verdict"), [("wine", "worse"), ("soybean", "not comparable")])
-def test_an_ambiguous_number_stands_beside_ours_and_proves_nothing(dataset, verdict):
+def test_an_ambiguous_number_is_shown_and_not_comparable(dataset, verdict):
     experiment = replace(TINY, datasets=(dataset,), arms=(Arm("DLE", "dle"),))
     row = compare(experiment, {(dataset, "DLE"): cells("", [0.5])})[0]
     assert (row.verdict, row.mean) == (verdict, 0.5)
@@ -105,7 +105,7 @@ def test_an_ambiguous_number_stands_beside_ours_and_proves_nothing(dataset, verd
     assert row.reason.startswith("ambiguous: ") == (dataset == "soybean")
 
 
-def test_a_sample_of_the_rows_proves_nothing():
+def test_a_sample_of_the_rows_is_not_comparable():
     experiment = replace(TINY, datasets=("iris",), arms=TINY.arms[:1], quick={"trials": 1, "rows": 50})
     measured = {("iris", "LPP"): cells("", [0.632])}
     assert compare(experiment, measured)[0].verdict == "reproduced"
@@ -114,19 +114,19 @@ def test_a_sample_of_the_rows_proves_nothing():
     assert "50 rows" in sampled.reason
 
 
-def test_a_sample_is_told_in_its_own_words():
+def test_a_sample_is_described_in_words():
     assert FIG2.sample("pie", quick=True) == "30 images of each person"
     assert FIG2.sample("pie", quick=False) == FIG2.sample("yale", quick=True) == ""
     assert TABLE1.sample("yahoo", quick=True) == "500 rows"
 
 
-def test_printed_numbers_of_sets_that_are_not_in_a_run_are_told_and_not_counted():
+def test_printed_numbers_of_sets_that_are_not_in_a_run_are_reported_and_not_counted():
     rows = compare(replace(TINY, datasets=()), {})
     assert len(rows) == 42
-    told = {row.dataset: row.verdict for row in rows}
-    assert told.pop("protein") == "not comparable"
-    assert set(told.values()) == {"not in this run"}
-    assert sum(count_verdicts(rows).values()) == 7  # of protein, which nobody has
+    reported = {row.dataset: row.verdict for row in rows}
+    assert reported.pop("protein") == "not comparable"
+    assert set(reported.values()) == {"not in this run"}
+    assert sum(count_verdicts(rows).values()) == 7  # of protein, which is not available
     assert "of 7 printed cells (raw): " in verdict_line(TINY, rows)
     assert "35 printed cells belong to data sets that are not in this run" in verdict_line(TINY, rows)
     assert verdict_line(TINY, [row for row in rows if row.dataset == "iris"]).startswith("7 printed cells")
@@ -141,7 +141,7 @@ def test_the_verdicts_of_a_quick_run_say_so():
     assert verdict_line(TINY, two).startswith("quick, 1 of 3 or 2 of 3 trials: ")
 
 
-def test_verdicts_are_counted_under_the_papers_protocol_alone():
+def test_verdicts_are_counted_only_under_the_papers_protocol():
     row = Row("iris", "DLE", "", "raw", "accuracy", 0.5, 0.5, verdict="reproduced", primary=True)
     rows = [row, replace(row, primary=False), replace(row, verdict="worse"), replace(row, paper=None)]
     assert count_verdicts(rows) == {"reproduced": 1, "better": 0, "worse": 1, "not comparable": 0}
@@ -154,7 +154,7 @@ def test_quick_settings_replace_full_ones_by_set():
     assert experiment.settings("wine", quick=True) == {**TINY.full, "trials": 1, "labeled": 0.5}
 
 
-def test_a_set_may_have_a_graph_of_its_own():
+def test_a_set_may_have_its_own_graph():
     experiment = replace(TABLE3, own_graph={"wine": {"graph": "knn"}})
     by_title = {arm.title: arm for arm in experiment.arms_on("wine")}
     assert by_title["DLE"].params["graph"] == "knn"
@@ -162,7 +162,7 @@ def test_a_set_may_have_a_graph_of_its_own():
     assert {arm.title: arm for arm in experiment.arms_on("iris")}["DLE"].params["graph"] == "gaussian"
 
 
-def test_caption_tells_what_all_rows_share():
+def test_the_caption_states_what_all_rows_share():
     rows = [Row("iris", name, "clean", "raw", "accuracy", 0.5, 0.5, 0.1, 3) for name in ("LPP", "DLE")]
     table = comparison_table(TINY, rows)
     assert table.header == ("data", "method", "paper", "ours", "1NN", "scaled SVM", "verdict", "why")
@@ -172,13 +172,13 @@ def test_caption_tells_what_all_rows_share():
     assert cells["method"].to_pylist() == ["LPP", "DLE"]
 
 
-def test_a_claim_is_told_apart_and_has_the_data_of_its_set():
+def test_a_claim_is_marked_and_has_the_data_of_its_set():
     row = Row("iris", "DLE > LPP", "", "raw", "accuracy_lead", mean=0.1, trials=3, claim=True)
     made = {("iris", "DLE"): Provenance("f", "l", "{}", 7, "c", "1.0")}
     (cell,) = pq.read_table(io.BytesIO(cells_parquet(TINY, False, [row], made))).to_pylist()
     assert (cell["claim"], cell["quick"], cell["seed"], cell["features"]) == (True, False, 7, "f")
 
 
-def test_verdict_words_are_told_in_one_place():
+def test_verdict_words_are_defined_in_one_place():
     uncounted = {comparison.UNPUBLISHED, comparison.NOT_RUN, comparison.IMPOSSIBLE}
     assert set(count_verdicts([])) == set(comparison.VERDICTS) - uncounted

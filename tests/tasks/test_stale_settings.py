@@ -119,7 +119,7 @@ def collect(keys: Keys, refs: dict[str, ArtifactRef] | None = None) -> Keys:
 
 
 def pretend(stage: Stage) -> ArtifactRef:
-    """Reference to an artifact that is not there."""
+    """Reference to an artifact that does not exist."""
     return ArtifactRef(stage.name, "0" * 64, "1" * 64, "files", 1)
 
 
@@ -149,7 +149,7 @@ def test_a_changed_setting_makes_the_stages_stale_that_use_it(
     value, stages = USED[setting]
     after = collect(Keys(folder, f"{setting}={value}"), before.refs)
     changed = {label for label, key in after.keys.items() if before.keys.get(label) != key}
-    # The record of a tracked run holds the whole configuration.
+    # The record of a tracked run contains the whole configuration.
     ignored = set() if setting.startswith("tracking.") else {"tracking"}
     assert {label.partition("[")[0] for label in changed} - ignored == stages
 

@@ -122,7 +122,7 @@ BASE = rows("svm", [0.60, 0.62, 0.58], classifier="svm")
             "beats the best plain baseline, svm (0.600 ± 0.020), in macro F1 on 3 of 3",
         ),
         ([0.50, 0.53, 0.49], "behind", "No method beats the plain baselines here: svm"),
-        ([0.64, 0.60, 0.58], "level", "cannot be told apart"),
+        ([0.64, 0.60, 0.58], "level", "cannot be distinguished"),
         ([0.60, 0.62, 0.58], "level", "0.000 ± 0.000"),
     ],
 )
