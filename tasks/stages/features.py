@@ -43,6 +43,17 @@ def stage(
 ) -> Stage:
     """Features of the items of a manifest. Their labels do not matter here."""
     recipe = feature_recipe(settings, source.content == "images")
+    return recipe_stage(recipe, place, source, manifest, workspace)
+
+
+def recipe_stage(
+    recipe: Mapping[str, Any],
+    place: SourceSettings,
+    source: Source,
+    manifest: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """Features of the items of a manifest by a recipe, for instance that of a model."""
     items = part_digest(manifest, "items", workspace.store)
     return Stage(
         name="features",
@@ -263,7 +274,7 @@ def _check_errors(
     name, why = next(iter(errors.items()))
     if place.strict or len(errors) == n_items:
         how_many = (
-            "none of the items is readable"
+            f"none of {n_items} items is readable"
             if len(errors) == n_items
             else f"{len(errors)} of {n_items} items are unreadable"
         )
@@ -272,6 +283,5 @@ def _check_errors(
             + (", or set source.strict=false to list such items and continue." if place.strict else ".")
         )
     workspace.reporter.say(
-        f"  {len(errors)} of {n_items} items skipped as unreadable (the report lists them), "
-        f"for instance {name}: {why}"
+        f"  {len(errors)} of {n_items} items skipped as unreadable, for instance {name}: {why}"
     )
