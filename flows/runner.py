@@ -1,7 +1,7 @@
 """A run: walks the stages of a plan, repairs damage, and records what was made.
 
-`run`, `auto`, `reproduce` and `annotate` each provide a `Plan`; everything else about a run is the same for all
-of them.
+`run`, `auto`, `reproduce` and `annotate` each provide a `Plan`; everything else about a run is the same for
+all of them.
 """
 
 import time

@@ -13,8 +13,8 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import ArtifactStore
 from tasks.settings import SourceSettings
 
-# Beginning of the pointer's name, for sources that are read with labels and for new items.
-_PREFIXES = {True: "run-", False: "annotate-"}
+# Start of the pointer's name, for sources that are read with labels and for new items.
+RUN_PREFIX, ANNOTATE_PREFIX = "run-", "annotate-"
 
 
 def _place(source: SourceSettings) -> str:
@@ -68,8 +68,8 @@ def load_last_run(store: ArtifactStore, source: SourceSettings) -> dict[str, Any
 
 def load_last_runs(store: ArtifactStore) -> list[ArtifactRef]:
     """Return the artifacts of the last run and annotation of each source, finished or not."""
-    beginnings = tuple(_PREFIXES.values())
-    found = [one for name, one in store.read_pointers().items() if name.startswith(beginnings)]
+    prefixes = (RUN_PREFIX, ANNOTATE_PREFIX)
+    found = [one for name, one in store.read_pointers().items() if name.startswith(prefixes)]
     return [ArtifactRef.from_json(ref) for one in found for ref in _stages(one).values()]
 
 
@@ -82,4 +82,4 @@ def _load(store: ArtifactStore, source: SourceSettings) -> dict[str, Any]:
 
 
 def _pointer_name(source: SourceSettings) -> str:
-    return f"{_PREFIXES[source.labeled]}{source_id(source)}"
+    return f"{RUN_PREFIX if source.labeled else ANNOTATE_PREFIX}{source_id(source)}"

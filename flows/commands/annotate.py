@@ -40,13 +40,12 @@ def add_parser(commands: Subparsers) -> None:
 def annotate(options: argparse.Namespace) -> int:
     """Write labels with scores; print the number of each label and the skipped items.
 
-    Without a configured or running Prefect server none is started: it would take longer than the annotation of
+    If no Prefect server is configured or running, none is started: starting one takes longer than annotating
     a small folder.
     """
     config = annotation_config(options.folder, read_default_config(options))
-    model = choose_model(
-        open_tracker(options), ModelSelector(options.run, options.method, options.experiment)
-    )
+    selector = ModelSelector(options.run, options.method, options.experiment)
+    model = choose_model(open_tracker(options), selector)
     options.session.reporter.say(f"model      {name_model(model)}")
     plan = AnnotationPlan(config, model, options.uri)
     result = Run(plan, session=options.session).execute(options.verbose)

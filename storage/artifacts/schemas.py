@@ -313,6 +313,11 @@ class Annotations:
 
 def pack_annotations(annotations: Annotations) -> Artifact:
     """Pack predicted labels."""
+    if not annotations.labels.shape[1] == annotations.scores.shape[1] == len(annotations.label_names):
+        raise StoreError(
+            f"Labels of shape {annotations.labels.shape} and scores of shape {annotations.scores.shape}; "
+            f"expected one column for each of the {len(annotations.label_names)} label names."
+        )
     labels = columns.vectors(annotations.labels, np.int8)
     arrays = {"id": columns.texts(annotations.ids), "labels": labels}
     arrays["scores"] = columns.vectors(annotations.scores, np.float64)
