@@ -166,7 +166,7 @@ def _extract(
     return made
 
 
-def advance_after(done: int, advance: Advance) -> Advance:
+def _advance_after(done: int, advance: Advance) -> Advance:
     """Report the progress of a portion, `done` items after the start."""
     return lambda count: advance(done + count)
 
@@ -231,7 +231,7 @@ class _Portions:
         refs = []
         with self._workspace.reporter.progress("features", len(self._collection.ids)) as advance:
             for rows in split_items(self._collection.ids):
-                refs.append(self._portion(rows, advance_after(rows.start, advance)))
+                refs.append(self._portion(rows, _advance_after(rows.start, advance)))
                 advance(rows.stop)
         return refs
 
