@@ -241,3 +241,27 @@ class TestCommands:
 def test_two_kinds_of_runs_have_different_ids(annotate: Annotate) -> None:
     (run,) = RunLog(annotate().store).entries()
     assert replace(run, kind="run").id != run.id
+
+
+@pytest.mark.slow
+def test_a_running_server_shows_the_annotation_as_a_flow(
+    payload: bytes, new: Path, tmp_path: Path, engine: str
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowFilter, FlowFilterName
+
+    from flows.prefect_engine import record_run
+
+    info = ModelInfo("c" * 32, "p" * 32, "run", "pictures", "mlda", "MLDA", {}, {})
+    config = annotation_config(str(new), local_config("demo", tmp_path / "home"))
+    result = Run(AnnotationPlan(config, ChosenModel(fitted_model(payload), info))).execute()
+    assert result.unrecorded is None
+    (run,) = RunLog(result.store).entries()
+    later = record_run(run)
+    with get_client(sync_client=True) as client:
+        name = FlowFilter(name=FlowFilterName(any_=["labelscape-annotate"]))
+        found = client.read_flow_runs(flow_filter=name)
+    assert {one.state_name for one in found} == {"Completed"}
+    assert later in {str(one.id) for one in found}
+    assert len(found) == 2
+    assert {one.parameters["source"] for one in found} == {str(new)}
