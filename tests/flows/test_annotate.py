@@ -231,6 +231,17 @@ class TestCommands:
         assert command("store", "gc", "--keep", "0", "--home", "home").code == 0
         assert artifacts(tmp_path / "home") == before
 
+    def test_the_loss_of_the_last_annotation_names_the_command_that_restores_it(
+        self, command: Command, new: Path, tmp_path: Path
+    ) -> None:
+        command("annotate", new, "--home", "home")
+        (pointer,) = (tmp_path / "home" / "store" / "pointers").glob("annotate-*.json")
+        pointer.write_bytes(pointer.read_bytes().replace(b'"features"', b'"featurez"'))
+        done = command("store", "verify", "--home", "home")
+        assert done.code == 1
+        restored = f"the stages of the last annotation of {new}; `labelscape annotate {new}` records them"
+        assert restored in done.out
+
     @pytest.mark.usefixtures("without_engine")
     def test_the_kind_of_a_training_run(self, command: Command, new: Path) -> None:
         command("run", new, *UNTRACKED, "--until", "ingest", "--home", "home")
