@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from storage.artifacts.run_log import RunLog
+from storage.artifacts.store import ArtifactStore
 from tasks.report.tables import display_width
 from tests.conftest import REPOSITORY, write_pictures
 
@@ -60,7 +62,21 @@ def folder() -> Iterator[Path]:
             check=True,
             capture_output=True,
         )
+        # Now, so that the commands below leave the home as it is.
+        subprocess.run(
+            [sys.executable, "-m", "flows.cli", "annotate", "pictures"],
+            cwd=place,
+            env=environment(),
+            check=True,
+            capture_output=True,
+        )
         yield place
+
+
+def commands_in(folder: Path) -> list[tuple[str, ...]]:
+    """The commands, and `lineage` of every run: the newest one is an annotation."""
+    runs = RunLog(ArtifactStore.local(folder / ".labelscape" / "store")).entries()
+    return [*COMMANDS, *(("lineage", run.id) for run in runs)]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -100,7 +116,7 @@ def in_terminal(folder: Path, arguments: Sequence[str], width: int, **more: str)
 def piped(folder: Path) -> str:
     """The output of all commands in a pipe, standard error included."""
     done = subprocess.run(
-        [sys.executable, "-c", _RUN_ALL, json.dumps(COMMANDS)],
+        [sys.executable, "-c", _RUN_ALL, json.dumps(commands_in(folder))],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -127,7 +143,7 @@ def test_a_pipe_gets_no_control_codes(piped: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_line_fits_and_no_word_is_broken(folder: Path, piped: str, width: int) -> None:
-    raw = in_terminal(folder, ["-c", _RUN_ALL, json.dumps(COMMANDS)], width)
+    raw = in_terminal(folder, ["-c", _RUN_ALL, json.dumps(commands_in(folder))], width)
     assert "\x1b[1m" in raw
     text = _CONTROL_CODE.sub("", raw)
     too_long = [line for line in text.splitlines() if display_width(line) > width]
