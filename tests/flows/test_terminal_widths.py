@@ -45,6 +45,7 @@ for words in json.loads(sys.argv[1]):
 """
 # An erased line (a progress bar) leaves nothing; other codes leave their text.
 _CONTROL_CODE = re.compile(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r")
+_TIME = re.compile(r"\d\d:\d\d:\d\d")
 _DROPPED = re.compile(r"\d+ more columns? at \d+ columns or with --json: ")
 
 
@@ -128,8 +129,9 @@ def piped(folder: Path) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """All words, without the commas between names and without the lines of tables and trees."""
-    return {word.rstrip(",") for word in text.split() if word.strip("─│├└\\")}
+    """All words, without commas between names, lines of tables and trees, and times, which change."""
+    words = (word.rstrip(",") for word in text.split() if word.strip("─│├└\\"))
+    return {word for word in words if not _TIME.fullmatch(word)}
 
 
 @pytest.mark.slow
