@@ -1,30 +1,27 @@
-"""Annotate new items with the champion of a collection, or with the model of a tracked run."""
+"""The plan of `labelscape annotate`: label new items with the champion or the model of a tracked run."""
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from flows.config import RunConfig, place_from
+from flows.runner import Plan
+from flows.stages import StageRunner
+from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.models import load_model
+from storage.artifacts.run_log import Kind
 from storage.errors import SourceError, TrackingError
-from storage.sources import SourceOptions, open_source
 from storage.tracking.client import ModelInfo, Tracker
 from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
 from storage.urls import redact
-from tasks.annotation import Annotations, annotate_source, write_annotations
-from tasks.executor import Executor
-from tasks.reporter import Reporter
+from tasks import annotation
+from tasks.annotation import FittedModel
 from tasks.selection.tracking import BASELINE_TAG
+from tasks.settings import NewItems
+from tasks.stages import features, ingest
 from tasks.stages.tracking import list_collections
-
-
-@dataclass(frozen=True)
-class Annotated:
-    """The annotations, the model that made them, and the files written; `champion` if it is the champion."""
-
-    annotations: Annotations
-    model: ModelInfo
-    files: list[Path]
-    champion: Version | None = None
 
 
 @dataclass(frozen=True)
@@ -40,19 +37,94 @@ class ModelSelector:
     experiment: str | None = None
 
 
-def annotate_items(
-    path: str,
-    cache_dir: Path,
-    tracker: Tracker,
-    selector: ModelSelector,
-    out: Path,
-    reporter: Reporter,
-    executor: Executor,
-) -> Annotated:
-    """Label every item of a source and write Parquet and CSV.
+@dataclass(frozen=True)
+class ChosenModel:
+    """The model that annotates and where it is tracked; `champion` if it is the champion."""
 
-    The source may be anything that `labelscape run` reads; its labels are not needed.
+    fitted: FittedModel
+    info: ModelInfo
+    champion: Version | None = None
+
+
+@dataclass(frozen=True)
+class AnnotationResult:
+    """References to what an annotation made.
+
+    Attributes
+    ----------
+    annotations : ArtifactRef
+        Labels and scores of the readable items.
+    features : ArtifactRef
+        Features of all items; they list the unreadable ones.
     """
+
+    name: str
+    experiment_name: str
+    annotations: ArtifactRef
+    features: ArtifactRef
+    tracked: ClassVar[None] = None
+
+    @property
+    def shown(self) -> tuple[ArtifactRef, ...]:
+        """Artifacts that are read after the walk, to write the files."""
+        return (self.annotations, self.features)
+
+
+@dataclass(frozen=True)
+class AnnotationPlan(Plan[AnnotationResult]):
+    """Annotation of new items: ingest without labels, features by the recipe of the model, prediction.
+
+    The source may be anything that `labelscape run` reads; its labels are not needed. Annotating a small
+    folder takes a second or two, but starting a Prefect server takes 10 to 20 s. An annotation therefore runs
+    in a Prefect flow only if a server is configured or running (`labelscape up`), otherwise without Prefect.
+
+    Attributes
+    ----------
+    config : RunConfig
+        Only home, store, executor and the path of the source are used; see `annotation_config`.
+    model : ChosenModel
+    uri : str or None
+        The tracker as given by the user, to repeat the run; None for the configured one.
+    """
+
+    model: ChosenModel
+    uri: str | None = None
+    kind: ClassVar[Kind] = "annotate"
+    starts_prefect: ClassVar[bool] = False
+
+    @property
+    def source(self) -> str:
+        """The absolute path of the new items; messages name the path as it was given."""
+        return place_from(Path(), self.config.source.path)
+
+    def settings(self) -> dict[str, Any]:
+        """The source and the model."""
+        fitted, info = self.model.fitted, self.model.info
+        uri = redact(self.uri) if self.uri else None
+        model = {"experiment": info.experiment, **fitted.facts, "model": fitted.digest, "uri": uri}
+        return {"source": self.source, **model}
+
+    def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> AnnotationResult:
+        """Read the items, compute their features as those of the model, and predict their labels."""
+        place, workspace, model = self.config.source, stages.workspace, self.model.fitted
+        source = ingest.open_collection(place, workspace)
+        annotation.check_recipe(model.recipe, source)
+        manifest = stages(ingest.stage(place, source, workspace))
+        found = stages(features.recipe_stage(model.extraction, place, source, manifest, workspace))
+        labels = stages(annotation.stage(model, place.path, found, workspace))
+        assert found is not None
+        assert labels is not None
+        # Annotations are logged separately: `store gc` keeps the newest runs of each experiment.
+        return AnnotationResult(source.name, f"annotate {self.model.info.experiment}", labels, found)
+
+
+def annotation_config(path: str, here: RunConfig) -> RunConfig:
+    """The configuration `here`, with new items as its source; its own source is the labeled collection."""
+    return here.model_copy(update={"source": NewItems(path=path)})
+
+
+def choose_model(tracker: Tracker, selector: ModelSelector) -> ChosenModel:
+    """Load the selected model from the tracker."""
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
     champion = None if selector.run or selector.method else find_champion(tracker, selector.experiment)
@@ -61,12 +133,9 @@ def annotate_items(
         if champion
         else tracker.model(selector.run or _newest(tracker, selector.experiment), selector.method)
     )
-    reporter.say(f"model      {name_model(info, champion)}")
-    model: Any = load_model(payload, SKOPS_TRUSTED_TYPES)
-    source = open_source(SourceOptions(path=path, labeled=False), cache_dir)
-    annotations = annotate_source(source, model, cache_dir, reporter, executor)
-    files = write_annotations(annotations, out, {"run": info.parent_id, "method": info.method})
-    return Annotated(annotations, info, files, champion)
+    digest = hashlib.blake2b(payload, digest_size=16).hexdigest()
+    fitted = FittedModel(load_model(payload, SKOPS_TRUSTED_TYPES), digest, info.parent_id, info.method)
+    return ChosenModel(fitted, info, champion)
 
 
 def find_champion(tracker: Tracker, experiment: str | None) -> Version | None:
@@ -80,8 +149,9 @@ def is_baseline(champion: Version) -> bool:
     return champion.tags.get(BASELINE_TAG) == "true"
 
 
-def name_model(info: ModelInfo, champion: Version | None) -> str:
+def name_model(model: ChosenModel) -> str:
     """Describe the model that annotates."""
+    info, champion = model.info, model.champion
     place = f"{info.title} of run {info.parent_id[:8]} ({info.experiment})"
     if champion is None:
         return place

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flows.rerun import REPRODUCED, Kind, reproducing_words
+from flows.rerun import REPRODUCED, reproducing_words
 from flows.runner import Plan
 from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import LoggedRun
+from storage.artifacts.run_log import Kind, LoggedRun
 from tasks.budget import format_duration
 from tasks.reporter import Reporter
 from tasks.reproduce import report, trials

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig
-from flows.rerun import Kind
 from flows.run_settings import (
     changed_settings,
     check_methods,
@@ -26,7 +25,7 @@ from flows.run_settings import (
 from flows.runner import Plan
 from flows.stages import Execute, StageRunner
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import LoggedRun
+from storage.artifacts.run_log import Kind, LoggedRun
 from storage.sources import Source
 from tasks.stage import Stage, Workspace
 from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking

@@ -18,7 +18,7 @@ from prefect.utilities.annotations import quote
 from embedding_core.errors import InvalidInput
 from flows.config import RunConfig
 from flows.pipeline import TrainingPlan, TrainingProducts
-from flows.rerun import flow_name, flow_parameters, kind_of
+from flows.rerun import flow_name, flow_parameters
 from flows.runner import ProductsT, Run, RunResult
 from flows.stages import StageSelection
 from storage.artifacts.artifact import Outcome
@@ -169,10 +169,10 @@ def record_run(run: LoggedRun) -> str:
     Its stages are not recorded: Prefect would show tasks that it did not run.
     """
     text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
-    parameters = flow_parameters(kind_of(run), run.config, run.source)
+    parameters = flow_parameters(run.kind, run.config, run.source)
     with get_client(sync_client=True) as client:
         found = client.create_flow_run(
-            _make_flow(flow_name(kind_of(run)), parameters, lambda: None),
+            _make_flow(flow_name(run.kind), parameters, lambda: None),
             name=f"{run.name}-{run.id}",
             parameters=parameters,
             tags=["labelscape-sync"],

@@ -3,24 +3,16 @@
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from flows.config import DEFAULT_FILE, RunConfig, find_home, load_default_config
 from flows.stores import find_store_uri
-from storage.artifacts.run_log import LoggedRun
+from storage.artifacts.run_log import Kind, LoggedRun
 from storage.errors import ConfigError
 from storage.urls import redact
 
-Kind = Literal["run", "auto", "reproduce"]
 # Keys in the settings of a logged run: the name of its experiment, and the settings of `auto`.
 REPRODUCED, CHOSEN = "reproduce", "auto"
-
-
-def kind_of(run: LoggedRun) -> Kind:
-    """Which command made a run; only runs of `auto` have settings of `auto`."""
-    if REPRODUCED in run.config:
-        return "reproduce"
-    return "auto" if CHOSEN in run.config else "run"
 
 
 def flow_name(kind: Kind) -> str:
@@ -30,6 +22,8 @@ def flow_name(kind: Kind) -> str:
 
 def flow_parameters(kind: Kind, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The parameters that Prefect shows for a run with these settings."""
+    if kind == "annotate":
+        return dict(settings)
     if kind != "reproduce":
         return {"config": dict(settings)}
     return {
@@ -67,9 +61,13 @@ def _plain_folder(home: Path) -> Path:
 
 def command_again(run: LoggedRun, config: RunConfig) -> str:
     """The command that repeats a run of the store of a configuration."""
-    if kind_of(run) != "reproduce":
-        return command_here(config, "run", "--as", run.id)
     known = run.config
+    if run.kind == "annotate":
+        place = ["--uri", known["uri"]] if known["uri"] else []
+        chosen = ["--run", known["run"], "--method", known["method"]]
+        return command_here(config, "annotate", run.source, *chosen, *place)
+    if run.kind != "reproduce":
+        return command_here(config, "run", "--as", run.id)
     words = reproducing_words(known[REPRODUCED], known["quick"], known["sets"])
     return command_here(config, *words, "--data", run.source)
 

@@ -1,6 +1,7 @@
 """A run: walks the stages of a plan, repairs damage, and records what was made.
 
-`run`, `auto` and `reproduce` each provide a `Plan`; everything else about a run is the same for all of them.
+`run`, `auto`, `reproduce` and `annotate` each provide a `Plan`; everything else about a run is the same for
+all of them.
 """
 
 import time
@@ -13,7 +14,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from flows.config import RunConfig, find_home
 from flows.prefect_settings import prepare_engine, starts_server
-from flows.rerun import Kind
 from flows.resume import LastRunStages
 from flows.session import Session
 from flows.stages import Compute, StageRecord, StageRunner, StageSelection
@@ -21,7 +21,7 @@ from flows.stores import open_store
 from storage.artifacts.artifact import QuarantinedBlob
 from storage.artifacts.fingerprint import use_cache_file
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.run_log import Kind, LoggedRun, RunLog
 from storage.artifacts.schemas import unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactDamaged, ServiceDown, SourceChanged, StoreError, StoreUnreachable
@@ -78,6 +78,9 @@ class Plan(ABC, Generic[ProductsT]):
         Whether the store remembers the artifacts as the last run of the source.
     sync_tracks : bool
         Whether `labelscape sync` tracks a run whose tracker was down. If not, repeating the command does.
+    starts_prefect : bool
+        Whether the run starts a temporary Prefect server if none is configured or running. If not, it then
+        runs without Prefect.
     """
 
     config: RunConfig
@@ -85,6 +88,7 @@ class Plan(ABC, Generic[ProductsT]):
     stage_names: ClassVar[tuple[str, ...]] = ()
     keeps_last_run: ClassVar[bool] = True
     sync_tracks: ClassVar[bool] = False
+    starts_prefect: ClassVar[bool] = True
 
     @property
     def source(self) -> str:
@@ -175,7 +179,10 @@ class Run(Generic[ProductsT]):
         self.session = session or Session()
 
     def execute(self, verbose: bool = False) -> RunResult[ProductsT]:
-        """Run the stages in a Prefect flow; without Prefect if it does not answer or fails."""
+        """Run the stages in a Prefect flow; without Prefect if it does not answer or fails.
+
+        A plan that does not start Prefect itself uses it only if a server is configured or running.
+        """
         reporter = self.session.reporter
         with open_store(self.plan.config).in_use(reporter.say):
             pass  # reject an unusable store before starting a server
@@ -186,6 +193,8 @@ class Run(Generic[ProductsT]):
             result = replace(self.run_stages(), unrecorded=str(error))
         else:
             if starts_server():
+                if not self.plan.starts_prefect:
+                    return self.run_stages()
                 reporter.say_once(
                     "starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)"
                 )
@@ -281,6 +290,7 @@ class Run(Generic[ProductsT]):
                 changes=changes,
                 damaged=tuple(one.to_json() for one in store.quarantined),
                 until=self.selection.until,
+                kind=self.plan.kind,
             )
         )
 

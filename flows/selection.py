@@ -10,11 +10,12 @@ from embedding_core.registry.candidates import Candidate, pick_candidates
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
 from flows.pipeline import walk_data
-from flows.rerun import CHOSEN, Kind
+from flows.rerun import CHOSEN
 from flows.run_settings import changed_settings, resolved_config
 from flows.runner import Plan
 from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.run_log import Kind
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
 from tasks.budget import Budget, parse_duration

@@ -72,19 +72,24 @@ def summarize_stages(
         "prefect": {"problem": result.unrecorded},
         "changes": dict(result.changes) if result.changes else None,
         "damaged": [one.to_json() for one in result.damaged],
-        "stages": [
-            {
-                "stage": record.label,
-                "state": "fresh" if record.cached else "computed",
-                "seconds": round(record.seconds, 3),
-                "key": record.ref.key,
-                "digest": record.ref.digest,
-            }
-            for record in result.stages
-        ],
+        "stages": stage_states(result),
         "notes": [{"file": file, "row": row, "message": message} for file, row, message in notes],
         "skipped": [{"file": name, "reason": reason} for name, reason in skipped.items()],
     }
+
+
+def stage_states(result: RunResult[Any]) -> list[dict[str, Any]]:
+    """Return the state of each stage as plain data."""
+    return [
+        {
+            "stage": record.label,
+            "state": "fresh" if record.cached else "computed",
+            "seconds": round(record.seconds, 3),
+            "key": record.ref.key,
+            "digest": record.ref.digest,
+        }
+        for record in result.stages
+    ]
 
 
 def _compare(result: RunResult[Any], earlier: LoggedRun) -> dict[str, list[str]]:

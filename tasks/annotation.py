@@ -1,22 +1,23 @@
-"""Annotation: labels and scores for new items from a fitted model and its feature recipe."""
+"""Annotation: labels and scores for new items from a fitted model, with the features of its recipe."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from storage.artifacts.schemas import Features
+from embedding_core.registry import method_modules
+from storage.artifacts.artifact import Artifact
+from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.schemas import Annotations, Features, pack_annotations, unpack_annotations
+from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError
-from storage.sources import Collection, Source
-from tasks.dataset import join_features
-from tasks.executor import Executor
-from tasks.reporter import Reporter
-from tasks.stages.chunks import split_items
-from tasks.stages.features import GIVEN, advance_after, compute_features, extractor_recipe
+from storage.sources import Source
+from tasks.dataset import load_features
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.features import GIVEN, extractor_recipe
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
@@ -27,74 +28,77 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Annotations:
-    """Labels and scores of new items.
+class FittedModel:
+    """A model that annotates.
 
     Attributes
     ----------
-    ids : list of n str
-    label_names : list of K str
-    labels : (n, K) int8 array of 0/1
-    scores : (n, K) array in [0, 1]
-    skipped : dict
-        Reason by id, for items that could not be read.
+    annotator : Annotator
+    digest : str
+        Digest of the stored bytes of the model.
+    run, method : str
+        The tracked run it belongs to, and its name in that run.
     """
 
-    ids: list[str]
-    label_names: list[str]
-    labels: NDArray[np.int8]
-    scores: NDArray[np.float64]
-    skipped: dict[str, str] = field(default_factory=dict)
+    annotator: "Annotator"
+    digest: str
+    run: str
+    method: str
 
-    def counts(self) -> dict[str, int]:
-        """Number of items with each label."""
-        return dict(zip(self.label_names, self.labels.sum(axis=0).tolist(), strict=True))
+    @property
+    def facts(self) -> dict[str, str]:
+        """The run and the method, as the annotations record them."""
+        return {"run": self.run, "method": self.method}
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """How the features that the model was fitted to were computed."""
+        return dict(self.annotator.recipe or {})
+
+    @property
+    def extraction(self) -> dict[str, Any]:
+        """The recipe without the names of supplied features, which a new table may have in another order."""
+        return {name: value for name, value in self.recipe.items() if name != "feature_names"} or {
+            "extractor": GIVEN
+        }
 
 
-def annotate_source(
-    source: Source, model: "Annotator", cache_dir: Path, reporter: Reporter, executor: Executor
-) -> Annotations:
-    """Label every item of a source; its features are computed exactly as those of the model.
+def stage(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Stage:
+    """Labels and scores of all readable items.
 
     Raises
     ------
     SourceError
-        The items are of another kind than those of the model, no item is readable, or this installation
-        computes the model's features differently.
+        The supplied features are not those of the model.
     """
-    recipe = dict(model.recipe or {})
-    check_recipe(recipe, source)
-    collection = source.read(cache_dir)
-    if not collection.ids:
-        raise SourceError(f"{source.options.path} has no items. Give a source with items to annotate.")
-    found = _compute_all(collection, recipe, reporter, executor)
-    readable = found.readable
-    errors = found.errors or [None] * len(found.ids)
-    skipped = {name: why for name, why in zip(found.ids, errors, strict=True) if why is not None}
-    if not readable.any():
-        name, why = next(iter(skipped.items()))
-        raise SourceError(
-            f"{source.options.path}: none of {len(found.ids)} items is readable; the first is {name}: {why}."
-        )
-    X = match_columns(found, recipe, model.n_features_in_, source.options.path)[readable]
-    ids = [name for name, fine in zip(found.ids, readable, strict=True) if fine]
-    return Annotations(
-        ids, [str(name) for name in model.classes_], model.predict(X), model.predict_scores(X), skipped
+    annotator = model.annotator
+    return Stage(
+        name="annotation",
+        code=(*method_modules(annotator.method, annotator.params or {}), "embedding_core.annotator"),
+        params=model.facts,
+        inputs={"features": digest_of(features), "model": model.digest},
+        produce=lambda: _annotate(model, path, features, workspace),
     )
 
 
-def _compute_all(
-    collection: Collection, recipe: Mapping[str, Any], reporter: Reporter, executor: Executor
-) -> Features:
-    """Features of all items, computed in portions to limit the number of files in flight."""
-    parts: list[Features] = []
-    with reporter.progress("features", len(collection.ids)) as advance:
-        for rows in split_items(collection.ids):
-            parts.append(
-                compute_features(collection, rows, recipe, executor, advance_after(rows.start, advance))
-            )
-            advance(rows.stop)
-    return join_features(parts)
+def load_annotations(store: ArtifactStore, ref: ArtifactRef) -> Annotations:
+    """Load the labels and scores that the stage stored."""
+    return unpack_annotations(store.read(ref))
+
+
+def _annotate(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Artifact:
+    assert features is not None
+    annotator, found = model.annotator, load_features(workspace.store, features)
+    readable = found.readable
+    X = match_columns(found, model.recipe, annotator.n_features_in_, path)[readable]
+    return pack_annotations(
+        Annotations(
+            ids=[name for name, fine in zip(found.ids, readable, strict=True) if fine],
+            label_names=[str(name) for name in annotator.classes_],
+            labels=annotator.predict(X),
+            scores=annotator.predict_scores(X),
+        )
+    )
 
 
 def check_recipe(recipe: Mapping[str, Any], source: Source) -> None:

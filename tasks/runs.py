@@ -1,4 +1,8 @@
-"""The last run of a source: the artifact of each stage, so that changes can be reported."""
+"""The last run of a source: the artifact of each stage, so that changes can be reported.
+
+The last annotation of a source is remembered separately, so that it does not replace the last run of the same
+folder.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +13,8 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import ArtifactStore
 from tasks.settings import SourceSettings
 
-_PREFIX = "run-"
+# Start of the pointer's name, for sources that are read with labels and for new items.
+RUN_PREFIX, ANNOTATE_PREFIX = "run-", "annotate-"
 
 
 def _place(source: SourceSettings) -> str:
@@ -62,8 +67,9 @@ def load_last_run(store: ArtifactStore, source: SourceSettings) -> dict[str, Any
 
 
 def load_last_runs(store: ArtifactStore) -> list[ArtifactRef]:
-    """Return the artifacts of the last run of each source, finished or not."""
-    found = [one for name, one in store.read_pointers().items() if name.startswith(_PREFIX)]
+    """Return the artifacts of the last run and annotation of each source, finished or not."""
+    prefixes = (RUN_PREFIX, ANNOTATE_PREFIX)
+    found = [one for name, one in store.read_pointers().items() if name.startswith(prefixes)]
     return [ArtifactRef.from_json(ref) for one in found for ref in _stages(one).values()]
 
 
@@ -76,4 +82,4 @@ def _load(store: ArtifactStore, source: SourceSettings) -> dict[str, Any]:
 
 
 def _pointer_name(source: SourceSettings) -> str:
-    return f"{_PREFIX}{source_id(source)}"
+    return f"{RUN_PREFIX if source.labeled else ANNOTATE_PREFIX}{source_id(source)}"

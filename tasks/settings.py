@@ -2,7 +2,7 @@
 
 import dataclasses
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
 
@@ -55,6 +55,14 @@ class SourceSettings(Settings):
     paranoid: bool = Field(False, description="hash every file again even if its size and times are the same")
     min_label_count: int = Field(1, ge=1, description="drop labels with fewer items than this")
     drop_labels: tuple[str, ...] = Field((), description="labels to drop")
+    # Not a setting of the user: which class describes a source decides whether its labels are read.
+    labeled: ClassVar[bool] = True
+
+
+class NewItems(SourceSettings):
+    """Items to annotate: a source whose labels are not read and need not exist."""
+
+    labeled: ClassVar[bool] = False
 
 
 _EXTRACTOR = Field("color_moments", description="extractor for collections of images")

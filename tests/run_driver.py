@@ -1,5 +1,6 @@
 """Whole runs in separate processes: `python -m tests.run_driver COMMAND HOME ...`; answers in JSON."""
 
+import hashlib
 import importlib
 import json
 import os
@@ -9,14 +10,20 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+from flows.annotate import AnnotationPlan, ChosenModel, annotation_config
 from flows.config import load_config
 from flows.pipeline import TrainingPlan
 from flows.runner import Run
+from storage.artifacts.models import load_model
 from storage.artifacts.store import Outcome
 from storage.sources.demo import write_demo
+from storage.tracking.client import ModelInfo
+from tasks.annotation import FittedModel
 from tasks.stage import Stage, Workspace, run_stage
 
 _HEAVY = (
@@ -69,6 +76,26 @@ def pausing(home: Path, *arguments: str) -> dict[str, Any]:
         return run_stage(stage, workspace, force)
 
     return run(home, *arguments, submit=submit)
+
+
+def fitted_model(payload: bytes, run: str = "p" * 32) -> FittedModel:
+    """A model as `annotate` gets it from the tracker."""
+    digest = hashlib.blake2b(payload, digest_size=16).hexdigest()
+    return FittedModel(load_model(payload, SKOPS_TRUSTED_TYPES), digest, run, "mlda")
+
+
+def killed_annotation(home: Path, source: str, model: str, victim: str) -> dict[str, Any]:
+    """An annotation that is killed while it computes a stage, after the stages before it are stored."""
+
+    def submit(stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        if stage.name == victim:
+            stage = replace(stage, produce=lambda: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[arg-type, return-value]
+        return run_stage(stage, workspace, force)
+
+    info = ModelInfo("c" * 32, "p" * 32, "run", "pictures", "mlda", "MLDA", {}, {})
+    config = annotation_config(source, load_config(None, QUICK, home=str(home)))
+    plan = AnnotationPlan(config, ChosenModel(fitted_model(Path(model).read_bytes()), info))
+    return {"run": Run(plan).run_stages(submit).run_id}
 
 
 def killed_child(home: Path, seconds: float) -> bool:
@@ -126,6 +153,7 @@ COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {
     "at_once": at_once,
     "pausing": pausing,
     "kill_often": kill_often,
+    "killed_annotation": killed_annotation,
 }
 
 if __name__ == "__main__":

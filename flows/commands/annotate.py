@@ -4,18 +4,31 @@ import argparse
 import json
 from pathlib import Path
 
-from flows.annotate import Annotated, ModelSelector, annotate_items, is_baseline, name_model
+from flows.annotate import (
+    AnnotationPlan,
+    AnnotationResult,
+    ChosenModel,
+    ModelSelector,
+    annotation_config,
+    choose_model,
+    is_baseline,
+    name_model,
+)
 from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker, read_default_config
-from flows.config import find_home
-from flows.terminal import TerminalReporter, show
-from tasks.executor import make_executor
+from flows.rerun import command_here
+from flows.runner import Run, RunResult
+from flows.summary import problem_lines, stage_states
+from flows.terminal import show
+from storage.artifacts.schemas import Annotations
+from tasks.annotation import load_annotations, write_annotations
+from tasks.stages.features import load_skipped
 
 _LISTED = 10
 
 
 def add_parser(commands: Subparsers) -> None:
     """Declare the command."""
-    parser = add_command(commands, "annotate", annotate, json=True, resumable=True)
+    parser = add_command(commands, "annotate", annotate, json=True, staged=True)
     parser.add_argument("folder", help="new images, or a table with the columns the model was trained on")
     parser.add_argument("--run", help="run id (default: the champion of `auto`, else the newest tracked run)")
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
@@ -25,25 +38,40 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def annotate(options: argparse.Namespace) -> int:
-    """Write labels with scores; print the number of each label and the skipped items."""
-    done = annotate_items(
-        options.folder,
-        find_home(read_default_config(options)) / "cache",
-        open_tracker(options),
-        ModelSelector(options.run, options.method, options.experiment),
-        Path(options.out or "annotations"),
-        TerminalReporter(quiet=options.json),
-        make_executor("auto"),
-    )
-    show(json.dumps(_as_record(done), indent=2, ensure_ascii=False) if options.json else _as_text(done))
+    """Write labels with scores; print the number of each label and the skipped items.
+
+    If no Prefect server is configured or running, none is started: starting one takes longer than annotating
+    a small folder.
+    """
+    config = annotation_config(options.folder, read_default_config(options))
+    selector = ModelSelector(options.run, options.method, options.experiment)
+    model = choose_model(open_tracker(options), selector)
+    options.session.reporter.say(f"model      {name_model(model)}")
+    plan = AnnotationPlan(config, model, options.uri)
+    result = Run(plan, session=options.session).execute(options.verbose)
+    found = load_annotations(result.store, result.products.annotations)
+    skipped = load_skipped(result.store, result.products.features)
+    files = write_annotations(found, Path(options.out or "annotations"), model.fitted.facts)
+    if options.json:
+        show(json.dumps(_as_record(result, model, found, skipped, files), indent=2, ensure_ascii=False))
+        return 0
+    lines = _as_lines(model, found, skipped, files)
+    problems = problem_lines(None, result.unrecorded, "", command_here(config, "sync"))
+    show("\n".join([*lines, *problems]))
     return 0
 
 
-def _as_record(done: Annotated) -> dict[str, object]:
-    found, champion = done.annotations, done.champion
+def _as_record(
+    result: RunResult[AnnotationResult],
+    model: ChosenModel,
+    found: Annotations,
+    skipped: dict[str, str],
+    files: list[Path],
+) -> dict[str, object]:
+    champion = model.champion
     return {
-        "run_id": done.model.parent_id,
-        "method": done.model.method,
+        "run_id": model.info.parent_id,
+        "method": model.info.method,
         "champion": {
             "model": champion.name,
             "version": champion.version,
@@ -53,18 +81,24 @@ def _as_record(done: Annotated) -> dict[str, object]:
         else None,
         "items": len(found.ids),
         "labels": found.counts(),
-        "skipped": [{"file": name, "reason": reason} for name, reason in found.skipped.items()],
-        "files": [str(file) for file in done.files],
+        "skipped": [{"file": name, "reason": reason} for name, reason in skipped.items()],
+        "files": [str(file) for file in files],
+        "run": result.run_id,
+        "changes": dict(result.changes) if result.changes else None,
+        "damaged": [one.to_json() for one in result.damaged],
+        "prefect": {"problem": result.unrecorded},
+        "stages": stage_states(result),
     }
 
 
-def _as_text(done: Annotated) -> str:
-    found = done.annotations
-    lines = [f"{len(found.ids)} items annotated by {name_model(done.model, done.champion)}"]
+def _as_lines(
+    model: ChosenModel, found: Annotations, skipped: dict[str, str], files: list[Path]
+) -> list[str]:
+    lines = [f"{len(found.ids)} items annotated by {name_model(model)}"]
     lines += [f"  {name:<24} {count}" for name, count in found.counts().items()]
-    if found.skipped:
-        lines.append(f"{len(found.skipped)} skipped:")
-        lines += [f"  {name}: {reason}" for name, reason in list(found.skipped.items())[:_LISTED]]
-        if len(found.skipped) > _LISTED:
-            lines.append(f"  and {len(found.skipped) - _LISTED} more (--json lists all)")
-    return "\n".join([*lines, *(f"written    {file}" for file in done.files)])
+    if skipped:
+        lines.append(f"{len(skipped)} skipped:")
+        lines += [f"  {name}: {reason}" for name, reason in list(skipped.items())[:_LISTED]]
+        if len(skipped) > _LISTED:
+            lines.append(f"  and {len(skipped) - _LISTED} more (--json lists all)")
+    return [*lines, *(f"written    {file}" for file in files)]

@@ -15,6 +15,8 @@ from storage.errors import ConfigError, StoreError
 from tasks.maintenance.lineage import GONE, LineageGraph, Node
 
 _SHORT = 12
+# Inputs from outside the store that are not bytes of the source.
+_OUTSIDE = {"model": "from the tracker"}
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -76,7 +78,7 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
     name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
     digest = node.digest[:_SHORT]
     if node.manifest is None:
-        place = GONE if node.gone else "bytes of the source"
+        place = GONE if node.gone else _OUTSIDE.get(node.role, "bytes of the source")
         yield f"{lead}{name}  {digest}  ({place})"
         return
     if node.manifest["key"] in seen:

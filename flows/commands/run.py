@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from flows.stages import StageSelection
     from storage.artifacts.run_log import LoggedRun
 
+# Kinds of runs that `run --as` does not repeat.
+_OTHER_COMMANDS = {"reproduce": "of an experiment", "annotate": "an annotation of new items"}
+
 
 def add_parser(commands: Subparsers) -> None:
     """Declare `run` and `stage`."""
@@ -96,18 +99,18 @@ def _selection(options: argparse.Namespace) -> StageSelection:
 def _repeat(earlier: LoggedRun, here: RunConfig, options: argparse.Namespace) -> int:
     """Repeat an earlier run of `run` or `auto`."""
     from flows.config import repeat_config
-    from flows.rerun import command_again, kind_of
+    from flows.rerun import command_again
     from flows.stages import StageSelection
     from storage.errors import ConfigError
 
-    selection, kind = _selection(options), kind_of(earlier)
-    if kind == "reproduce":
+    selection = _selection(options)
+    if earlier.kind in _OTHER_COMMANDS:
         again = command_again(earlier, here)
-        raise ConfigError(f"run {earlier.id} is a run of `labelscape reproduce`; repeat it with `{again}`.")
+        raise ConfigError(f"run {earlier.id} is {_OTHER_COMMANDS[earlier.kind]}; repeat it with `{again}`.")
     config = repeat_config(earlier, here)
     if options.paranoid:
         config = config.model_copy(update={"source": config.source.model_copy(update={"paranoid": True})})
-    if kind == "run":
+    if earlier.kind == "run":
         return _execute(config, options, replace(selection, until=selection.until or earlier.until), earlier)
     if selection != StageSelection():
         raise ConfigError(

@@ -112,6 +112,7 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
     rows = tuple(
         (
             run.id,
+            run.kind,
             run.name,
             run.experiment,
             run.created[:19].replace("T", " "),
@@ -121,9 +122,9 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
         )
         for run in runs
     )
-    header = ("run", "name", "experiment", "first (UTC)", "latest (UTC)", "tracked as", "")
+    header = ("run", "kind", "name", "experiment", "first (UTC)", "latest (UTC)", "tracked as", "")
     texts = frozenset(range(len(header)))
-    show(Table(header, rows, texts=texts, optional=(3, 2, 5, 4)) if rows else "No runs yet.")
+    show(Table(header, rows, texts=texts, optional=(4, 3, 6, 5)) if rows else "No runs yet.")
     return 0
 
 

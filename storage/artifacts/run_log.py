@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from storage.artifacts import disk
 from storage.artifacts.keys import ArtifactRef, canonical_json
@@ -19,6 +19,9 @@ from storage.errors import StoreError
 
 if TYPE_CHECKING:
     from storage.artifacts.store import ArtifactStore
+
+# The command that made a run.
+Kind = Literal["run", "auto", "reproduce", "annotate"]
 
 FOLDER = "runs"
 _ID_LENGTH = 12
@@ -61,6 +64,8 @@ class LoggedRun:
         Why Prefect has no record of it.
     until : str or None
         The last stage it was asked to run, None for all.
+    kind : str
+        The command that made it.
     """
 
     name: str
@@ -78,12 +83,13 @@ class LoggedRun:
     damaged: tuple[Mapping[str, str], ...] = ()
     unrecorded: str | None = None
     until: str | None = None
+    kind: Kind = "run"
 
     @property
     def id(self) -> str:
-        """Digest of the configuration and the results; tracking does not change it."""
+        """Digest of the kind, the configuration and the results; tracking does not change it."""
         results = {label: ref.digest for label, ref in self.stages.items() if ref.stage != TRACKING}
-        text = canonical_json({"config": self.config, "stages": results})
+        text = canonical_json({"kind": self.kind, "config": self.config, "stages": results})
         return hashlib.sha256(text.encode()).hexdigest()[:_ID_LENGTH]
 
     def to_json(self) -> dict[str, Any]:

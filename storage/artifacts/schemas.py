@@ -10,6 +10,7 @@
 | matrix | row, values `float64[m]` | columns |
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
 | model | name, format, payload | - |
+| annotations | id, labels `int8[K]` (0, 1), scores `float64[K]` | label_names |
 | scores | method, classifier, fold, metric, value | - |
 | cells | condition, preprocessing, metric, trial, value: values of an experiment's trials | - |
 | files | name, mime, data: a report | - |
@@ -69,13 +70,15 @@ def pack_manifest(manifest: Manifest) -> Artifact:
         "notes": canonical_json(manifest.notes),
     }
     split = manifest.split if manifest.split is not None else [None] * len(manifest.ids)
+    # Parquet has no lists of length 0, so items without any label get one column of -1.
+    labels = manifest.labels if manifest.label_names else np.full((len(manifest.ids), 1), -1)
     return columns.build(
         "manifest",
         {
             "id": columns.texts(manifest.ids),
             "digest": columns.texts(manifest.digests),
             "split": columns.texts(split),
-            "labels": columns.vectors(manifest.labels, np.int8),
+            "labels": columns.vectors(labels, np.int8),
         },
         metadata,
     )
@@ -87,11 +90,12 @@ def unpack_manifest(table: pa.Table) -> Manifest:
     needed = ("label_names", "single_label", "source_kind", "notes")
     metadata = columns.check_table(table, "manifest", layout, needed)
     split = columns.strings(table, "split")
+    label_names = columns.names(metadata["label_names"])
     return Manifest(
         ids=columns.strings(table, "id"),
         digests=columns.strings(table, "digest"),
-        labels=columns.matrix(table, "labels"),
-        label_names=columns.names(metadata["label_names"]),
+        labels=columns.matrix(table, "labels")[:, : len(label_names)],
+        label_names=label_names,
         split=None if all(part is None for part in split) else split,
         single_label=json.loads(metadata["single_label"]),
         source_kind=metadata["source_kind"],
@@ -291,6 +295,41 @@ def unpack_embedding(table: pa.Table) -> Embedding:
     eigenvalues = np.array(json.loads(metadata["eigenvalues"]), dtype=float)
     coordinates = columns.matrix(table, "coordinates")
     return Embedding(columns.strings(table, "id"), coordinates, eigenvalues, metadata["method"])
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """Predicted labels (n, K) in 0/1 of new items, with scores (n, K) in [0, 1]."""
+
+    ids: list[str]
+    label_names: list[str]
+    labels: np.ndarray
+    scores: np.ndarray
+
+    def counts(self) -> dict[str, int]:
+        """Number of items with each label."""
+        return dict(zip(self.label_names, self.labels.sum(axis=0).tolist(), strict=True))
+
+
+def pack_annotations(annotations: Annotations) -> Artifact:
+    """Pack predicted labels."""
+    if not annotations.labels.shape[1] == annotations.scores.shape[1] == len(annotations.label_names):
+        raise StoreError(
+            f"Labels of shape {annotations.labels.shape} and scores of shape {annotations.scores.shape}; "
+            f"expected one column for each of the {len(annotations.label_names)} label names."
+        )
+    labels = columns.vectors(annotations.labels, np.int8)
+    arrays = {"id": columns.texts(annotations.ids), "labels": labels}
+    arrays["scores"] = columns.vectors(annotations.scores, np.float64)
+    return columns.build("annotations", arrays, {"label_names": canonical_json(annotations.label_names)})
+
+
+def unpack_annotations(table: pa.Table) -> Annotations:
+    """Unpack predicted labels."""
+    layout = {"id": _TEXT, "labels": None, "scores": None}
+    names = columns.names(columns.check_table(table, "annotations", layout, ["label_names"])["label_names"])
+    labels, scores = columns.matrix(table, "labels"), columns.matrix(table, "scores")
+    return Annotations(columns.strings(table, "id"), names, labels, scores)
 
 
 class ModelFile(NamedTuple):

@@ -9,6 +9,7 @@ from storage.artifacts.keys import QUARANTINE, ArtifactRef
 from storage.artifacts.quarantine import QuarantinedRecord, find_quarantined
 from storage.artifacts.run_log import RunLog
 from storage.artifacts.store import ArtifactStore
+from tasks.runs import ANNOTATE_PREFIX
 
 # Manifests of artifacts by `stage/key`.
 Manifests = Mapping[str, Mapping[str, Any]]
@@ -92,10 +93,14 @@ def _record_damage(one: QuarantinedRecord, reason: str) -> Damage:
 
 def describe_record(one: QuarantinedRecord) -> str:
     """Say what a quarantined record or pointer contained and how to restore it."""
-    command = f"`labelscape run {shlex.quote(one.source)}`" if one.source else "another run of its source"
+    annotated = one.name.startswith(ANNOTATE_PREFIX) or b'"kind": "annotate"' in one.raw
+    verb, what = ("annotate", "annotation") if annotated else ("run", "run")
+    command = (
+        f"`labelscape {verb} {shlex.quote(one.source)}`" if one.source else f"another {what} of its source"
+    )
     place = one.source or "a source whose name cannot be read"
     if not one.is_run:
-        return f"the stages of the last run of {place}; {command} records them again"
+        return f"the stages of the last {what} of {place}; {command} records them again"
     pinned = " that was, or may have been, pinned" if one.pinned else ""
     return (
         f"the record of run {one.name} of {place}{pinned}; {command} with the same settings restores it if "

@@ -44,6 +44,17 @@ def stage(
 ) -> Stage:
     """Features of the items of a manifest; they do not depend on the labels."""
     recipe = feature_recipe(settings, source.content == "images")
+    return recipe_stage(recipe, place, source, manifest, workspace)
+
+
+def recipe_stage(
+    recipe: Mapping[str, Any],
+    place: SourceSettings,
+    source: Source,
+    manifest: ArtifactRef | None,
+    workspace: Workspace,
+) -> Stage:
+    """Features of the items of a manifest by a recipe, for instance that of a model."""
     items = part_digest(manifest, "items", workspace.store)
     return Stage(
         name="features",
@@ -156,7 +167,7 @@ def _extract(
     return made
 
 
-def advance_after(done: int, advance: Advance) -> Advance:
+def _advance_after(done: int, advance: Advance) -> Advance:
     """Report the progress of a portion, `done` items after the start."""
     return lambda count: advance(done + count)
 
@@ -221,7 +232,7 @@ class _Portions:
         refs = []
         with self._workspace.reporter.progress("features", len(self._collection.ids)) as advance:
             for rows in split_items(self._collection.ids):
-                refs.append(self._portion(rows, advance_after(rows.start, advance)))
+                refs.append(self._portion(rows, _advance_after(rows.start, advance)))
                 advance(rows.stop)
         return refs
 
@@ -264,7 +275,7 @@ def _check_errors(
     name, why = next(iter(errors.items()))
     if place.strict or len(errors) == n_items:
         how_many = (
-            "none of the items is readable"
+            f"none of {n_items} items is readable"
             if len(errors) == n_items
             else f"{len(errors)} of {n_items} items are unreadable"
         )
@@ -273,6 +284,5 @@ def _check_errors(
             + (", or set source.strict=false to list such items and continue." if place.strict else ".")
         )
     workspace.reporter.say(
-        f"  {len(errors)} of {n_items} items skipped as unreadable (the report lists them), "
-        f"for instance {name}: {why}"
+        f"  {len(errors)} of {n_items} items skipped as unreadable, for instance {name}: {why}"
     )

@@ -8,7 +8,7 @@ from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, pack_manifest
 from storage.artifacts.store import ArtifactStore
-from storage.errors import SourceChanged
+from storage.errors import SourceChanged, SourceError
 from storage.sources import Source, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
@@ -24,7 +24,7 @@ _PATHS = {"path", "labels", "edges", "strict", "paranoid"}
 
 def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
     """Recognize and open the source that the settings name."""
-    options = SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}))
+    options = SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
     if settings.paranoid:
         forget_digests(workspace.cache_dir)
     source = open_source(options, workspace.cache_dir)
@@ -39,7 +39,10 @@ def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Sta
     return Stage(
         name="ingest",
         code=(type(source).__module__,),
-        params=settings.model_dump(mode="json", exclude=_PATHS),
+        params={
+            **settings.model_dump(mode="json", exclude=_PATHS),
+            **({} if settings.labeled else {"labeled": False}),
+        },
         inputs={"source": digest},
         produce=lambda: _read(settings, source, digest, workspace),
     )
@@ -76,6 +79,8 @@ def _read(settings: SourceSettings, source: Source, digest: str, workspace: Work
     found = source.read(workspace.cache_dir)
     if source.digest(workspace.cache_dir) != digest:
         raise changed_meanwhile(settings.path)
+    if not found.ids:
+        raise SourceError(f"{settings.path} has no items. Give a source with items.")
     manifest = Manifest(
         ids=found.ids,
         digests=found.digests,

@@ -315,7 +315,7 @@ class TestWholeRuns:
             assert (done["method"], done["items"]) == (method, 5)
         absent = command("annotate", new, *home, "--method", "dle")
         assert absent.code == 2
-        held = absent.err.partition("it holds models of: ")[2].partition(".")[0]
+        held = absent.err.partition("it has models of: ")[2].partition(".")[0]
         assert set(held.split(", ")) == {"mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm"}
         unknown = command("annotate", new, *home, "--run", "abc")
         assert unknown.code == 2

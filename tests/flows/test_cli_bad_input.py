@@ -59,7 +59,7 @@ BAD = [
         ("labels.csv, line 18", "'p00.png' is repeated", "line 2", "Keep one line"),
         lambda folder: add_row(folder, "p00.png", "purple"),
     ),
-    Bad("none readable", ("none of the items is readable", "p00.png", "not an image"), unreadable_everywhere),
+    Bad("none readable", ("none of 16 items is readable", "p00.png", "not an image"), unreadable_everywhere),
     Bad(
         "unreadable, strict",
         ("p01.png", "truncated", "source.strict=false"),

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from storage.artifacts.run_log import RunLog
+from storage.artifacts.store import ArtifactStore
 from tasks.report.tables import display_width
 from tests.conftest import REPOSITORY, write_pictures
 
@@ -43,6 +45,7 @@ for words in json.loads(sys.argv[1]):
 """
 # An erased line (a progress bar) leaves nothing; other codes leave their text.
 _CONTROL_CODE = re.compile(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r")
+_TIME = re.compile(r"\d\d:\d\d:\d\d")
 _DROPPED = re.compile(r"\d+ more columns? at \d+ columns or with --json: ")
 
 
@@ -60,7 +63,21 @@ def folder() -> Iterator[Path]:
             check=True,
             capture_output=True,
         )
+        # Now, so that the commands below leave the home as it is.
+        subprocess.run(
+            [sys.executable, "-m", "flows.cli", "annotate", "pictures"],
+            cwd=place,
+            env=environment(),
+            check=True,
+            capture_output=True,
+        )
         yield place
+
+
+def commands_in(folder: Path) -> list[tuple[str, ...]]:
+    """The commands, and `lineage` of every run: the newest one is an annotation."""
+    runs = RunLog(ArtifactStore.local(folder / ".labelscape" / "store")).entries()
+    return [*COMMANDS, *(("lineage", run.id) for run in runs)]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -100,7 +117,7 @@ def in_terminal(folder: Path, arguments: Sequence[str], width: int, **more: str)
 def piped(folder: Path) -> str:
     """The output of all commands in a pipe, standard error included."""
     done = subprocess.run(
-        [sys.executable, "-c", _RUN_ALL, json.dumps(COMMANDS)],
+        [sys.executable, "-c", _RUN_ALL, json.dumps(commands_in(folder))],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -112,8 +129,9 @@ def piped(folder: Path) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """All words, without the commas between names and without the lines of tables and trees."""
-    return {word.rstrip(",") for word in text.split() if word.strip("─│├└\\")}
+    """All words, without commas between names, lines of tables and trees, and times, which change."""
+    words = (word.rstrip(",") for word in text.split() if word.strip("─│├└\\"))
+    return {word for word in words if not _TIME.fullmatch(word)}
 
 
 @pytest.mark.slow
@@ -127,7 +145,7 @@ def test_a_pipe_gets_no_control_codes(piped: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_line_fits_and_no_word_is_broken(folder: Path, piped: str, width: int) -> None:
-    raw = in_terminal(folder, ["-c", _RUN_ALL, json.dumps(COMMANDS)], width)
+    raw = in_terminal(folder, ["-c", _RUN_ALL, json.dumps(commands_in(folder))], width)
     assert "\x1b[1m" in raw
     text = _CONTROL_CODE.sub("", raw)
     too_long = [line for line in text.splitlines() if display_width(line) > width]

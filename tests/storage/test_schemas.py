@@ -197,7 +197,12 @@ def test_other_types_and_missing_metadata_are_refused(through: Any) -> None:
     [
         lambda: schemas.pack_manifest(manifest(ids=["a"])),
         lambda: schemas.pack_manifest(manifest(label_names=["sky"])),
-        lambda: schemas.pack_manifest(manifest(labels=np.zeros((3, 0), np.int8), label_names=[])),
+        lambda: schemas.pack_manifest(manifest(labels=np.zeros((3, 0), np.int8))),
+        lambda: schemas.pack_matrix(schemas.Matrix(np.zeros((2, 0)), ["a", "b"], [])),
+        lambda: schemas.pack_annotations(
+            schemas.Annotations(["a"], ["x", "y"], np.ones((1, 2)), np.ones((2, 2)))
+        ),
+        lambda: schemas.pack_annotations(schemas.Annotations(["a"], ["x"], np.ones((1, 2)), np.ones((1, 2)))),
         lambda: schemas.pack_features(schemas.Features(["a"], ["b"], np.zeros(3))),
         lambda: schemas.pack_matrix(schemas.Matrix(np.eye(2), ["a", "b"], ["x"])),
     ],
@@ -205,6 +210,24 @@ def test_other_types_and_missing_metadata_are_refused(through: Any) -> None:
 def test_parts_that_do_not_fit_together_are_refused(pack: Any) -> None:
     with pytest.raises(StoreError):
         pack()
+
+
+def test_a_manifest_without_labels(through: Any) -> None:
+    given = manifest(labels=np.zeros((3, 0), np.int8), label_names=[])
+    found = schemas.unpack_manifest(through(schemas.pack_manifest(given)))
+    assert (found.labels.shape, found.label_names) == ((3, 0), [])
+    assert found.ids == given.ids
+
+
+def test_annotations(through: Any) -> None:
+    labels, scores = np.array([[0, 1], [1, 1]], np.int8), np.array([[0.1, 0.9], [0.6, 1.0]])
+    given = schemas.Annotations(["a", "b"], ["sea", "sky"], labels, scores)
+    found = schemas.unpack_annotations(through(schemas.pack_annotations(given)))
+    assert (found.ids, found.label_names) == (given.ids, given.label_names)
+    assert found.counts() == {"sea": 1, "sky": 2}
+    assert found.labels.dtype == np.int8
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.scores, scores)
 
 
 def test_a_matrix_of_slices_is_its_rows() -> None:

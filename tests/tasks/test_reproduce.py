@@ -10,7 +10,7 @@ import pytest
 from embedding_core.protocols.trial import Arm
 from flows.config import load_config
 from flows.experiments import ExperimentPlan
-from flows.rerun import flow_parameters, kind_of
+from flows.rerun import flow_parameters
 from flows.runner import Run, open_workspace
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import RunLog
@@ -312,7 +312,7 @@ def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
     assert "NOT IN PREFECT: no one Record it later: `labelscape sync --home " in answer.out
     (run,) = RunLog(ArtifactStore.local(tmp_path / "home" / "store")).entries()
     assert run.unrecorded == "no one"
-    assert flow_parameters(kind_of(run), run.config, run.source) == {
+    assert flow_parameters(run.kind, run.config, run.source) == {
         "name": "dle-table3",
         "quick": True,
         "folder": str(tmp_path / "home" / "data"),
