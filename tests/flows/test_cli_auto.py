@@ -56,7 +56,7 @@ class TestWithoutTracker:
             in done.out
         )
         assert "labels are decided" not in done.out
-        assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
+        assert "candidate 2 of 4: 1NN, input as given (budget left: 9 min" in done.err
 
     def test_json_holds_every_candidate(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
