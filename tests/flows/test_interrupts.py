@@ -12,8 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from flows.interrupts import Interrupts
-from flows.interrupts import _Children
+from flows.interrupts import Interrupts, _Children
 from tests.conftest import REPOSITORY, UNTRACKED
 
 pytestmark = pytest.mark.slow
