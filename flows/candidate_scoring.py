@@ -66,7 +66,7 @@ class CandidateScoring:
         if self.budget.left:
             left = format_duration(self.budget.left)
             self.context.workspace.reporter.say(
-                f"candidate {number} of {total}: {candidate.label} ({left} of the budget left)"
+                f"candidate {number} of {total}: {candidate.label} (budget left: {left})"
             )
 
     def _score_one(self, candidate: Candidate, before: Sequence[CandidateResult]) -> CandidateResult:

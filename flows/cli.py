@@ -17,6 +17,17 @@ from flows.session import Session
 from flows.terminal import TerminalReporter, format_command, show, tell
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Aligns the help of commands: argparse does not count that commands are indented below COMMAND."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an argument, with room for the longest command."""
+        super().add_argument(action)
+        indented = self._current_indent + self._indent_increment
+        for command in action.choices or () if isinstance(action, argparse._SubParsersAction) else ():
+            self._action_max_length = max(self._action_max_length, len(command) + indented)
+
+
 def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """The parser of the chosen command; without one, a parser that only lists the commands.
 
@@ -24,6 +35,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """
     parser = argparse.ArgumentParser(
         prog="labelscape",
+        formatter_class=_HelpFormatter,
         description="Embed, annotate and compare collections in which only some items carry labels.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")

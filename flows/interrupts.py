@@ -21,8 +21,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from flows.terminal import tell
+
+if TYPE_CHECKING:
+    import psutil
 
 STAGE_SECONDS = 3.0
 """Time for the main thread to leave the stage it computes."""
@@ -31,6 +35,9 @@ EXIT_SECONDS = 15.0
 LOCK_SECONDS = 5.0
 """Time for the watching thread to answer the guard process."""
 _CHILD_SECONDS = 1.0
+# In a terminal, a command that takes longer to stop says so.
+_SILENT_SECONDS = 1.0
+_POLL_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -50,6 +57,7 @@ class Interrupts:
     def __init__(self, last_words: Callable[[int], str]) -> None:
         self._last_words = last_words
         self._said = threading.Lock()
+        self._guard = 0
         self.received: int | None = None
 
     def install(self) -> None:
@@ -61,7 +69,8 @@ class Interrupts:
         os.set_blocking(writable, False)
         here, there = socket.socketpair()
         parent = os.getpid()
-        if os.fork() == 0:
+        self._guard = os.fork()
+        if self._guard == 0:
             os.close(writable)
             here.close()
             _guard(parent, readable, there, self._last_words)
@@ -94,13 +103,22 @@ class Interrupts:
             return
         self.received = first
         guard.send(b"1")
-        if not _second_interrupt(guard, STAGE_SECONDS) and not _computing():
-            _second_interrupt(guard, EXIT_SECONDS - STAGE_SECONDS)
+        children = _Children(besides=self._guard)
+        if not self._wait_for_stage(guard, first) and not _computing():
+            _wait_for_exit(guard, children)
         _stop_children(os.getpid())
         if self._said.acquire(blocking=False):
             # Not `print`: the main thread may hold the lock of the stream.
             os.write(2, f"{self._last_words(first)}\n".encode())
         os._exit(128 + first)
+
+    def _wait_for_stage(self, guard: socket.socket, first: int) -> bool:
+        """Give the main thread time to leave its stage; whether Ctrl-C is pressed again meanwhile."""
+        if _second_interrupt(guard, _SILENT_SECONDS):
+            return True
+        if first == signal.SIGINT and sys.stderr.isatty() and not self._said.locked():
+            os.write(2, b"stopping; press Ctrl-C again to stop at once\n")
+        return _second_interrupt(guard, STAGE_SECONDS - _SILENT_SECONDS)
 
 
 def _raise(number: int, frame: object) -> None:
@@ -128,6 +146,39 @@ def _second_interrupt(guard: socket.socket, seconds: float) -> bool:
         if number == signal.SIGINT:
             return True
     return False
+
+
+class _Children:
+    """The child processes at the time of a signal, without the guard process."""
+
+    def __init__(self, besides: int) -> None:
+        import psutil
+
+        self._found = [one for one in psutil.Process().children() if one.pid != besides]
+
+    def all_ended(self) -> bool:
+        """Whether there were some and none is left."""
+        return bool(self._found) and not any(_is_alive(one) for one in self._found)
+
+
+def _is_alive(process: "psutil.Process") -> bool:
+    import psutil
+
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _wait_for_exit(guard: socket.socket, children: _Children) -> None:
+    """Give Prefect time to report to its server, unless that has ended.
+
+    Ctrl-C in a terminal also stops a server that was started for this run; Prefect would wait for its answer.
+    """
+    end = time.monotonic() + EXIT_SECONDS - STAGE_SECONDS
+    while time.monotonic() < end and not children.all_ended():
+        if _second_interrupt(guard, _POLL_SECONDS):
+            return
 
 
 def _computing() -> bool:

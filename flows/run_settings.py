@@ -6,9 +6,11 @@ from pathlib import Path
 from embedding_core.registry import METHODS, get_method
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
-from storage.errors import ConfigError, TrackingError
+from storage.errors import ConfigError, SourceError, TrackingError
+from storage.sources import open_source
 from storage.tracking.models import flatten_params
 from storage.urls import redact
+from tasks.stages.ingest import source_options
 from tasks.stages.tracking import make_tracker
 
 ALL = "all"
@@ -67,6 +69,14 @@ def check_places(config: RunConfig) -> None:
             f"{path} is both the source and the home folder, so reports would be read as items; "
             "choose another home with --home."
         )
+
+
+def check_source(config: RunConfig) -> None:
+    """Refuse a source that no reader opens, before a server is started for it. No data are read."""
+    try:
+        open_source(source_options(config.source), find_home(config) / "cache")
+    except SourceError as error:
+        raise ConfigError(str(error)) from None
 
 
 def run_name(config: RunConfig, source_name: str) -> str:

@@ -203,4 +203,4 @@ def _dropped(table: Table, layout: Layout) -> str:
     if not names:
         return ""
     many = "1 more column" if len(names) == 1 else f"{len(names)} more columns"
-    return f"{many} at {layout.full_width} columns or with --json: {', '.join(names)}"
+    return f"{many} at a width of {layout.full_width} or with --json: {', '.join(names)}"

@@ -31,12 +31,13 @@ def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     """Select a model and print the result; `earlier` is the run that this one repeats, if any."""
     from embedding_core.registry.candidates import pick_candidates
     from flows.auto_summary import auto_text, summarize_auto
-    from flows.run_settings import check_config
+    from flows.run_settings import check_config, check_source
     from flows.runner import Run
     from flows.selection import SelectionPlan
     from flows.terminal import show
 
     check_config(config)
+    check_source(config)
     pick_candidates(None, config.auto.candidates)
     result = Run(SelectionPlan(config), session=options.session).execute(options.verbose)
     summary = summarize_auto(config, result, earlier)

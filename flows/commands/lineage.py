@@ -75,7 +75,8 @@ def _head(run: LoggedRun, config: RunConfig) -> list[str]:
 
 def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
     """One line for the artifact, its settings, then its inputs; an artifact is expanded only once."""
-    name = f"{node.role} of {node.label}" if node.role and node.role != node.label else node.label
+    known = ["", node.label, *node.label.rstrip("]").split("[")]
+    name = node.label if node.role in known else f"{node.role} of {node.label}"
     digest = node.digest[:_SHORT]
     if node.manifest is None:
         place = GONE if node.gone else _OUTSIDE.get(node.role, "bytes of the source")

@@ -128,12 +128,13 @@ def _execute(
     earlier: LoggedRun | None = None,
 ) -> int:
     from flows.pipeline import STAGES, TrainingPlan
-    from flows.run_settings import check_config
+    from flows.run_settings import check_config, check_source
     from flows.runner import Run
     from flows.terminal import show
 
     selection.check(STAGES)
     check_config(config)
+    check_source(config)
     result = Run(TrainingPlan(config), selection, options.session).execute(options.verbose)
     from flows.summary import summarize_run, summary_text
 

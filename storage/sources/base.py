@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -104,6 +105,17 @@ class Collection:
     feature_names: list[str] | None
     notes: list[Note]
 
+    def __post_init__(self) -> None:
+        """Check what the stages rely on, so that no reader can omit it."""
+        repeated = next((name for name, count in Counter(self.ids).items() if count > 1), None)
+        if repeated is not None:
+            raise SourceError(f"{self.kind}: several items have the id {repeated!r}. Make the ids unique.")
+        expected = (len(self.ids), len(self.label_names))
+        if self.labels.shape != expected:
+            raise SourceError(f"{self.kind}: labels of shape {self.labels.shape}; expected {expected}.")
+        if self.X is not None:
+            _check_features(self.X, self.ids, self.kind)
+
     @cached_property
     def columns_digest(self) -> str:
         """One digest of the number and names of the supplied features."""
@@ -114,6 +126,21 @@ class Collection:
     def items_digest(self) -> str:
         """One digest of everything that features depend on: the items and the supplied columns."""
         return combine_digests([digest_items(self.ids, self.digests), self.columns_digest])
+
+
+def _check_features(X: np.ndarray | csr_array, ids: list[str], kind: str) -> None:
+    if X.ndim != 2 or X.shape[0] != len(ids) or X.shape[1] == 0:
+        raise SourceError(
+            f"{kind}: features of shape {X.shape} for {len(ids)} items; "
+            "expected one row per item with at least one number each."
+        )
+    values = X if isinstance(X, np.ndarray) else X.data
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(X.sum(axis=1, dtype=np.float64)))[0])
+        raise SourceError(
+            f"{kind}: the features of item {ids[row]!r} contain a missing or infinite value. "
+            "Fill it or drop the item."
+        )
 
 
 class Source(Protocol):

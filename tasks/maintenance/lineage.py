@@ -15,7 +15,7 @@ from storage.sources.base import combine_digests
 # Roles of inputs that are bytes from outside the store.
 OUTSIDE = frozenset({"source", "edges"})
 # Not settings: what the registry says about a method, and the code that features name beside their settings.
-_FACTS = ("method.facts.", "code")
+_FACTS = ("method.facts.", "method.inner.", "code")
 GONE = "no longer in the store"
 
 

@@ -86,7 +86,8 @@ def _lines(one: LineageEntry) -> list[str]:
         return [*lines, GONE] if one.gone else lines
     lines += [f"code {one.code[:12]}", f"took {one.seconds:.1f} s"]
     settings = [f"{name}={value}" for name, value in one.settings.items()]
-    more = [f"and {len(settings) - _SETTINGS} more settings"] if len(settings) > _SETTINGS else []
+    rest = len(settings) - _SETTINGS
+    more = [f"and {rest} more setting{'s' if rest > 1 else ''}"] if rest > 0 else []
     return [*lines, *settings[:_SETTINGS], *more]
 
 

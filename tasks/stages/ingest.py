@@ -22,12 +22,16 @@ from tasks.stage import InputDigest, Stage, Workspace
 _PATHS = {"path", "labels", "edges", "strict", "paranoid"}
 
 
+def source_options(settings: SourceSettings) -> SourceOptions:
+    """The part of the settings that readers know."""
+    return SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
+
+
 def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
     """Recognize and open the source that the settings name."""
-    options = SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
     if settings.paranoid:
         forget_digests(workspace.cache_dir)
-    source = open_source(options, workspace.cache_dir)
+    source = open_source(source_options(settings), workspace.cache_dir)
     if isinstance(source, DemoSource) and not source.is_drawn(workspace.cache_dir):
         workspace.reporter.say_once("drawing the demo collection (first use only)")
     return source

@@ -13,6 +13,8 @@ import pytest
 
 from embedding_core.metrics import METRICS
 from embedding_core.registry import METHODS
+from flows.cli import build_parser
+from flows.commands import COMMANDS
 from tests.conftest import (
     REPOSITORY,
     UNTRACKED,
@@ -41,6 +43,16 @@ class TestWithoutWork:
         )
         assert "labelscape" in done.stdout
         assert done.stderr.strip() == "[]"
+
+    def test_help_shows_each_command_beside_its_description(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        build_parser().print_help()
+        lines = capsys.readouterr().out.splitlines()
+        listed = {line.split()[0]: line for line in lines if line.startswith("    ") and line[4] != " "}
+        assert set(listed) == set(COMMANDS)
+        assert len({line.index(COMMANDS[name].help[:12]) for name, line in listed.items()}) == 1
 
     @pytest.mark.parametrize("arguments", [["rnu"], ["run", "--frobnicate"], ["stage"], ["annotate"]])
     def test_a_wrong_command_ends_with_2(

@@ -54,7 +54,7 @@ class TestWithoutTracker:
         title = "champion, a plain baseline: the first champion of this collection; not registered (tracking"
         assert f"title       {title}" in done.out
         assert "labels are decided" not in done.out
-        assert "candidate 2 of 4: 1NN, input as given (9 min" in done.err
+        assert "candidate 2 of 4: 1NN, input as given (budget left: 9 min" in done.err
 
     def test_json_contains_every_candidate(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
@@ -172,7 +172,7 @@ class TestWithoutTracker:
         for label, one in stages.items():
             text = command("lineage", one["key"]).out
             assert text.startswith(f"{label}  {one['digest'][:12]}")
-        assert "└─ 1nn of candidate[1nn]  " in command("lineage", stages["choice"]["key"]).out
+        assert "└─ candidate[1nn]  " in command("lineage", stages["choice"]["key"]).out
 
 
 @pytest.mark.slow

@@ -243,6 +243,16 @@ class TestBadInput:
         wrong = command("run", picture_folder, *UNTRACKED, "--methods", "mdla")
         assert "resume" not in wrong.err
 
+    @pytest.mark.parametrize("verb", ["run", "auto"])
+    def test_a_missing_source_is_refused_before_the_run_starts(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch, verb: str
+    ) -> None:
+        monkeypatch.setattr("flows.runner.Run.execute", lambda *_: pytest.fail("the run was started"))
+        done = command(verb, "pictuers", *UNTRACKED)
+        assert done.code == 2
+        assert "no file or folder" in done.err
+        assert "resume" not in done.err
+
 
 def put_odd_pictures(folder: Path) -> None:
     """One image of every kind that cameras, scanners and broken transfers produce."""

@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from flows.interrupts import Interrupts
+from flows.interrupts import Interrupts, _Children
 from tests.conftest import REPOSITORY, UNTRACKED
 
 pytestmark = pytest.mark.slow
@@ -117,3 +117,13 @@ def test_the_last_words_are_said_once(capsys: pytest.CaptureFixture[str]) -> Non
     interrupts.say_last_words(2)
     interrupts.say_last_words(2)
     assert capsys.readouterr().err == "stopped by 2\n"
+
+
+def test_nothing_waits_for_a_server_that_ctrl_c_has_stopped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
+        found = [psutil.Process(server.pid)]
+        monkeypatch.setattr(psutil.Process, "children", lambda *_: found)
+        children, without_it = _Children(besides=0), _Children(besides=server.pid)
+        assert not children.all_ended()
+    assert children.all_ended()
+    assert not without_it.all_ended(), "there was nothing to end"

@@ -413,7 +413,7 @@ def test_labels_without_items_do_not_lower_the_mean_number_of_items(songs: Run) 
 def test_progress_names_the_candidate_and_the_time_left(iris: Run) -> None:
     reported = [text for text in iris.listener.said if text.startswith("candidate ")]
     assert reported == [
-        "candidate 1 of 3: MLDA + tuned kNN (10 min 0 s of the budget left)",
-        "candidate 2 of 3: Random forest (10 min 0 s of the budget left)",
-        "candidate 3 of 3: Scaled SVM (10 min 0 s of the budget left)",
+        "candidate 1 of 3: MLDA + tuned kNN (budget left: 10 min 0 s)",
+        "candidate 2 of 3: Random forest (budget left: 10 min 0 s)",
+        "candidate 3 of 3: Scaled SVM (budget left: 10 min 0 s)",
     ]

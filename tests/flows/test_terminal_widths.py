@@ -46,7 +46,7 @@ for words in json.loads(sys.argv[1]):
 # An erased line (a progress bar) leaves nothing; other codes leave their text.
 _CONTROL_CODE = re.compile(r"[^\n]*\r\x1b\[2K|\x1b\[[0-9;?]*[A-Za-z]|\r")
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
-_DROPPED = re.compile(r"\d+ more columns? at \d+ columns or with --json: ")
+_DROPPED = re.compile(r"\d+ more columns? at a width of \d+ or with --json: ")
 
 
 @pytest.fixture(scope="module")

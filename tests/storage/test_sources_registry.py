@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from storage.errors import SourceError
 from storage.sources import Collection, Source, SourceOptions, open_source
@@ -86,3 +88,36 @@ def test_every_reader_describes_itself(kind: str) -> None:
     reader = READERS[kind]
     assert reader.kind == kind
     assert reader.supports
+
+
+GOOD = np.ones((2, 3), dtype=np.float32)
+HOLE = np.array([[1, 2], [3, np.nan]], dtype=np.float32)
+
+
+def collect(X: "np.ndarray | csr_array | None", ids: str = "ab", rows: int = 2) -> Collection:
+    labels = np.zeros((rows, 1), dtype=np.int8)
+    return Collection("tiny", list(ids), list(ids), labels, ["red"], None, False, None, X, None, [])
+
+
+@pytest.mark.parametrize(
+    ("X", "ids", "rows", "says"),
+    [
+        (GOOD, "aa", 2, "several items have the id 'a'"),
+        (GOOD, "ab", 3, r"labels of shape \(3, 1\); expected \(2, 1\)"),
+        (GOOD[0], "abc", 3, r"features of shape \(3,\) for 3 items"),
+        (GOOD[:, :0], "ab", 2, r"features of shape \(2, 0\)"),
+        (GOOD, "abc", 3, r"features of shape \(2, 3\) for 3 items"),
+        (HOLE, "ab", 2, "item 'b' contain a missing or infinite value"),
+        (csr_array(HOLE), "ab", 2, "item 'b' contain a missing or infinite value"),
+    ],
+)
+def test_a_collection_that_does_not_fit_together_is_refused(
+    X: "np.ndarray | csr_array", ids: str, rows: int, says: str
+) -> None:
+    with pytest.raises(SourceError, match=f"tiny: .*{says}"):
+        collect(X, ids, rows)
+
+
+@pytest.mark.parametrize("X", [GOOD, csr_array(GOOD), None])
+def test_a_collection_that_fits_together_is_accepted(X: "np.ndarray | csr_array | None") -> None:
+    assert collect(X).ids == ["a", "b"]
