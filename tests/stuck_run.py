@@ -1,8 +1,10 @@
 """`python -m tests.stuck_run HOW ARGUMENTS...`: a command that computes in C code until it is stopped.
 
+With the arguments `train SOURCE HOME` it runs the deployed flow, as a process of Prefect does.
+
 It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; "jobs": every
-fold sleeps in the C library, in whichever thread or process the executor runs it; or "lock": a fold waits in
-the C library and holds Python's lock.
+fold sleeps in the C library, in whichever thread or process the executor runs it; "call": a fold waits in the
+C library, which no signal interrupts; or "lock": it also holds Python's lock.
 """
 
 import ctypes
@@ -21,10 +23,18 @@ def sleep_in_c(job: FoldJob) -> list[object]:
         ctypes.CDLL(None).sleep(1000)
 
 
+def wait_in_c(job: FoldJob) -> list[object]:
+    """Stand-in for a call that no signal interrupts; other threads run."""
+    return _lock_twice(ctypes.CDLL(None))
+
+
 def wait_with_the_lock(job: FoldJob) -> list[object]:
-    """Stand-in for a call that keeps all Python threads from running: a mutex is locked twice."""
+    """Stand-in for a call that keeps all Python threads from running."""
+    return _lock_twice(ctypes.PyDLL(None))
+
+
+def _lock_twice(library: ctypes.CDLL) -> list[object]:
     mutex = ctypes.create_string_buffer(64)
-    library = ctypes.PyDLL(None)
     os.write(2, b"stuck\n")
     library.pthread_mutex_lock(mutex)
     library.pthread_mutex_lock(mutex)
@@ -51,8 +61,15 @@ if __name__ == "__main__":
     else:
         import tasks.stages.evaluation
 
-        stuck = {"jobs": sleep_in_c, "lock": wait_with_the_lock}[how]
+        stuck = {"jobs": sleep_in_c, "call": wait_in_c, "lock": wait_with_the_lock}[how]
         tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
+    if arguments[0] == "train":
+        from flows.config import load_config
+        from flows.prefect_engine import train
+
+        chosen = ["tracking.enabled=false", "executor=serial"]
+        train(load_config(None, chosen, home=arguments[2], source={"path": arguments[1]}))
+        sys.exit("the flow ended")
     from flows.cli import start
 
     sys.argv[1:] = arguments

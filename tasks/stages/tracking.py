@@ -9,7 +9,7 @@ from typing import Any
 from embedding_core.registry import get_method
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.schemas import Score, StoredFile, pack_files, unpack_files
+from storage.artifacts.schemas import Score, pack_files, unpack_files
 from storage.artifacts.store import Artifact, ArtifactStore
 from storage.tracking.client import (
     MethodRecord,
@@ -31,8 +31,11 @@ from tasks.stages.report import Circumstances, compose_report
 _RECORD = "tracked.json"
 # The MLflow experiment that holds the reproductions of the papers; it has no models.
 PAPERS = "reproduce"
-SCORES_TAG = "labelscape.digest.scores"
+DIGEST_TAG = "labelscape.digest."
+"""Followed by the name of an artifact or input."""
+SCORES_TAG = f"{DIGEST_TAG}scores"
 SETTINGS_TAG = "labelscape.settings"
+BASELINE_TAG = "labelscape.baseline"
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def stage(
 
 def pack_tracked(tracked: TrackedRun) -> Artifact:
     """Pack the record of where a run was tracked."""
-    return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+    return pack_files({_RECORD: as_json(asdict(tracked))})
 
 
 def list_collections(tracker: Tracker) -> list[str]:
@@ -99,8 +102,7 @@ def list_collections(tracker: Tracker) -> list[str]:
 
 def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
     """Load the record of where a run was tracked."""
-    files = {file.name: file.data for file in unpack_files(store.read(ref))}
-    return TrackedRun(**json.loads(files[_RECORD]))
+    return TrackedRun(**json.loads(unpack_files(store.read(ref))[_RECORD]))
 
 
 def _track(
@@ -128,7 +130,7 @@ def _track(
         tags={
             **facts.tags,
             SETTINGS_TAG: facts.settings,
-            **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
+            **{f"{DIGEST_TAG}{name}": ref.digest for name, ref in known.items()},
             **lineage_tags(around.stages, store),
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
@@ -151,7 +153,7 @@ def lineage_tags(
     """
     tags: dict[str, str] = {}
     for one in flatten_lineage(LineageGraph(store, [*stages.values(), *made_of]).of_results(stages)):
-        tags[f"labelscape.digest.{one.label}"] = one.digest
+        tags[f"{DIGEST_TAG}{one.label}"] = one.digest
         if one.seconds is None:
             continue
         tags[f"labelscape.key.{one.label}"] = one.name
@@ -193,8 +195,8 @@ def _method_record(
         metrics=means,
         metrics_std=spreads,
         classifier=entry.classifier,
-        tags={"labelscape.baseline": str(method.baseline).lower()}
-        | {f"labelscape.digest.{name}": digest for name, digest in digests.items()},
+        tags={BASELINE_TAG: str(method.baseline).lower()}
+        | {f"{DIGEST_TAG}{name}": digest for name, digest in digests.items()},
         model=load_model_payload(fitted, store) if fitted else None,
     )
 
