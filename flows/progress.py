@@ -105,7 +105,7 @@ def format_eta(task: Any) -> str:
 
 
 def _left(seconds: float) -> str:
-    return f", ETA {format_duration(seconds)}"
+    return f", ETA {format_duration(round(seconds))}"
 
 
 def _make_progress(console: "Console") -> "Progress":
