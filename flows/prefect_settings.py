@@ -1,4 +1,4 @@
-"""Environment of Prefect: which server, which home, how verbose. Does not import it."""
+"""Environment of Prefect and MLflow: which server, which home, how verbose. Does not import either."""
 
 import logging
 import os
@@ -15,6 +15,10 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # With a dead server, each request waits 2 + 4 + 8 s (default: 62 s) before the run continues without it.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    # MLflow would print run addresses between our results.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     # Served runs start with `python -m`; a tasks.py in the current folder would shadow our package.
     "PYTHONSAFEPATH": "1",
 }
@@ -23,8 +27,8 @@ _DEFAULTS = {
 _WORKERS = ("EventsWorker", "APILogWorker")
 
 
-def prepare_import(verbose: bool = False) -> None:
-    """Set the variables that Prefect reads at import."""
+def prepare_libraries(verbose: bool = False) -> None:
+    """Set the variables that MLflow and Prefect read at import; call it before importing either."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     if not verbose:
@@ -38,7 +42,7 @@ def prepare_import(verbose: bool = False) -> None:
 
 
 def prepare_engine(home: Path, verbose: bool = False) -> None:
-    """Choose the Prefect server of a run, and call `prepare_import`.
+    """Choose the Prefect server of a run, and call `prepare_libraries`.
 
     A Prefect setup of the user (PREFECT_HOME, PREFECT_API_URL or a profile) is not changed. Otherwise
     Prefect keeps its database in the home folder and uses the server of `labelscape up` if one is running.
@@ -48,7 +52,7 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
     ServiceDown
         No server answers at the configured address.
     """
-    prepare_import(verbose)
+    prepare_libraries(verbose)
     if "PREFECT_API_URL" in os.environ:
         check_answers(os.environ["PREFECT_API_URL"])
     if has_own_prefect():

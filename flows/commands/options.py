@@ -117,9 +117,11 @@ def read_default_config(options: argparse.Namespace) -> RunConfig:
 def open_tracker(options: argparse.Namespace) -> Tracker:
     """The tracker at `--uri`, else the one of this folder's configuration."""
     from flows.config import find_home
+    from flows.prefect_settings import prepare_libraries
     from tasks.stages.tracking import make_tracker
 
     config = read_default_config(options)
+    prepare_libraries()
     return make_tracker(options.uri or config.tracking.uri, find_home(config))
 
 

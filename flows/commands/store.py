@@ -228,11 +228,13 @@ def _show_kept(found: gc.Garbage, registered: Registered) -> None:
 
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
+    from flows.prefect_settings import prepare_libraries
     from storage.tracking.client import Tracker
     from storage.urls import redact
     from tasks.stages.tracking import make_tracker
 
     here = make_tracker(config.tracking.uri, find_home(config))
+    prepare_libraries()
     # Runs record addresses without passwords.
     return find_registered(
         log.entries(), here, lambda uri: here if uri == redact(here.uri) else Tracker(uri), given_up

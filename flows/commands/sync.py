@@ -20,11 +20,13 @@ def add_parser(commands: Subparsers) -> None:
 
 def sync(options: argparse.Namespace) -> int:
     """Track and record what is missing; exit code 1 if a run still could not be recorded."""
+    from flows.prefect_settings import prepare_libraries
     from flows.stores import open_store
     from flows.sync import sync_prefect, sync_run, unrecorded_runs, untracked_runs
     from flows.terminal import show
     from storage.artifacts.run_log import RunLog
 
+    prepare_libraries(options.verbose)
     config = read_default_config(options)
     store = open_store(config)
     uri, log = options.uri or config.tracking.uri, RunLog(store)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # fmt: off
 _FIELDS = {
     "stage", "key", "digest", "kind", "rows", "bytes", "links", "link_digests", "parents", "recipe",
-    "metadata", "history", "seconds", "created", "versions",
+    "seconds", "created", "versions",
 }
 # fmt: on
 _MAX_METADATA_CHARS = 1000

@@ -164,7 +164,7 @@ def test_in_a_separate_process_with_prefect(tmp_path: Path) -> None:
 def test_a_temporary_server_prints_nothing_after_the_last_line(verbose: bool, tmp_path: Path) -> None:
     """Its log messages during shutdown would appear below the command to resume with."""
     code = (
-        f"from flows.prefect_settings import prepare_import\nprepare_import({verbose})\n"
+        f"from flows.prefect_settings import prepare_libraries\nprepare_libraries({verbose})\n"
         "import logging\nfrom prefect.logging.configuration import setup_logging\nsetup_logging()\n"
         "logging.getLogger('uvicorn.error').error('stopped during a message')\n"
         "logging.getLogger('asyncio').error('stopped during a message')"
