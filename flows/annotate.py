@@ -18,10 +18,9 @@ from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_na
 from storage.urls import redact
 from tasks import annotation
 from tasks.annotation import FittedModel
-from tasks.selection.tracking import BASELINE_TAG
 from tasks.settings import NewItems
 from tasks.stages import features, ingest
-from tasks.stages.tracking import list_collections
+from tasks.stages.tracking import BASELINE_TAG, list_collections
 
 
 @dataclass(frozen=True)

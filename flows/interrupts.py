@@ -11,6 +11,9 @@ minutes. Three mechanisms are tried in turn:
 
 Signals reach the guard through `signal.set_wakeup_fd`, which works in all these cases, and from there the
 watching thread. The store survives a kill at any instant, so only the stage that was computing is lost.
+
+A deployed flow runs in a process of Prefect, which has threads already and handles SIGTERM itself. There only
+the second mechanism is added, see `Interrupts.watching`.
 """
 
 import os
@@ -20,7 +23,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flows.terminal import tell
@@ -82,6 +86,38 @@ class Interrupts:
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(here,), name="interrupts", daemon=True).start()
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """End the process if a signal arrives during the block and the main thread does not react in time.
+
+        The handlers of the process stay: Prefect relies on its own to record a cancellation. No process is
+        forked, because other threads are running; whoever stops the process kills it if a call holds Python's
+        lock. Outside the main thread, or if the signals are watched already, nothing is done.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        here, there = socket.socketpair()
+        there.setblocking(False)
+        before = signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
+        if before != -1:
+            signal.set_wakeup_fd(before)
+            here.close()
+            there.close()
+            yield
+            return
+        watcher = threading.Thread(target=self._watch, args=(here,), name="interrupts", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            # After a signal the process is ending, and must do so in time.
+            if self.received is None and not _is_interrupt(sys.exception()):
+                signal.set_wakeup_fd(-1)
+                there.close()  # the watching thread reads the end of the stream
+                watcher.join()
+                here.close()
+
     def say_last_words(self, number: int) -> None:
         """Print the last words, unless they were printed already."""
         if self._said.acquire(blocking=False):
@@ -119,6 +155,11 @@ class Interrupts:
         if first == signal.SIGINT and sys.stderr.isatty() and not self._said.locked():
             os.write(2, b"stopping; press Ctrl-C again to stop at once\n")
         return _second_interrupt(guard, STAGE_SECONDS - _SILENT_SECONDS)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether an exception is what a handler of a signal raised, here or in Prefect."""
+    return error is not None and not isinstance(error, Exception)
 
 
 def _raise(number: int, frame: object) -> None:
@@ -165,7 +206,7 @@ def _is_alive(process: "psutil.Process") -> bool:
     import psutil
 
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

@@ -4,6 +4,7 @@ A run continues without Prefect if Prefect fails before, during or after it.
 """
 
 import inspect
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
 from flows.config import RunConfig
+from flows.interrupts import Interrupts
 from flows.pipeline import TrainingPlan, TrainingProducts
 from flows.rerun import flow_name, flow_parameters
 from flows.runner import ProductsT, Run, RunResult
@@ -112,7 +114,14 @@ def train(
     done : list of str, optional
         Labels of stages that were recomputed already.
     """
-    return _run_stages(Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or [])))
+    run = Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or []))
+    with Interrupts(_last_words).watching():
+        return _run_stages(run)
+
+
+def _last_words(number: int) -> str:
+    """What a deployed run prints when a signal ends it during a stage."""
+    return f"stopped by {signal.Signals(number).name}; finished stages are kept, and the next run resumes."
 
 
 def _run_stages(

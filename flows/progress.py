@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tasks.budget import format_duration
 from tasks.reporter import Advance
 
 if TYPE_CHECKING:
@@ -104,10 +105,7 @@ def format_eta(task: Any) -> str:
 
 
 def _left(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    clock = f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f", ETA {clock}"
+    return f", ETA {format_duration(round(seconds))}"
 
 
 def _make_progress(console: "Console") -> "Progress":

@@ -7,7 +7,6 @@ from flows.stale_reasons import explain
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
-from tasks.maintenance.lineage import OUTSIDE
 from tasks.runs import chosen_places, load_last_places, load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import Stage
@@ -47,26 +46,27 @@ class LastRunStages:
         ref = self._refs.get(stage.label)
         if ref is None or not self._store.has(ref):
             return None
-        recipe = Recipe(**self._store.details(ref)["recipe"])
-        self._check(stage, ref, recipe.ingredients())
-        if self._store.find(recipe, verify=True) != ref:
+        known = self._store.details(ref)
+        self._check(stage, ref, known)
+        if self._store.find(Recipe(**known["recipe"]), verify=True) != ref:
             return None
-        return ref if self._store.links_hold(self._store.details(ref), verify=True) else None
+        return ref if self._store.links_hold(known, verify=True) else None
 
-    def _check(self, stage: Stage, ref: ArtifactRef, before: Mapping[str, Any]) -> None:
+    def _check(self, stage: Stage, ref: ArtifactRef, known: Mapping[str, Any]) -> None:
         remedy = f"use --from {stage.name}."
-        now = stage.recipe().ingredients()
+        before, now = Recipe(**known["recipe"]).ingredients(), stage.recipe().ingredients()
         reasons = explain(before, {**now, "inputs": before["inputs"]})
         differ = {
             role
             for role in {*before["inputs"], *now["inputs"]}
             if before["inputs"].get(role) != now["inputs"].get(role)
         }
-        if differ & OUTSIDE:
+        stored = differ & {*known["parents"], *stage.parents}
+        if differ - stored:  # bytes from outside the store
             reasons += self._other_choice(stage, ref)
         if reasons:
             raise ConfigError(f"{stage.label} of the last run does not fit: {'; '.join(reasons)}; {remedy}")
-        for role in sorted(differ - OUTSIDE):
+        for role in sorted(stored):
             name = _PARTS.get(role, role)
             raise ConfigError(f"{stage.label} of the last run was made from another {name}; {remedy}")
 

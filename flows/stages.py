@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
+from embedding_core.registry.method import did_you_mean
 from flows.resume import LastRunStages
 from storage.artifacts.artifact import Outcome
 from storage.artifacts.keys import ArtifactRef
@@ -20,8 +20,7 @@ def check_stages(names: Sequence[str], known: Sequence[str]) -> None:
     """Reject names that are not among the known stages."""
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(name, list(known))
             raise ConfigError(f"{name}: no such stage.{hint} The stages are {', '.join(known)}.")
 
 

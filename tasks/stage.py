@@ -11,7 +11,7 @@ from typing import Any
 from embedding_core.errors import InvalidInput
 from storage.artifacts.artifact import Artifact, Outcome
 from storage.artifacts.fingerprint import code_fingerprint, module_fingerprint, module_imports
-from storage.artifacts.keys import ArtifactRef, Recipe
+from storage.artifacts.keys import ArtifactRef, Recipe, stage_label
 from storage.artifacts.schemas import SCHEMA_VERSION
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StageError
@@ -61,8 +61,8 @@ class Stage:
         Digest of each input; None if the input itself must be computed first.
     produce : callable
         Computes the artifact.
-    anew : callable, optional
-        Computes the artifact without reusing stored parts, when recomputation is forced; default: `produce`.
+    produce_all : callable, optional
+        Computes every part of the artifact, when recomputation is forced; `produce` may reuse stored parts.
     holds : callable, optional
         Whether a stored artifact is still valid, for artifacts that refer to something outside the store.
     """
@@ -73,13 +73,13 @@ class Stage:
     inputs: Mapping[str, str | None]
     produce: Callable[[], Artifact]
     variant: str = ""
-    anew: Callable[[], Artifact] | None = None
+    produce_all: Callable[[], Artifact] | None = None
     holds: Callable[[ArtifactRef], bool] = lambda ref: True
 
     @property
     def label(self) -> str:
         """Name that is shown: the stage with its variant."""
-        return f"{self.name}[{self.variant}]" if self.variant else self.name
+        return stage_label(self.name, self.variant)
 
     @property
     def ready(self) -> bool:
@@ -115,7 +115,7 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
         The core refuses the data or the settings; the message names the stage.
     """
     recipe = stage.recipe()
-    produce = stage.anew if force and stage.anew else stage.produce
+    produce = stage.produce_all if force and stage.produce_all else stage.produce
     begun = time.perf_counter()
     found = None if force else workspace.store.find(recipe, verify=True)
     if found is not None:

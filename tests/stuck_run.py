@@ -1,8 +1,10 @@
 """`python -m tests.stuck_run HOW ARGUMENTS...`: a command that computes in C code until it is stopped.
 
+With the arguments `train SOURCE HOME` it runs the deployed flow, as a process of Prefect does.
+
 It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; "jobs": every
-fold sleeps in the C library, in whichever thread or process the executor runs it; or "lock": a fold waits in
-the C library and holds Python's lock.
+fold sleeps in the C library, in whichever thread or process the executor runs it; "call": a fold waits in the
+C library, which no signal interrupts; or "lock": it also holds Python's lock.
 """
 
 import ctypes
@@ -10,6 +12,8 @@ import os
 import sys
 import threading
 import time
+
+import psutil
 
 from tasks.folds import FoldJob
 
@@ -21,14 +25,36 @@ def sleep_in_c(job: FoldJob) -> list[object]:
         ctypes.CDLL(None).sleep(1000)
 
 
+def wait_in_c(job: FoldJob) -> list[object]:
+    """Stand-in for a call that no signal interrupts; other threads run."""
+    return _lock_twice(ctypes.CDLL(None))
+
+
 def wait_with_the_lock(job: FoldJob) -> list[object]:
-    """Stand-in for a call that keeps all Python threads from running: a mutex is locked twice."""
+    """Stand-in for a call that keeps all Python threads from running."""
+    return _lock_twice(ctypes.PyDLL(None))
+
+
+def _lock_twice(library: ctypes.CDLL) -> list[object]:
     mutex = ctypes.create_string_buffer(64)
-    library = ctypes.PyDLL(None)
-    os.write(2, b"stuck\n")
     library.pthread_mutex_lock(mutex)
+    run = psutil.Process()
+    if os.fork() == 0:
+        say_when_asleep(run)
     library.pthread_mutex_lock(mutex)
     raise AssertionError("the mutex is never unlocked")
+
+
+def say_when_asleep(run: psutil.Process) -> None:
+    """Write the line once the main thread of a process sleeps twice in a row; ends this process."""
+    before = False
+    while True:
+        asleep = run.status() == psutil.STATUS_SLEEPING
+        if asleep and before:
+            os.write(2, b"stuck\n")
+            os._exit(0)
+        before = asleep
+        time.sleep(0.3)
 
 
 def say_when_inside(function: str) -> None:
@@ -51,8 +77,15 @@ if __name__ == "__main__":
     else:
         import tasks.stages.evaluation
 
-        stuck = {"jobs": sleep_in_c, "lock": wait_with_the_lock}[how]
+        stuck = {"jobs": sleep_in_c, "call": wait_in_c, "lock": wait_with_the_lock}[how]
         tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
+    if arguments[0] == "train":
+        from flows.config import load_config
+        from flows.prefect_engine import train
+
+        chosen = ["tracking.enabled=false", "executor=serial"]
+        train(load_config(None, chosen, home=arguments[2], source={"path": arguments[1]}))
+        sys.exit("the flow ended")
     from flows.cli import start
 
     sys.argv[1:] = arguments

@@ -21,7 +21,7 @@ from tasks.report.ranking import (
 )
 from tasks.report.score_table import DEFAULT_METRICS
 from tasks.report.tables import Table
-from tasks.stages.tracking import SCORES_TAG, SETTINGS_TAG, list_collections
+from tasks.stages.tracking import BASELINE_TAG, SCORES_TAG, SETTINGS_TAG, list_collections
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -70,7 +70,7 @@ def judge_run(tracker: Tracker, runs: Sequence[ComparedRun], metric: str) -> str
 
 def is_baseline(run: ComparedRun) -> bool:
     """Whether the method is a plain baseline."""
-    return run.tags.get("labelscape.baseline") == "true"
+    return run.tags.get(BASELINE_TAG) == "true"
 
 
 def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:

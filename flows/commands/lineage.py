@@ -13,6 +13,7 @@ from flows.terminal import show
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.errors import ConfigError, StoreError
 from tasks.maintenance.lineage import GONE, LineageGraph, Node
+from tasks.report.tables import format_time
 
 _SHORT = 12
 # Inputs from outside the store that are not bytes of the source.
@@ -66,7 +67,7 @@ def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
 def _head(run: LoggedRun, config: RunConfig) -> list[str]:
     tracked = f", tracked as {run.tracked['run_id'][:8]} at {run.tracked['uri']}" if run.tracked else ""
     return [
-        f"run       {run.id}, {run.name}, {run.created[:19].replace('T', ' ')} UTC{tracked}",
+        f"run       {run.id}, {run.name}, {format_time(run.created)} UTC{tracked}",
         f"source    {run.source}",
         f"again     {command_again(run, config)}",
         "",
@@ -86,7 +87,7 @@ def _tree(node: Node, lead: str, below: str, seen: set[str]) -> Iterator[str]:
         yield f"{lead}{name}  {digest}  (see above)"
         return
     seen.add(node.manifest["key"])
-    took = f"{node.manifest['seconds']:.1f} s, {node.manifest['created'][:19].replace('T', ' ')}"
+    took = f"{node.manifest['seconds']:.1f} s, {format_time(node.manifest['created'])}"
     yield f"{lead}{name}  {digest}  {took}, code {node.code[:_SHORT]}"
     bar = "│  " if node.inputs else "   "
     settings = " ".join(f"{key}={value}" for key, value in node.settings.items())

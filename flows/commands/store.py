@@ -11,13 +11,13 @@ from flows.commands.options import Subparsers, add_command, add_json, read_defau
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from flows.terminal import TerminalReporter, show
-from storage.artifacts.keys import QUARANTINE
+from storage.artifacts.keys import QUARANTINE, stage_label
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
 from tasks.maintenance import fsck, gc
 from tasks.maintenance.registered import Registered, find_registered
-from tasks.report.tables import Table
+from tasks.report.tables import Table, format_time
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 _GIVE_UP = "`labelscape store gc --forget-damaged` discards the damaged records"
@@ -90,12 +90,12 @@ def _ls(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
         return _show_json(records)
     rows = tuple(
         (
-            f"{one['stage']}[{one['variant']}]" if one["variant"] else one["stage"],
+            stage_label(one["stage"], one["variant"]),
             one["key"][:12],
             f"{one['rows']}",
             format_bytes(one["bytes"]),
             f"{one['seconds']:.1f} s",
-            one["created"][:19].replace("T", " "),
+            format_time(one["created"]),
             f"{one['runs']}",
         )
         for one in records
@@ -115,8 +115,8 @@ def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
             run.kind,
             run.name,
             run.experiment,
-            run.created[:19].replace("T", " "),
-            run.repeated[:19].replace("T", " "),
+            format_time(run.created),
+            format_time(run.repeated),
             run.tracked["run_id"][:8] if run.tracked else "not tracked",
             "pinned" if run.pinned else "",
         )

@@ -1,7 +1,4 @@
-"""Names, sizes and times of files, as the operating system reports them without opening the files.
-
-Only light modules are imported here, because `status` uses this on its fastest path.
-"""
+"""Names, sizes and times of files, as the operating system reports them without opening the files."""
 
 from __future__ import annotations
 
@@ -38,18 +35,11 @@ def is_settled(looked: int, *changed: int) -> bool:
     return max(changed) + TICK_NS <= looked
 
 
-def state_of(path: str) -> list[int] | None:
-    """Return mtime, ctime, size and inode of a file or folder, or None if it does not exist."""
-    try:
-        return list(_STATE(os.stat(path)))
-    except OSError:
-        return None
-
-
 def states_below(folder: str, skipped: Collection[str] = ()) -> tuple[bytes, list[int]]:
-    """Return the names of all visible files below a folder, and the values of `state_of`, concatenated.
+    """Return the names of all visible files below a folder, and their states, concatenated.
 
-    Files are in the order in which the operating system lists them.
+    The state of a file is its mtime, ctime, size and inode. Files are in the order in which the operating
+    system lists them.
     """
     names: list[str] = []
     numbers: list[int] = []  # appending to an array is slower

@@ -28,6 +28,15 @@ def check_stage(stage: str) -> None:
         )
 
 
+def stage_label(stage: str, variant: str) -> str:
+    """Return the name that is shown for a stage.
+
+    >>> stage_label("embedding", "mlda"), stage_label("ingest", "")
+    ('embedding[mlda]', 'ingest')
+    """
+    return f"{stage}[{variant}]" if variant else stage
+
+
 def check_sha256(value: str, what: str) -> None:
     """Raise StoreError unless a value is 64 hexadecimal digits: keys name files, so `../` must not pass."""
     if not isinstance(value, str) or not _SHA256.fullmatch(value):

@@ -13,7 +13,7 @@
 | annotations | id, labels `int8[K]` (0, 1), scores `float64[K]` | label_names |
 | scores | method, classifier, fold, metric, value | - |
 | cells | condition, preprocessing, metric, trial, value: values of an experiment's trials | - |
-| files | name, mime, data: a report | - |
+| files | name, data: a report | - |
 
 `pack_*` returns an `Artifact` for `ArtifactStore.compute`; `unpack_*` takes the table from `ArtifactStore.read` and
 raises StoreError for other columns. Lists in the metadata are JSON. A change of any layout increments
@@ -360,14 +360,6 @@ class TrialCell(NamedTuple):
     value: float
 
 
-class StoredFile(NamedTuple):
-    """One file of a report."""
-
-    name: str
-    mime: str
-    data: bytes
-
-
 _MODEL = {"name": _TEXT, "format": _TEXT, "payload": _BLOB}
 _SCORES = {"method": _TEXT, "classifier": _TEXT, "fold": pa.int32(), "metric": _TEXT, "value": pa.float64()}
 _CELLS = {
@@ -377,7 +369,7 @@ _CELLS = {
     "trial": pa.int32(),
     "value": pa.float64(),
 }
-_FILES = {"name": _TEXT, "mime": _TEXT, "data": _BLOB}
+_FILES = {"name": _TEXT, "data": _BLOB}
 
 
 def _pack_rows(kind: str, layout: Mapping[str, pa.DataType], rows: Iterable[tuple[Any, ...]]) -> Artifact:
@@ -421,11 +413,11 @@ def unpack_cells(table: pa.Table) -> list[TrialCell]:
     return [TrialCell(*row) for row in _unpack_rows("cells", _CELLS, table)]
 
 
-def pack_files(files: Iterable[StoredFile]) -> Artifact:
-    """Pack the files of a report."""
-    return _pack_rows("files", _FILES, files)
+def pack_files(files: Mapping[str, bytes]) -> Artifact:
+    """Pack files, such as those of a report, given by name."""
+    return _pack_rows("files", _FILES, files.items())
 
 
-def unpack_files(table: pa.Table) -> list[StoredFile]:
-    """Unpack the files of a report."""
-    return [StoredFile(*row) for row in _unpack_rows("files", _FILES, table)]
+def unpack_files(table: pa.Table) -> dict[str, bytes]:
+    """Unpack files by name, in the order they were packed."""
+    return dict(_unpack_rows("files", _FILES, table))

@@ -138,14 +138,6 @@ class ArtifactStore:
         """Return the manifest: kind, rows, digest, bytes, recipe, parents, seconds, created, versions."""
         return self._manifest(Location(ref.stage, ref.key), ref.digest)[1]
 
-    def files(self, manifest: Mapping[str, Any]) -> list[Path]:
-        """Return the local files of an artifact and of everything it links to."""
-        names = [f"{manifest['stage']}/{manifest['key']}", *manifest["links"]]
-        digests = [manifest["digest"], *manifest["link_digests"]]
-        places = zip(map(parse_location, names), digests, strict=True)
-        blobs = [name for place, digest in places for name in (place.manifest, place.data(digest))]
-        return [self._blobs.local.locate(name) for name in blobs]
-
     def links_hold(self, manifest: Mapping[str, Any], verify: bool = False) -> bool:
         """Return whether everything that an artifact links to is stored unchanged; `verify` as in `find`."""
         for link, digest in zip(manifest["links"], manifest["link_digests"], strict=True):

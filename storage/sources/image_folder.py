@@ -122,7 +122,7 @@ class ImageFolder:
             stamps += digest_files([self.label_file], index_path(cache_dir, self.label_file))
         return _read_once(self, cache_dir, tuple(stamps))
 
-    def read_anew(self, cache_dir: Path) -> Collection:
+    def read_uncached(self, cache_dir: Path) -> Collection:
         """Like `read`, without the cache."""
         listing = self._list(cache_dir)
         refuse_if_strict(listing.notes, self.options)
@@ -198,7 +198,7 @@ _seen: dict[tuple[ImageFolder, Path], str] = {}
 @lru_cache(maxsize=1)
 def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) -> Collection:
     """Cache: the stages of one run read the same collection while the state of its files is the same."""
-    return source.read_anew(cache_dir)
+    return source.read_uncached(cache_dir)
 
 
 def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] | None]:

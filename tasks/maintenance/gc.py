@@ -150,7 +150,7 @@ def find_orphans(store: ArtifactStore, home: Path) -> Sequence[PurePath]:
 
 def _list_home_orphans(home: Path) -> list[Path]:
     patterns = ["cache/.demo-*", "services.json.*.tmp"]
-    patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/listing", "cache/status")]
+    patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/listing")]
     for folder in ("reports", "reports/reproduce"):
         patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
     return [path for pattern in patterns for path in sorted(home.glob(pattern))]

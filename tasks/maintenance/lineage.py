@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.keys import ArtifactRef, stage_label
 from storage.artifacts.run_log import MIN_PREFIX, TRACKING, LoggedRun
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactDamaged, StoreError
 from storage.sources.base import combine_digests
+from tasks.report.tables import format_time
 
-# Roles of inputs that are bytes from outside the store.
-OUTSIDE = frozenset({"source", "edges"})
 # Not settings: what the registry says about a method, and the code that features name beside their settings.
 _FACTS = ("method.facts.", "method.inner.", "code")
 GONE = "no longer in the store"
@@ -133,7 +132,7 @@ def _entry(name: str, node: Node, inputs: tuple[str, ...]) -> LineageEntry:
         digest=str(node.manifest["digest"]),
         inputs=inputs,
         code=node.code,
-        created=str(node.manifest["created"])[:19].replace("T", " "),
+        created=format_time(node.manifest["created"]),
         settings=node.settings,
         versions=node.manifest["versions"],
         seconds=float(node.manifest["seconds"]),
@@ -207,7 +206,7 @@ class LineageGraph:
 
     def _node(self, known: dict[str, Any], digest: str, role: str = "") -> Node:
         """An artifact and everything that it was computed from."""
-        label = _label(known)
+        label = stage_label(known["stage"], known["recipe"]["variant"])
         inputs = tuple(self._input(known, *one) for one in sorted(known["recipe"]["inputs"].items()))
         return Node(label, role if role != label else "", digest, known, inputs)
 
@@ -237,11 +236,6 @@ class LineageGraph:
 
 def _gone(role: str, digest: str) -> Node:
     return Node(role, role, digest, None, gone=True)
-
-
-def _label(manifest: Mapping[str, Any]) -> str:
-    variant = manifest["recipe"]["variant"]
-    return f"{manifest['stage']}[{variant}]" if variant else str(manifest["stage"])
 
 
 def _digests(manifest: Mapping[str, Any]) -> Iterator[str]:

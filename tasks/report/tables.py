@@ -57,6 +57,15 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in text)
 
 
+def format_time(iso: str) -> str:
+    """Format a time in ISO 8601 to the second.
+
+    >>> format_time("2026-11-17T21:15:01.123456+00:00")
+    '2026-11-17 21:15:01'
+    """
+    return iso[:19].replace("T", " ")
+
+
 def display_width(text: str) -> int:
     """Number of terminal columns a text takes: two per wide character, none per combining mark."""
     return sum(_char_width(char) for char in text)

@@ -5,14 +5,13 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.schemas import StoredFile, pack_files, unpack_files
+from storage.artifacts.schemas import pack_files, unpack_files
 from storage.artifacts.store import ArtifactStore
 from storage.reference.published import published_rows
 from storage.tracking.client import MethodRecord, RunRecord, Tracker
@@ -27,7 +26,7 @@ from tasks.reproduce.provenance import trace
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages import report as pages
-from tasks.stages.tracking import PAPERS, load_tracked, make_tracker, pack_tracked
+from tasks.stages.tracking import DIGEST_TAG, PAPERS, load_tracked, make_tracker, pack_tracked
 
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
 
@@ -108,10 +107,7 @@ def _write(
         CELLS_FILE: cells_parquet(experiment, quick, rows, made),
         **figures,
     }
-    return pack_files(
-        StoredFile(name, guess_type(name)[0] or "application/octet-stream", content)
-        for name, content in files.items()
-    )
+    return pack_files(files)
 
 
 def lay_out(experiment: Experiment, quick: bool, ref: ArtifactRef, workspace: Workspace) -> Path:
@@ -121,7 +117,7 @@ def lay_out(experiment: Experiment, quick: bool, ref: ArtifactRef, workspace: Wo
         workspace.home / "reports" / "reproduce" / name,
         TABLE_FILE,
         ref.digest,
-        lambda: {file.name: file.data for file in unpack_files(workspace.store.read(ref))},
+        lambda: unpack_files(workspace.store.read(ref)),
     )
 
 
@@ -161,9 +157,9 @@ def _track(
         experiment=PAPERS,
         name=title_of(experiment, quick),
         params=experiment.settings("", quick),
-        tags={"labelscape.reproduce": experiment.name, "labelscape.digest.report": report.digest, **verdicts},
+        tags={"labelscape.reproduce": experiment.name, f"{DIGEST_TAG}report": report.digest, **verdicts},
         methods=_method_records(experiment, rows),
-        files={file.name: file.data for file in unpack_files(store.read(report))},
+        files=unpack_files(store.read(report)),
     )
     return pack_tracked(tracker.log(record))
 

@@ -17,7 +17,7 @@ from embedding_core.registry import METHODS
 from embedding_core.registry.candidates import Candidate
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.schemas import Score, StoredFile, pack_files
+from storage.artifacts.schemas import Score, pack_files
 from tasks.report.ranking import LOWER_IS_BETTER, describe_lead, metric_title
 from tasks.selection.out_of_fold import MEASURING
 from tasks.stage import Stage, digest_of
@@ -255,4 +255,4 @@ def _by_metric(rows: Sequence[Score]) -> dict[str, list[float]]:
 
 def _record(choice: Choice) -> Artifact:
     text = json.dumps(describe(choice), indent=2, sort_keys=True, ensure_ascii=False)
-    return pack_files([StoredFile(_RECORD, "application/json", text.encode())])
+    return pack_files({_RECORD: text.encode()})

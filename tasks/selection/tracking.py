@@ -19,6 +19,8 @@ from tasks.selection.out_of_fold import THRESHOLDS
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import (
+    BASELINE_TAG,
+    DIGEST_TAG,
     SCORES_TAG,
     SETTINGS_TAG,
     Facts,
@@ -31,8 +33,6 @@ from tasks.stages.tracking import (
 )
 
 RECIPE_TAG, STATE_TAG, TUNE_TAG = "labelscape.recipe", "labelscape.state", "labelscape.tune_for"
-BASELINE_TAG = "labelscape.baseline"
-_DIGEST = "labelscape.digest."
 # A model is outdated if one of these inputs has changed.
 _DATA = ("labels", "features")
 
@@ -53,7 +53,7 @@ def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
     if found is None:
         return None
     recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
-    digests = {name: found.tags.get(_DIGEST + name, "") for name in (*_DATA, "model")}
+    digests = {name: found.tags.get(DIGEST_TAG + name, "") for name in (*_DATA, "model")}
     tune_for = found.tags.get(TUNE_TAG, "hamming")
     return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
 
@@ -104,7 +104,7 @@ def _track(
     from embedding_core.annotator import SKOPS_TRUSTED_TYPES
 
     measured = [one for one in choice.results if one.rows]
-    digests = {f"{_DIGEST}{name}": digest for name, digest in data_digests(data, store).items()}
+    digests = {f"{DIGEST_TAG}{name}": digest for name, digest in data_digests(data, store).items()}
     made_of = [data.manifest, data.features, data.affinity]
     made_of += [ref for one in choice.results for ref in (one.ref, one.trial)]
     known = {label: ref for label, ref in results.items() if ref}
@@ -140,7 +140,7 @@ def _method_record(
             BASELINE_TAG: str(one.candidate.plain).lower(),
             STATE_TAG: one.state,
             **({SCORES_TAG: scores} if scores else {}),
-            **({f"{_DIGEST}model": model.digest} if model else {}),
+            **({f"{DIGEST_TAG}model": model.digest} if model else {}),
         },
         model=load_model_payload(model, store) if model else None,
     )
@@ -172,7 +172,7 @@ def register_titles(
 
     def register(one: CandidateResult, alias: str) -> Version:
         known, model = before[alias], models[one.name]
-        if known is not None and known.tags.get(f"{_DIGEST}model") == model.digest:
+        if known is not None and known.tags.get(f"{DIGEST_TAG}model") == model.digest:
             return known
         tags = version_tags(one, choice, {**digests, "model": model.digest})
         return registry.register(name, tracked.children[one.name], alias, tags)
@@ -197,7 +197,7 @@ def version_tags(one: CandidateResult, choice: Choice, digests: Mapping[str, str
         "labelscape.metric": choice.metric,
         "labelscape.score": format_score(entry.mean(choice.metric), entry.spread(choice.metric)),
         BASELINE_TAG: str(one.candidate.plain).lower(),
-        **{f"{_DIGEST}{name}": digest for name, digest in digests.items()},
+        **{f"{DIGEST_TAG}{name}": digest for name, digest in digests.items()},
     }
 
 

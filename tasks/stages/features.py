@@ -62,7 +62,7 @@ def recipe_stage(
         params={**recipe, "strict": place.strict},
         inputs={"items": items},
         produce=lambda: _compute(recipe, place, source, items, workspace),
-        anew=lambda: _compute(recipe, place, source, items, workspace, anew=True),
+        produce_all=lambda: _compute(recipe, place, source, items, workspace, reuse=False),
     )
 
 
@@ -184,13 +184,13 @@ def _compute(
     source: Source,
     items: str | None,
     workspace: Workspace,
-    anew: bool = False,
+    reuse: bool = True,
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
     if collection.items_digest != items:
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
-    known = None if anew else load_known_rows(workspace.store, place, recipe, code)
+    known = load_known_rows(workspace.store, place, recipe, code) if reuse else None
     portions = _Portions(collection, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)

@@ -4,7 +4,6 @@ import io
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from mimetypes import guess_type
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from storage.artifacts.disk import store_errors, temporary_path
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.locks import hold_lock
 from storage.artifacts.schemas import (
-    StoredFile,
     pack_files,
     unpack_embedding,
     unpack_files,
@@ -87,7 +85,7 @@ def compose_report(ref: ArtifactRef, store: ArtifactStore, around: Circumstances
     from tasks.maintenance.lineage import LineageGraph, flatten_lineage
     from tasks.report.page import CONTENT, PAGE, render_page
 
-    files = {file.name: file.data for file in unpack_files(store.read(ref))}
+    files = unpack_files(store.read(ref))
     damaged = [(one["artifact"], one["reason"]) for one in around.damaged]
     graph = LineageGraph(store, around.stages.values()) if around.stages else None
     family = flatten_lineage(graph.of_results(around.stages)) if graph else []
@@ -160,10 +158,7 @@ def _draw(
         facts={f"{name} digest": ref.digest for name, ref in known.items()},
         thumbnails=_thumbnails(settings.thumbnails, source, items, workspace),
     )
-    files = draw_report(data, sort_by=evaluation.sort_by)
-    return pack_files(
-        StoredFile(name, guess_type(name)[0] or "text/plain", content) for name, content in files.items()
-    )
+    return pack_files(draw_report(data, sort_by=evaluation.sort_by))
 
 
 def _view(name: str, ref: ArtifactRef, workspace: Workspace) -> EmbeddingView:

@@ -10,7 +10,7 @@ from embedding_core.registry import get_method
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.schemas import Score, StoredFile, pack_files, unpack_files
+from storage.artifacts.schemas import Score, pack_files, unpack_files
 from storage.artifacts.store import ArtifactStore
 from storage.tracking.client import (
     MethodRecord,
@@ -32,8 +32,11 @@ from tasks.stages.report import Circumstances, compose_report
 _RECORD = "tracked.json"
 # The MLflow experiment of the papers' reproductions; it has no models.
 PAPERS = "reproduce"
-SCORES_TAG = "labelscape.digest.scores"
+DIGEST_TAG = "labelscape.digest."
+"""Followed by the name of an artifact or input."""
+SCORES_TAG = f"{DIGEST_TAG}scores"
 SETTINGS_TAG = "labelscape.settings"
+BASELINE_TAG = "labelscape.baseline"
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def stage(
 
 def pack_tracked(tracked: TrackedRun) -> Artifact:
     """Pack the record of where a run was tracked."""
-    return pack_files([StoredFile(_RECORD, "application/json", as_json(asdict(tracked)))])
+    return pack_files({_RECORD: as_json(asdict(tracked))})
 
 
 def list_collections(tracker: Tracker) -> list[str]:
@@ -100,8 +103,7 @@ def list_collections(tracker: Tracker) -> list[str]:
 
 def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
     """Load the record of where a run was tracked."""
-    files = {file.name: file.data for file in unpack_files(store.read(ref))}
-    return TrackedRun(**json.loads(files[_RECORD]))
+    return TrackedRun(**json.loads(unpack_files(store.read(ref))[_RECORD]))
 
 
 def _track(
@@ -129,7 +131,7 @@ def _track(
         tags={
             **facts.tags,
             SETTINGS_TAG: facts.settings,
-            **{f"labelscape.digest.{name}": ref.digest for name, ref in known.items()},
+            **{f"{DIGEST_TAG}{name}": ref.digest for name, ref in known.items()},
             **lineage_tags(around.stages, store),
         },
         methods=[_method_record(entry, ranked, facts, known, store) for entry in primary.values()],
@@ -152,7 +154,7 @@ def lineage_tags(
     """
     tags: dict[str, str] = {}
     for one in flatten_lineage(LineageGraph(store, [*stages.values(), *made_of]).of_results(stages)):
-        tags[f"labelscape.digest.{one.label}"] = one.digest
+        tags[f"{DIGEST_TAG}{one.label}"] = one.digest
         if one.seconds is None:
             continue
         tags[f"labelscape.key.{one.label}"] = one.name
@@ -194,8 +196,8 @@ def _method_record(
         metrics=means,
         metrics_std=spreads,
         classifier=entry.classifier,
-        tags={"labelscape.baseline": str(method.baseline).lower()}
-        | {f"labelscape.digest.{name}": digest for name, digest in digests.items()},
+        tags={BASELINE_TAG: str(method.baseline).lower()}
+        | {f"{DIGEST_TAG}{name}": digest for name, digest in digests.items()},
         model=load_model_payload(fitted, store) if fitted else None,
     )
 

@@ -13,8 +13,8 @@ import pytest
 from storage.errors import TrackingError
 from storage.tracking.client import ExperimentInfo, ModelInfo, TrackedRun
 from storage.tracking.registry import Version
-from tasks.selection.tracking import BASELINE_TAG
 from tasks.stages.embedding import load_model_payload
+from tasks.stages.tracking import BASELINE_TAG
 from tests.conftest import Command, run_locally, write_pictures
 
 

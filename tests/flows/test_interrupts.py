@@ -4,8 +4,11 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +26,12 @@ WITHOUT_PREFECT = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
 
 
 def start(folder: Path, how: str, *arguments: str, **surroundings: str) -> "subprocess.Popen[str]":
+    return launch(folder, how, "run", *arguments, *UNTRACKED, "--home", "home", **surroundings)
+
+
+def launch(folder: Path, *words: str, **surroundings: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.stuck_run", how, "run", *arguments, *UNTRACKED, "--home", "home"],
+        [sys.executable, "-m", "tests.stuck_run", *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), **surroundings},
         stdout=subprocess.PIPE,
@@ -110,6 +117,45 @@ def test_under_prefect_too(tmp_path: Path, engine: str, number: int) -> None:
     last = stop(start(tmp_path, "jobs", "iris", "--set", "executor=threads:2"), number)
     assert last[-1].startswith("resume with: labelscape run iris")
     assert sum(line.startswith("resume with:") for line in last) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_deployed_flow_ends_too(tmp_path: Path, engine: str, number: int) -> None:
+    last = stop(launch(tmp_path, "call", "train", "iris", "home"), number)
+    name = signal.Signals(number).name
+    assert last[-1] == f"stopped by {name}; finished stages are kept, and the next run resumes."
+
+
+class TestWatching:
+    def test_it_keeps_the_handlers_and_leaves_nothing(self) -> None:
+        before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        with Interrupts(str).watching():
+            assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+            assert "interrupts" in {one.name for one in threading.enumerate()}
+        with pytest.raises(ValueError, match="of the flow"), Interrupts(str).watching():
+            raise ValueError("of the flow")
+        assert "interrupts" not in {one.name for one in threading.enumerate()}
+        assert signal.set_wakeup_fd(-1) == -1
+
+    def test_signals_that_are_watched_already_stay_so(self) -> None:
+        here, there = socket.socketpair()
+        here.setblocking(False)
+        signal.set_wakeup_fd(here.fileno())
+        try:
+            with Interrupts(str).watching():
+                assert "interrupts" not in {one.name for one in threading.enumerate()}
+        finally:
+            assert signal.set_wakeup_fd(-1) == here.fileno()
+            here.close()
+            there.close()
+
+    def test_outside_the_main_thread_nothing_is_watched(self) -> None:
+        def watch() -> bool:
+            with Interrupts(str).watching():
+                return "interrupts" in {one.name for one in threading.enumerate()}
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(watch).result() is False
 
 
 def test_the_last_words_are_said_once(capsys: pytest.CaptureFixture[str]) -> None:

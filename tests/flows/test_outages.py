@@ -72,7 +72,8 @@ def server(name: str, home: Path, port: int) -> Iterator[services.Service]:
         services._wait([started])
         yield started
     finally:
-        services.stop_group(started.process)
+        if process := started.process:  # a test may have killed it
+            services.stop_group(process)
 
 
 def test_a_run_needs_no_prefect(tmp_path: Path, undisturbed: dict[str, str]) -> None:

@@ -14,7 +14,6 @@ from PIL import Image
 from flows.status import inspect_stages
 from storage.artifacts.keys import Recipe
 from storage.artifacts.schemas import (
-    StoredFile,
     pack_features,
     pack_files,
     unpack_embedding,
@@ -338,7 +337,7 @@ def test_a_warning_that_several_stages_repeat_is_reported_once_per_run(tmp_path,
     def produce():
         for _ in range(3):
             warnings.warn("the graph has 2 components; raise n_neighbors", stacklevel=1)
-        return pack_files([StoredFile("a.txt", "text/plain", b"")])
+        return pack_files({"a.txt": b""})
 
     for variant in ("mlda", "dle"):
         run_stage(Stage("embedding", (), {}, {}, produce, variant), workspace)

@@ -195,7 +195,7 @@ class TestRealServer:
             (done,) = wait_for(lambda: runs_of(client, found, "COMPLETED", "FAILED", "CRASHED"), "run's end")
             assert done.state.type.value == "COMPLETED"
             assert (done.id, done.auto_scheduled) == (due[0].id, True)
-            assert (tmp_path / "ran.txt").read_text() == "demo 2"
+            assert (tmp_path / "ran.txt").read_text() == "demo threads:2"
         finally:
             stop(serving)
         found = client.read_deployment(found.id)

@@ -156,7 +156,6 @@ ROWS = {
         schemas.Score("svm", "svm", 4, "é", -0.0),
     ],
     "cells": [schemas.TrialCell("10 % labeled", "zscore", "accuracy", 9, 0.1 + 0.2)],
-    "files": [schemas.StoredFile("index.html", "text/html", b"<p>\x00\xff")],
 }
 
 
@@ -170,13 +169,18 @@ def test_rows(through: Any, kind: str, empty: bool) -> None:
     assert [type(row) for row in found] == [type(row) for row in rows]
 
 
-KINDS = ["manifest", "features", "parts", "edges", "matrix", "embedding", *ROWS]
+@pytest.mark.parametrize("files", [{}, {"index.html": b"<p>\x00\xff", "a.csv": b""}])
+def test_files(through: Any, files: dict[str, bytes]) -> None:
+    assert list(schemas.unpack_files(through(schemas.pack_files(files))).items()) == list(files.items())
+
+
+KINDS = ["manifest", "features", "parts", "edges", "matrix", "embedding", "files", *ROWS]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_kind_or_other_columns_are_refused(through: Any, kind: str) -> None:
     unpack = getattr(schemas, f"unpack_{kind}")
-    foreign = through(schemas.pack_files([]) if kind != "files" else schemas.pack_scores([]))
+    foreign = through(schemas.pack_files({}) if kind != "files" else schemas.pack_scores([]))
     with pytest.raises(StoreError, match=f"expected '{kind}'"):
         unpack(foreign)
     with pytest.raises(StoreError, match="compute it again"):

@@ -11,7 +11,7 @@ from flows.config import load_config, repeat_config
 from flows.runner import Run, RunResult
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.run_log import LoggedRun, RunLog
-from storage.artifacts.schemas import SCHEMA_VERSION, StoredFile, pack_files
+from storage.artifacts.schemas import SCHEMA_VERSION, pack_files
 from storage.artifacts.store import ArtifactStore
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.lineage_figure import lineage_content
@@ -106,8 +106,8 @@ class TestEqualContent:
             parents = {role: made[name] for role, name in inputs.items()}
             digests = {role: parent.digest for role, parent in parents.items()}
             recipe = Recipe(stage, variant, {}, {}, digests, SCHEMA_VERSION)
-            file = StoredFile("a.txt", "text/plain", text.encode())
-            made[label] = store.compute(recipe, lambda: pack_files([file]), parents=parents).ref
+            files = {"a.txt": text.encode()}
+            made[label] = store.compute(recipe, lambda: pack_files(files), parents=parents).ref
 
         for name in ("a", "b"):
             keep(f"trial[{name}]", "scores")
@@ -142,8 +142,8 @@ class TestEqualContent:
     def test_a_parent_that_was_replaced_is_gone(self, tmp_path: Path, stages: dict[str, ArtifactRef]) -> None:
         store = ArtifactStore.local(tmp_path)
         recipe = Recipe(**store.details(stages["candidate[a]"])["recipe"])
-        file = StoredFile("a.txt", "text/plain", b"other scores")
-        assert store.compute(recipe, lambda: pack_files([file]), force=True).ref != stages["candidate[a]"]
+        files = {"a.txt": b"other scores"}
+        assert store.compute(recipe, lambda: pack_files(files), force=True).ref != stages["candidate[a]"]
         (scores,) = LineageGraph(store).of_artifact(stages["model[a]"].key).inputs
         assert (scores.gone, scores.digest) == (True, stages["candidate[a]"].digest)
 
