@@ -42,6 +42,20 @@ def leftovers(folder: Path) -> list[Path]:
     return [*folder.rglob("*.tmp"), *folder.rglob("*.part"), *folder.rglob("crash-*")]
 
 
+@pytest.fixture(autouse=True)
+def unchanged_environment() -> Iterator[None]:
+    """Restore variables that a test sets through the program, such as PYTHONSAFEPATH for its children."""
+    before = dict(os.environ)
+    yield
+    after = dict(os.environ)
+    for name in before.keys() | after.keys():
+        if before.get(name) != after.get(name) and name != "PYTEST_CURRENT_TEST":
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder of real data sets; tests that need it are skipped where it does not exist."""

@@ -210,8 +210,8 @@ def test_a_worked_example_runs(name: str, tree: Path) -> None:
         run_script(script, tree)
 
 
-def test_only_expected_sections_are_worked_examples() -> None:
-    assert set(SECTIONS) <= EXPECTED_SECTIONS
+def test_the_worked_examples_are_the_expected_ones() -> None:
+    assert set(SECTIONS) == EXPECTED_SECTIONS
 
 
 class TestHarness:

@@ -248,9 +248,9 @@ class TestModels:
         assert tracker.model(done.children["mlda"])[1].method == "mlda"
         with pytest.raises(TrackingError, match="no model of svm; it has models of: mlda, dle"):
             tracker.model(done.parent_id, "svm")
-        with pytest.raises(TrackingError, match="'mlda', not of 'dle'"):
+        with pytest.raises(TrackingError, match="'mlda', not 'dle'"):
             tracker.model(done.children["mlda"], "dle")
-        with pytest.raises(TrackingError, match="holds no model"):
+        with pytest.raises(TrackingError, match="has no model"):
             tracker.model(done.children["svm"])
 
     def test_an_unknown_run_is_named(self, tracker: Tracker) -> None:
