@@ -238,8 +238,8 @@ class TestBadInput:
 
     def test_only_resumable_errors_print_how_to_resume(self, command: Command, picture_folder: Path) -> None:
         (picture_folder / "labels.csv").write_text("filename,labels\np00.png,red\n")
-        mend = command("run", picture_folder, *UNTRACKED)
-        assert f"resume with: labelscape run {picture_folder}" in mend.err
+        again = command("run", picture_folder, *UNTRACKED)
+        assert f"resume with: labelscape run {picture_folder}" in again.err
         wrong = command("run", picture_folder, *UNTRACKED, "--methods", "mdla")
         assert "resume" not in wrong.err
 
