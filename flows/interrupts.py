@@ -91,8 +91,8 @@ class Interrupts:
         """End the process if a signal arrives during the block and the main thread does not react in time.
 
         The handlers of the process stay: Prefect relies on its own to record a cancellation. No process is
-        forked, because other threads are running. If a call holds Python's lock, only SIGKILL from outside ends
-        the process. Outside the main thread, or if the signals are watched already, nothing is done.
+        forked, because other threads are running. If a call holds Python's lock, only SIGKILL from outside
+        ends the process. Outside the main thread, or if the signals are watched already, nothing is done.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
