@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from embedding_core.blocks import replaces_own_scaling
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
 from embedding_core.model_selection.thresholds import shift_scores
+from embedding_core.preprocessing import Preprocessor
 from embedding_core.registry import METHODS, get_method
 from embedding_core.registry.method import Method
 from embedding_core.scaling import Features, Scaler, as_features
@@ -24,6 +26,7 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.annotator.Annotator",
             "embedding_core.knn_classifier.NeighborLabels",
             "embedding_core.scaling.Scaler",
+            "embedding_core.preprocessing.Preprocessor",
             # Parts of a fitted kernel DLE.
             "embedding_core.kernel_dle.classifier.Calibration",
             "embedding_core.kernel_dle.estimator.KernelDLE",
@@ -88,10 +91,14 @@ class Annotator(BaseEstimator):
     thresholds : (K,) array-like, optional
         Decision threshold of each label, see `embedding_core.model_selection.threshold_tuning`; one half by
         default. Single labels are decided by the highest score, independent of the thresholds.
+    blocks : sequence of mappings, optional
+        How blocks of columns are prepared before the method, see `embedding_core.blocks.FeatureBlock`. It
+        replaces `scale`. If there are several blocks, methods with their own scaling see the prepared
+        features too and do not scale them again.
 
     Attributes
     ----------
-    scaler_ : Scaler
+    scaler_ : Scaler or Preprocessor
     model_ : estimator
         The fitted method.
     neighbors_ : NeighborLabels
@@ -130,6 +137,7 @@ class Annotator(BaseEstimator):
         label_names: Sequence[str] | None = None,
         recipe: Mapping[str, Any] | None = None,
         thresholds: ArrayLike | None = None,
+        blocks: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         self.method = method
         self.params = params
@@ -140,11 +148,12 @@ class Annotator(BaseEstimator):
         self.label_names = label_names
         self.recipe = recipe
         self.thresholds = thresholds
+        self.blocks = blocks
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
         """Fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity (n, n) for graph methods."""
         method = get_method(self.method)
-        X, indicator = as_labeled_features(X, Y)
+        X, indicator = as_labeled_features(X, Y, missing=bool(self.blocks))
         _check_affinity(affinity, X.shape[0])
         _check_labels(method, indicator.Y, indicator.labeled)
         self.classes_ = self._name_classes(indicator.classes)
@@ -153,16 +162,29 @@ class Annotator(BaseEstimator):
         Y_seen = indicator.Y
         if not (method.sees_all_rows or indicator.labeled.all()):
             X, Y_seen = X[indicator.labeled], Y_seen[indicator.labeled]
-        self.scaler_ = Scaler(method.input_scale(self.scale)).fit(X)
+        self.scaler_ = self._make_scaler(method).fit(X)
         graph = {"affinity": affinity} if method.uses_graph else {}
         scaled = self.scaler_.transform(X)
-        self.model_ = method.build(**(self.params or {})).fit(scaled, Y_seen, **graph)
+        self.model_ = self._build(method).fit(scaled, Y_seen, **graph)
         if method.role == "projection":
             neighbors = NeighborLabels(self.n_neighbors, self.weights)
             known = (Y_seen >= 0).all(axis=1)
             Z = self.model_.transform(scaled[known]) if method.inductive else self.model_.embedding_[known]
             self.neighbors_ = neighbors.fit(Z, Y_seen[known])
         return self
+
+    def _make_scaler(self, method: Method) -> Scaler | Preprocessor:
+        if not self.blocks:
+            return Scaler(method.input_scale(self.scale))
+        if replaces_own_scaling(self.blocks):
+            return Preprocessor(self.blocks)
+        return Preprocessor(
+            [{**block, "scale": method.input_scale(block.get("scale", "none"))} for block in self.blocks]
+        )
+
+    def _build(self, method: Method) -> Any:
+        prepared = bool(self.blocks) and replaces_own_scaling(self.blocks or ())
+        return method.build(**{**(method.unscaled() if prepared else {}), **(self.params or {})})
 
     def _name_classes(self, classes: ArrayLike) -> NDArray[Any]:
         if self.label_names is None:
@@ -180,7 +202,7 @@ class Annotator(BaseEstimator):
                 f"method {self.method} only knows the rows of its fit and cannot take new ones; "
                 "fit it on these rows too, or choose an inductive method."
             )
-        return self.scaler_.transform(as_features(X, self.n_features_in_))
+        return self.scaler_.transform(as_features(X, self.n_features_in_, missing=bool(self.blocks)))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return coordinates (m, r) of new items in the embedding."""

@@ -107,13 +107,14 @@ def predict_fold(
     scale: str = "none",
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
+    blocks: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[Prediction]:
     """Fit on the training rows and classify the test rows; see `evaluate_fold`."""
     if not n_neighbors or min(n_neighbors) < 1:
         raise InvalidInput(f"n_neighbors={tuple(n_neighbors)}; expected one or more integers >= 1.")
-    X, Y = as_features(X), as_indicator(Y).Y
+    X, Y = as_features(X, missing=bool(blocks)), as_indicator(Y).Y
     train, test = np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)
-    annotator = Annotator(method=method, params=params, scale=scale, single_label=single_label)
+    annotator = Annotator(method=method, params=params, scale=scale, single_label=single_label, blocks=blocks)
     fitted = annotator.fit(X, hide_labels(Y, train, test), affinity)
     if get_method(method).role == "classifier":
         return [_classify_directly(fitted, X, test)]
@@ -131,6 +132,7 @@ def evaluate_fold(
     scale: str = "none",
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
+    blocks: Sequence[Mapping[str, Any]] | None = None,
 ) -> list[FoldScore]:
     """Compute every metric of one method on one fold.
 
@@ -151,6 +153,8 @@ def evaluate_fold(
         Numbers of neighbors to evaluate in the embedding of a projection.
     single_label : bool
         Rows have exactly one label: the highest-scored one is predicted.
+    blocks : sequence of mappings, optional
+        How blocks of columns are prepared, instead of `scale`; see `Annotator`.
 
     Returns
     -------
@@ -163,7 +167,9 @@ def evaluate_fold(
     labels), others only on the training rows. `summarize` averages the values of the folds; it does not pool
     their decisions.
     """
-    predictions = predict_fold(method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label)
+    predictions = predict_fold(
+        method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label, blocks
+    )
     Y_true = as_indicator(Y).Y[np.asarray(test, dtype=np.intp)]
     return [
         FoldScore(prediction.classifier, metric, value)

@@ -25,9 +25,9 @@ BLOCK_NUMBERS = 2**22
 SPARE_CANDIDATES = 4
 
 
-def as_labeled_features(X: Any, Y: Any) -> tuple[Features, Indicator]:
-    """Validate features and labels of the same rows."""
-    features, indicator = as_features(X), as_indicator(Y)
+def as_labeled_features(X: Any, Y: Any, missing: bool = False) -> tuple[Features, Indicator]:
+    """Validate features and labels of the same rows; `missing` accepts NaN as missing values."""
+    features, indicator = as_features(X, missing=missing), as_indicator(Y)
     check_one_row_each(features, indicator)
     return features, indicator
 

@@ -17,16 +17,19 @@ Features = Any
 SCALINGS = ("none", "zscore", "unit")
 
 
-def as_features(X: Any, n_features: int | None = None) -> Features:
+def as_features(X: Any, n_features: int | None = None, missing: bool = False) -> Features:
     """Return features as a float array or CSR matrix.
 
     float32 and float64 are kept; other dtypes are converted to float64.
+
     Parameters
     ----------
     X : (n, p) array, DataFrame or sparse matrix
         Finite numbers.
     n_features : int, optional
         Number of columns that a fitted model expects.
+    missing : bool, default=False
+        Accept NaN in dense X as missing values.
 
     Raises
     ------
@@ -44,6 +47,8 @@ def as_features(X: Any, n_features: int | None = None) -> Features:
         raise InvalidInput(
             f"X has shape {features.shape}; expected (items, features) with at least one of each."
         )
+    if missing and not sp.issparse(X):
+        values = np.where(np.isnan(values), 0, values)
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
         raise InvalidInput(f"X contains {count} NaN or infinite values; fill them or drop their rows first.")

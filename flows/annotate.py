@@ -14,12 +14,13 @@ from storage.artifacts.models import load_model
 from storage.artifacts.run_log import Kind
 from storage.errors import SourceError, TrackingError
 from storage.tracking.client import ModelInfo, Tracker
+from storage.tracking.models import check_model_digest
 from storage.tracking.registry import CHAMPION, ModelRegistry, Version, model_name
-from storage.urls import redact
 from tasks import annotation
 from tasks.annotation import FittedModel
 from tasks.settings import NewItems
-from tasks.stages import features, ingest
+from tasks.stages import ingest
+from tasks.stages.feature_blocks import block_stages
 from tasks.stages.tracking import BASELINE_TAG, list_collections
 
 
@@ -99,17 +100,20 @@ class AnnotationPlan(Plan[AnnotationResult]):
     def settings(self) -> dict[str, Any]:
         """The source and the model."""
         fitted, info = self.model.fitted, self.model.info
-        uri = redact(self.uri) if self.uri else None
-        model = {"experiment": info.experiment, **fitted.facts, "model": fitted.digest, "uri": uri}
+        model = {"experiment": info.experiment, **fitted.facts, "model": fitted.digest, "uri": self.uri}
         return {"source": self.source, **model}
 
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> AnnotationResult:
         """Read the items, compute their features as those of the model, and predict their labels."""
         place, workspace, model = self.config.source, stages.workspace, self.model.fitted
         source = ingest.open_collection(place, workspace)
-        annotation.check_recipe(model.recipe, source)
+        for block in model.blocks:
+            annotation.check_recipe(block.recipe, source)
         manifest = stages(ingest.stage(place, source, workspace))
-        found = stages(features.recipe_stage(model.extraction, place, source, manifest, workspace))
+        made: dict[str, ArtifactRef | None] = {}
+        for stage in block_stages(model.blocks, place, source, manifest, made, workspace):
+            made[stage.variant] = stages(stage)
+        found = made[""]
         labels = stages(annotation.stage(model, place.path, found, workspace))
         assert found is not None
         assert labels is not None
@@ -160,7 +164,9 @@ def name_model(model: ChosenModel) -> str:
 
 def _champions_model(tracker: Tracker, champion: Version) -> tuple[bytes, ModelInfo]:
     try:
-        return tracker.model(champion.run_id)
+        payload, info = tracker.model(champion.run_id)
+        check_model_digest(payload, champion.tags, f"the model of run {champion.run_id}")
+        return payload, info
     except TrackingError as error:
         raise TrackingError(
             f"the champion (version {champion.version} of {champion.name}) cannot be loaded: {error} "
@@ -173,6 +179,6 @@ def _newest(tracker: Tracker, experiment: str | None) -> str:
     newest = next((run for name in names if (run := tracker.latest(name))), None)
     if newest is None:
         raise SourceError(
-            f"no run has been tracked at {redact(tracker.uri)} yet; train a model with `labelscape run`."
+            f"no run has been tracked at {tracker.uri} yet; train a model with `labelscape run`."
         )
     return newest.parent_id

@@ -9,12 +9,43 @@ import os
 import shlex
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, NoReturn
 
 from flows.commands import COMMANDS
+from flows.commands.options import check_arguments, check_environment
 from flows.session import Session
-from flows.terminal import TerminalReporter, format_command, show, tell
+from flows.terminal import (
+    MAX_TRACEBACK,
+    OutputLost,
+    TerminalReporter,
+    format_command,
+    open_closed_streams,
+    show,
+    show_verbatim,
+    tell,
+)
+from storage.credentials import hide_secrets, learn
+from storage.permissions import private_umask
+from storage.urls import redact_argument
+from tasks.safe_text import join_words
+
+_PIPE_CLOSED = 128 + signal.SIGPIPE
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints help and errors as the rest of the program does: no control characters, no passwords."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error, which may repeat an argument, and exit."""
+        super().error(hide_secrets(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message:
+            (tell if file is sys.stderr else show_verbatim)(message.rstrip("\n"))
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -33,7 +64,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
     Building only the chosen command's parser keeps start-up fast: no other command is imported.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="labelscape",
         formatter_class=_HelpFormatter,
         description="Embed, annotate and compare collections in which only some items carry labels.",
@@ -50,6 +81,7 @@ def build_parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 def start() -> int:
     """Entry point of the process: handle signals; if Prefect failed, exit without waiting for its threads."""
+    open_closed_streams()
     session = Session()
     code = main(session=session, own_process=True)
     if session.prefect_failed:
@@ -62,15 +94,33 @@ def start() -> int:
 def main(
     arguments: Sequence[str] | None = None, session: Session | None = None, own_process: bool = False
 ) -> int:
-    """Run one command; exit code 0: success, 1: internal error, 2: user error, 130 and 143: interrupted.
+    """Run one command and return its exit code.
+
+    0: success, 1: internal error or lost output, 2: user error, 130 and 143: interrupted, 141: the reader of
+    the output has exited.
 
     With `own_process` the command handles Ctrl-C and SIGTERM, see `flows.interrupts`.
     """
-    session = session or Session()
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(arguments, session or Session(), own_process)
+    except OutputLost as lost:
+        return _end_without_output(lost)
+
+
+def _end_without_output(lost: OutputLost, kept: str = "") -> int:
+    """Exit code of a command whose output cannot be written; `kept` says where its results are."""
+    if lost.quiet:
+        return _PIPE_CLOSED
+    tell(f"labelscape: {lost}.{kept}")
+    return 1
+
+
+def _run(arguments: list[str], session: Session, own_process: bool) -> int:
     parser = build_parser(arguments[0] if arguments else None)
+    learn(arguments)
     options = parser.parse_args(arguments)
-    options.arguments = arguments
+    options.arguments = [redact_argument(argument) for argument in arguments]
     if options.version:
         return _version()
     if options.command is None:
@@ -79,7 +129,8 @@ def main(
     if getattr(options, "json", False):
         session.reporter = TerminalReporter(quiet=True)
     options.session = session
-    return _dispatch(options, own_process)
+    with private_umask():
+        return _dispatch(options, own_process)
 
 
 def _dispatch(options: argparse.Namespace, own_process: bool) -> int:
@@ -89,16 +140,16 @@ def _dispatch(options: argparse.Namespace, own_process: bool) -> int:
     if own_process and options.resumable:
         interrupts.install()
     try:
+        check_arguments(options)
+        check_environment()
         return int(options.function(options))
     except KeyboardInterrupt as stop:
         number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
-    except BrokenPipeError:
-        # The reader of the pipe has exited (for instance `head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OutputLost as lost:
+        return _end_without_output(lost, " Results are in the home folder." if options.staged else "")
     except Exception as error:
         code = _explain(error, options)
-        if options.resumable and _can_resume(error, options.staged):
+        if options.resumable and _can_resume(error):
             tell(_resume_line(options))
         return code
     except BaseException as stop:
@@ -119,7 +170,7 @@ def _stop_text(options: argparse.Namespace, number: int) -> str:
 def _resume_line(options: argparse.Namespace) -> str:
     """Command that resumes; stages that were recomputed on request are not recomputed again."""
     done = [part for label in options.session.recomputed for part in ("--done", label)]
-    return format_command("resume with:", shlex.join(["labelscape", *options.arguments, *done]))
+    return format_command("resume with:", join_words(["labelscape", *options.arguments, *done]))
 
 
 def _is_termination(stop: BaseException) -> bool:
@@ -128,34 +179,39 @@ def _is_termination(stop: BaseException) -> bool:
     return known is not None and isinstance(stop, known.TerminationSignal)
 
 
-def _can_resume(error: Exception, staged: bool) -> bool:
-    """Whether repeating the command can succeed after an error; not if the command itself must change.
-
-    A command that runs stages can be repeated once its source or store is fixed. Other commands can be
-    repeated only after an internal error, or if a store did not answer.
-    """
+def _can_resume(error: Exception) -> bool:
+    """Whether the same command can succeed: not if the user must first change its words or its input."""
     from embedding_core.errors import InvalidInput
-    from storage.errors import ConfigError, LabelscapeError, StoreUnreachable
+    from storage.errors import LabelscapeError
+    from storage.paths import DISK_FULL, explain_path_error
 
-    if isinstance(error, (ConfigError, InvalidInput)):
-        return False
-    return staged or not isinstance(error, LabelscapeError) or isinstance(error, StoreUnreachable)
+    if isinstance(error, LabelscapeError):
+        return error.resumable
+    if isinstance(error, OSError) and explain_path_error(error):
+        return error.errno in DISK_FULL
+    return not isinstance(error, InvalidInput)
 
 
 def _explain(error: Exception, options: argparse.Namespace) -> int:
     """Print what went wrong; 2 if the user can fix it, else 1 with a traceback in a file."""
     from embedding_core.errors import InvalidInput
     from storage.errors import LabelscapeError
+    from storage.paths import explain_path_error
 
     if options.verbose:
         import traceback
 
-        traceback.print_exception(error)
+        tell(hide_secrets("".join(traceback.format_exception(error)).rstrip()), MAX_TRACEBACK)
     if isinstance(error, (LabelscapeError, InvalidInput)):
-        tell(f"labelscape: {error}")
+        tell(f"labelscape: {hide_secrets(str(error))}")
+        return 2
+    known = explain_path_error(error) if isinstance(error, OSError) else None
+    if known:
+        tell(f"labelscape: {known}")
         return 2
     file = _write_crash(error, _find_crash_home(options))
-    tell(f"labelscape: unexpected {type(error).__name__}: {error}\nThe details are in {file}.")
+    what = hide_secrets(f"{type(error).__name__}: {error}")
+    tell(f"labelscape: unexpected {what}\nThe details are in {file}.")
     return 1
 
 
@@ -167,24 +223,25 @@ def _find_crash_home(options: argparse.Namespace) -> Path:
     try:
         return find_home(read_config(options) if hasattr(options, "set") else read_default_config(options))
     except Exception:  # reading the configuration may be what failed
-        return resolve_home(options.home)
+        with suppress(Exception):
+            return resolve_home(options.home)
+    return Path(tempfile.gettempdir())
 
 
 def _write_crash(error: BaseException, home: Path) -> Path:
     """Write the traceback to the home folder, or to the temporary folder of the system; return the file."""
-    import tempfile
     import time
     import traceback
 
-    from storage.urls import redact_text
+    from storage.artifacts.disk import write_atomically
 
-    text = f"{shlex.join(sys.argv)}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
+    command = shlex.join(map(redact_argument, sys.argv))
+    details = hide_secrets("".join(traceback.format_exception(error)))
+    text = f"{command}\nPython {sys.version}\n\n{details}"
     name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    for folder in (home / "logs", Path(tempfile.gettempdir())):
+    for file in (home / "logs" / name, Path(tempfile.gettempdir()) / name):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file = folder / name
-            file.write_text(redact_text(text), encoding="utf-8")
+            write_atomically(file, text.encode("utf-8", "backslashreplace"))
         except OSError:
             continue
         return file

@@ -1,15 +1,19 @@
 """The typed configuration of a run: defaults, TOML file and command-line overrides in one model."""
 
 import os
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from flows.toml_text import DEEPEST, MAX_BYTES, parse_toml
+from storage.artifacts.regular_files import open_regular
 from storage.artifacts.run_log import LoggedRun
+from storage.credentials import hide_secrets, learn
 from storage.errors import ConfigError
+from storage.paths import expand_path
+from storage.urls import is_address, redact, redact_argument
 from tasks.executor import parse_executor
 from tasks.settings import (
     AffinitySettings,
@@ -23,9 +27,12 @@ from tasks.settings import (
     SourceSettings,
     StoreSettings,
     TrackingSettings,
+    split_names,
 )
 
 DEFAULT_FILE = Path("labelscape.toml")
+# Tables that contain an address.
+_WITH_ADDRESS = ("tracking", "store")
 
 
 class RunConfig(Settings):
@@ -77,34 +84,33 @@ def find_home(config: RunConfig) -> Path:
 
 def resolve_home(given: str | None) -> Path:
     """Return the given home folder, or LABELSCAPE_HOME, or `.labelscape`."""
-    return Path(given or os.environ.get("LABELSCAPE_HOME") or ".labelscape").resolve()
+    named = os.environ.get("LABELSCAPE_HOME")
+    found = expand_path(given, "home") if given else expand_path(named or ".labelscape", "LABELSCAPE_HOME")
+    try:
+        return found.resolve()
+    except (OSError, RuntimeError) as error:  # a link that points to itself
+        raise ConfigError(f"home {str(found)!r} cannot be used ({error}); give another folder.") from None
 
 
 def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
-    """Return the configuration of an earlier run, with the home and store of `here`.
-
-    Passwords are not stored: if the tracker's address is the same, its password is taken from `here`.
-    """
-    from storage.urls import redact
-
+    """Return the configuration of an earlier run, with the home and store of `here`."""
     known = {**run.config, "home": str(find_home(here)), "store": here.store}
-    tracking, uri = run.config.get("tracking", {}), here.tracking.uri
-    if uri and redact(uri) == tracking.get("uri"):
-        known["tracking"] = {**tracking, "uri": uri}
     return _validate(known, f"the configuration of run {run.id}")
 
 
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
     """Read a TOML file, then apply `key.sub=value` overrides, then keyword tables.
 
-    Relative paths of the source are relative to the folder of the TOML file, and in overrides to the current
-    folder.
+    Relative paths of the source and of an ONNX model are relative to the folder of the TOML file, and in
+    overrides to the current folder.
     """
     values = _read_toml(file) if file is not None else {}
     chosen = [_split_override(override) for override in overrides]
     for keys, value in chosen:
         place = keys in (["source", "path"], ["source", "edges"]) and isinstance(value, str)
         _set_dotted(values, keys, place_from(Path(), value) if place else value)
+        if keys in (["features", "extractors"], ["features", "onnx", "path"]):
+            _place_models(values["features"], Path())
     _merge(values, given)
     if any(keys == ["source", "labels"] for keys, _ in chosen):
         _place_labels(values["source"])
@@ -117,18 +123,20 @@ def load_default_config(home: str | None = None) -> RunConfig:
 
 
 def _validate(values: dict[str, Any], where: str) -> RunConfig:
+    learn(values)
     try:
         return RunConfig.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, where)) from None
+        raise ConfigError(hide_secrets(_explain(error, where))) from None
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        with open_regular(file) as opened:
+            values = parse_toml(opened.read(MAX_BYTES + 1).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise ConfigError(f"{file}: is not valid TOML ({error}).") from None
     source = values.get("source")
     if isinstance(source, dict):
@@ -137,7 +145,25 @@ def _read_toml(file: Path) -> dict[str, Any]:
                 place = place_from(file.parent, source[key])
                 # `labels` may also name a column, or a file beside the data.
                 source[key] = place if key != "labels" or Path(place).exists() else source[key]
+    _place_models(values.get("features"), file.parent)
     return values
+
+
+def _place_models(features: Any, folder: Path) -> None:
+    """Make the paths of ONNX models absolute, in `extractors = ["onnx:PATH"]` and in the table `onnx`."""
+    if not isinstance(features, dict):
+        return
+    chosen = split_names(features.get("extractors"))
+    if isinstance(chosen, list):
+        features["extractors"] = [_place_choice(one, folder) for one in chosen]
+    table = features.get("onnx")
+    if isinstance(table, dict) and isinstance(table.get("path"), str):
+        table["path"] = _absolute(folder, table["path"], "features.onnx.path")
+
+
+def _place_choice(choice: Any, folder: Path) -> Any:
+    name, _, path = choice.partition(":") if isinstance(choice, str) else ("", "", "")
+    return f"onnx:{_absolute(folder, path, 'features.extractors')}" if name == "onnx" and path else choice
 
 
 def _place_labels(source: dict[str, Any]) -> None:
@@ -155,24 +181,34 @@ def place_from(folder: Path, path: str) -> str:
 
     if not path or path in source_names():
         return path
-    return str((folder / Path(path).expanduser()).absolute())
+    if is_address(path):
+        raise ConfigError(f"{redact(path)!r} is an address; a source is a folder or file. Download it first.")
+    return _absolute(folder, path, "source")
+
+
+def _absolute(folder: Path, path: str, named: str) -> str:
+    return str((folder / expand_path(path, named)).absolute())
 
 
 def _split_override(override: str) -> tuple[list[str], Any]:
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise ConfigError(
-            f"--set {override!r}: expected KEY=VALUE, for instance --set affinity.n_neighbors=15."
+            f"--set {redact_argument(override)!r}: expected KEY=VALUE, "
+            "for instance --set affinity.n_neighbors=15."
         )
+    if key.count(".") >= DEEPEST:
+        raise ConfigError(f"--set {key[:40]}...: the key has more than {DEEPEST} parts.")
     return key.strip().split("."), _parse_value(text.strip())
 
 
 def _parse_value(text: str) -> Any:
     """Parse a TOML value; return other text unchanged."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        found = parse_toml(f"value = {text}")
+    except (ValueError, RecursionError):  # also a number of thousands of digits
         return text
+    return found["value"] if len(found) == 1 else text
 
 
 def _set_dotted(values: dict[str, Any], keys: list[str], value: Any) -> None:
@@ -202,17 +238,20 @@ def _merge(values: dict[str, Any], given: dict[str, Any]) -> None:
 def _explain(error: ValidationError, where: str) -> str:
     lines = [f"{where} is not valid:"]
     for problem in error.errors():
-        place = ".".join(str(part) for part in problem["loc"])
+        place, got = ".".join(str(part) for part in problem["loc"]), _got(problem["loc"], problem["input"])
         if problem["type"] == "extra_forbidden":
             lines.append(f"  {place}: unknown key{_near(problem['loc'])}")
         elif problem["type"] == "model_type":
-            lines.append(f"  {place}: expected a table of settings, [{place}] (got {problem['input']!r})")
+            lines.append(f"  {place}: expected a table of settings, [{place}] (got {got})")
         else:
-            lines.append(
-                f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {problem['input']!r})"
-            )
+            lines.append(f"  {place}: {problem['msg'].removeprefix('Value error, ')} (got {got})")
     lines.append("`labelscape config --show` prints every key with its allowed values and default.")
     return "\n".join(lines)
+
+
+def _got(place: tuple[int | str, ...], value: Any) -> str:
+    """The value that was refused; only its type if it may be an address."""
+    return f"a {type(value).__name__}" if place[0] in _WITH_ADDRESS else repr(value)
 
 
 def _near(place: tuple[int | str, ...]) -> str:

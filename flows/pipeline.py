@@ -26,9 +26,18 @@ from flows.runner import Plan
 from flows.stages import Execute, StageRunner
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import Kind, LoggedRun
-from storage.sources import Source
+from storage.sources import OpenedSource
 from tasks.stage import Stage, Workspace
-from tasks.stages import affinity, correlation, embedding, evaluation, features, ingest, report, tracking
+from tasks.stages import (
+    affinity,
+    correlation,
+    embedding,
+    evaluation,
+    feature_blocks,
+    ingest,
+    report,
+    tracking,
+)
 
 Refs = dict[str, ArtifactRef | None]
 
@@ -45,7 +54,7 @@ class PipelineState:
 
     config: RunConfig
     workspace: Workspace
-    source: Source
+    source: OpenedSource
     tags: Mapping[str, str]
     refs: dict[str, Refs] = field(default_factory=dict)
 
@@ -97,8 +106,14 @@ def _ingest(state: PipelineState) -> Iterable[Stage]:
 
 
 def _features(state: PipelineState) -> Iterable[Stage]:
-    config, manifest = state.config, state.ref("ingest")
-    yield features.stage(config.features, config.source, state.source, manifest, state.workspace)
+    yield from feature_blocks.block_stages(
+        feature_blocks.plan_blocks(state.config.features, state.source),
+        state.config.source,
+        state.source,
+        state.ref("ingest"),
+        state.variants("features"),
+        state.workspace,
+    )
 
 
 def _affinity(state: PipelineState) -> Iterable[Stage]:

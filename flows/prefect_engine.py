@@ -5,6 +5,7 @@ A run continues without Prefect if Prefect fails before, during or after it.
 
 import inspect
 import signal
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
@@ -18,17 +19,24 @@ from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
 from flows.config import RunConfig
+from flows.deployed_places import check_places
 from flows.interrupts import Interrupts
 from flows.pipeline import TrainingPlan, TrainingProducts
+from flows.prefect_settings import protect_temporary_server
 from flows.rerun import flow_name, flow_parameters
 from flows.runner import ProductsT, Run, RunResult
 from flows.stages import StageSelection
 from storage.artifacts.artifact import Outcome
 from storage.artifacts.run_log import LoggedRun
+from storage.credentials import hide_secrets
 from storage.errors import LabelscapeError
 from tasks.stage import Stage, Workspace, run_stage
 
 Result = TypeVar("Result")
+
+
+class WithoutSecrets(Exception):
+    """The traceback of an error whose own texts contain a secret."""
 
 
 @dataclass
@@ -43,13 +51,16 @@ class Attempt(Generic[Result]):
     error: BaseException | None = None
 
     def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Do the work and keep its result or error."""
+        """Do the work and keep its result or error; Prefect records the text of an error, without secrets."""
         try:
             self.result = work(*arguments)
+            return self.result
         except BaseException as error:
             self.error = error
-            raise
-        return self.result
+            text = "".join(traceback.format_exception(error))
+            if not isinstance(error, Exception) or hide_secrets(text) == text:
+                raise
+        raise WithoutSecrets(hide_secrets(text))
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
@@ -114,6 +125,7 @@ def train(
     done : list of str, optional
         Labels of stages that were recomputed already.
     """
+    check_places(config)
     run = Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or []))
     with Interrupts(_last_words).watching():
         return _run_stages(run)
@@ -138,6 +150,7 @@ def _run_stages(
 
 def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
     """Execute a run as a flow; if Prefect fails, continue without it and keep finished results."""
+    protect_temporary_server()
     attempt: Attempt[RunResult[ProductsT]] = Attempt()
     plan = run.plan
     parameters = flow_parameters(plan.kind, plan.settings(), plan.source)
@@ -150,7 +163,7 @@ def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
             raise attempt.error from None
         if isinstance(error, (LabelscapeError, InvalidInput)):
             raise
-        reason = f"Prefect failed ({type(error).__name__}: {error})"
+        reason = hide_secrets(f"Prefect failed ({type(error).__name__}: {error})")
         run.session.reporter.say(f"{reason}; continuing without it.")
         run.session.prefect_failed = True
         return replace(attempt.result or run.run_stages(), unrecorded=reason)
@@ -179,6 +192,7 @@ def record_run(run: LoggedRun) -> str:
     """
     text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
     parameters = flow_parameters(run.kind, run.config, run.source)
+    protect_temporary_server()
     with get_client(sync_client=True) as client:
         found = client.create_flow_run(
             _make_flow(flow_name(run.kind), parameters, lambda: None),

@@ -1,11 +1,28 @@
-"""Environment of Prefect and MLflow: which server, which home, how verbose. Does not import either."""
+"""Environment of Prefect and MLflow: which server, which login, which home, how verbose.
 
+Prefect is imported inside functions, after its variables are set.
+"""
+
+import base64
+import contextlib
+import importlib
+import io
 import logging
 import os
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
-from flows.services import check_answers, running
-from storage.artifacts.disk import store_errors
+from flows.services import NO_SERVER, running
+from storage.artifacts.disk import make_folder, store_errors
+from storage.credentials import enter, hide_secrets
+from storage.errors import ConfigError, LoginNeeded, ServiceDown, ServiceError
+from storage.paths import check_address, expand_path
+from storage.servers import TOKEN_FILE, find_login
+from storage.urls import redact, split_address
 
 # Defaults only; variables set by the user are kept.
 _DEFAULTS = {
@@ -16,8 +33,6 @@ _DEFAULTS = {
     # With a dead server, each request waits 2 + 4 + 8 s (default: 62 s) before the run continues without it.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    # MLflow would print run addresses between our results.
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     # Served runs start with `python -m`; a tasks.py in the current folder would shadow our package.
     "PYTHONSAFEPATH": "1",
@@ -46,24 +61,94 @@ def prepare_engine(home: Path, verbose: bool = False) -> None:
 
     A Prefect setup of the user (PREFECT_HOME, PREFECT_API_URL or a profile) is not changed. Otherwise
     Prefect keeps its database in the home folder and uses the server of `labelscape up` if one is running.
+    The login for that server is added in both cases.
 
     Raises
     ------
     ServiceDown
-        No server answers at the configured address.
+        No server answers at the configured address, or it demands a login.
     """
     prepare_libraries(verbose)
+    _move_prefect_login()
     if "PREFECT_API_URL" in os.environ:
+        check_address(os.environ["PREFECT_API_URL"], "PREFECT_API_URL")
+        _log_in(home, os.environ["PREFECT_API_URL"])
         check_answers(os.environ["PREFECT_API_URL"])
+    if own := os.environ.get("PREFECT_HOME"):
+        with store_errors(Path(own), "PREFECT_HOME"):
+            expand_path(own, "PREFECT_HOME").mkdir(parents=True, exist_ok=True)
     if has_own_prefect():
         return
     with store_errors(home / "prefect"):
         # Prefect creates the last folder of its home, but not its parents.
-        (home / "prefect").mkdir(parents=True, exist_ok=True)
+        make_folder(home / "prefect")
     os.environ["PREFECT_HOME"] = str(home / "prefect")
     services = running(home)
     if services is not None:
         os.environ["PREFECT_API_URL"] = services.prefect_url
+        _log_in(home, services.prefect_url)
+
+
+def _log_in(home: Path, api: str) -> None:
+    if token := find_login(home, api):
+        os.environ["PREFECT_API_AUTH_STRING"] = token
+
+
+def protect_temporary_server() -> None:
+    """Make a server that Prefect starts for this process demand a login that only this process knows.
+
+    Such a server answers on a port of 127.0.0.1 while a run lasts. Only Prefect knows all places in which the
+    address of another server may be configured, so this is called after Prefect is imported.
+    """
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    known = settings.api.auth_string
+    if settings.api.url is not None or (known is not None and known == settings.server.api.auth_string):
+        return  # another server is configured, or a run of this process has started one already
+    token = secrets.token_hex(16)
+    os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"] = token
+    os.environ["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] = "true"
+    os.environ["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] = "none"  # the origin of no page
+    refresh_global_settings_context()
+
+
+def load_prefect() -> None:
+    """Import Prefect, which reads its settings; call `prepare_engine` first.
+
+    Raises
+    ------
+    ConfigError
+        A variable or a profile of the user has a value that Prefect refuses.
+    """
+    from pydantic import ValidationError
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):  # Prefect prints such an error as well
+            importlib.import_module("prefect.context")
+    except ValidationError as error:
+        first = error.errors()[0]
+        end = f"_{first['loc'][-1]}".upper()
+        names = [
+            name
+            for name, value in os.environ.items()
+            if name.startswith("PREFECT_") and name.endswith(end) and value == str(first["input"])
+        ]
+        raise ConfigError(
+            f"Prefect does not accept its setting {' or '.join(names) or end[1:].lower()}: {first['msg']}. "
+            "Correct or unset the variable, or the setting in Prefect's profile."
+        ) from None
+
+
+def _move_prefect_login() -> None:
+    """Move a login in PREFECT_API_URL to PREFECT_API_AUTH_STRING: Prefect prints and records the address."""
+    parts = split_address(os.environ.get("PREFECT_API_URL", ""))
+    if parts.login:
+        os.environ.setdefault("PREFECT_API_AUTH_STRING", unquote(parts.login))
+    if parts.login or parts.tail:
+        os.environ["PREFECT_API_URL"] = enter(parts.full)
 
 
 def starts_server() -> bool:
@@ -78,4 +163,53 @@ def has_own_prefect() -> bool:
 
 
 def _profile() -> Path:
-    return Path.home() / ".prefect" / "profiles.toml"
+    try:
+        return Path.home() / ".prefect" / "profiles.toml"
+    except RuntimeError:  # HOME is not set, and the system does not know this user
+        return Path(os.devnull) / "profiles.toml"
+
+
+def check_answers(api: str) -> None:
+    """Raise if no Prefect server answers at an address, or if it demands a login that Prefect does not have.
+
+    Raises
+    ------
+    ServiceDown
+        No server answers; LoginNeeded if it does not accept the configured login.
+    """
+    if not api.startswith(("http://", "https://")):
+        raise ServiceError(f"PREFECT_API_URL={redact(api)!r} is not an http address. {NO_SERVER}")
+    if _asks_for_login(api, {}) and _asks_for_login(api, _prefect_login()):
+        raise LoginNeeded(
+            f"the Prefect server at {redact(api)} demands a login. Set PREFECT_API_AUTH_STRING, or "
+            "PREFECT_API_KEY for Prefect Cloud. If `labelscape up` started it for another home folder: "
+            f'PREFECT_API_AUTH_STRING="$(cat THAT_FOLDER/{TOKEN_FILE})".'
+        )
+
+
+def _asks_for_login(api: str, headers: Mapping[str, str]) -> bool:
+    request = urllib.request.Request(f"{api.rstrip('/')}/version", headers=dict(headers))  # noqa: S310
+    try:
+        urllib.request.urlopen(request, timeout=5).close()  # noqa: S310 (checked by the caller)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code in (401, 403)
+    except OSError as error:
+        raise ServiceDown(
+            f"no Prefect server answers at {redact(api)} ({hide_secrets(str(error))}). {NO_SERVER}"
+        ) from None
+    return False
+
+
+def _prefect_login() -> dict[str, str]:
+    """The headers that Prefect's client would send; the login may be in the environment or in a profile."""
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings()
+    headers = dict(settings.client.custom_headers)
+    if settings.api.auth_string:
+        encoded = base64.b64encode(settings.api.auth_string.get_secret_value().encode()).decode()
+        return headers | {"Authorization": f"Basic {encoded}"}
+    if settings.api.key:
+        return headers | {"Authorization": f"Bearer {settings.api.key.get_secret_value()}"}
+    return headers

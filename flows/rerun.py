@@ -9,7 +9,7 @@ from flows.config import DEFAULT_FILE, RunConfig, find_home, load_default_config
 from flows.stores import find_store_uri
 from storage.artifacts.run_log import Kind, LoggedRun
 from storage.errors import ConfigError
-from storage.urls import redact
+from tasks.safe_text import join_words
 
 # Keys in the settings of a logged run: the name of its experiment, and the settings of `auto`.
 REPRODUCED, CHOSEN = "reproduce", "auto"
@@ -50,8 +50,8 @@ def command_here(config: RunConfig, *words: str) -> str:
     move = f"cd {shlex.quote(str(_plain_folder(home)))} && " if away else ""
     place = ["--home", str(home)] if away or home != find_home(default) else []
     there = find_store_uri(None if away else default.store.uri)
-    store = f"LABELSCAPE_STORE={shlex.quote(redact(uri))} " if uri and uri != there else ""
-    return move + store + shlex.join(["labelscape", *words, *place])
+    store = f"LABELSCAPE_STORE={shlex.quote(uri)} " if uri and uri != there else ""
+    return move + store + join_words(["labelscape", *words, *place])
 
 
 def _plain_folder(home: Path) -> Path:

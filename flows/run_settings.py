@@ -7,9 +7,9 @@ from embedding_core.registry import METHODS, get_method
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
 from storage.errors import ConfigError, SourceError, TrackingError
+from storage.paths import check_address
 from storage.sources import open_source
 from storage.tracking.models import flatten_params
-from storage.urls import redact
 from tasks.stages.ingest import source_options
 from tasks.stages.tracking import make_tracker
 
@@ -58,17 +58,23 @@ def check_methods(config: RunConfig) -> None:
 
 def check_places(config: RunConfig) -> None:
     """Reject a tracking address that cannot record runs, and a home folder that is also the source."""
-    if config.tracking.enabled:
-        try:
-            make_tracker(config.tracking.uri, find_home(config))
-        except TrackingError as error:
-            raise ConfigError(f"tracking.uri: {error}") from None
+    check_address(config.tracking.uri or "", "tracking.uri")
+    check_tracker(config)
     path = Path(config.source.path)
     if path.is_dir() and path.resolve() == find_home(config):
         raise ConfigError(
             f"{path} is both the source and the home folder, so reports would be read as items; "
             "choose another home with --home."
         )
+
+
+def check_tracker(config: RunConfig) -> None:
+    """Reject a tracking address that cannot record runs, or whose driver is missing."""
+    if config.tracking.enabled:
+        try:
+            make_tracker(config.tracking.uri, find_home(config))
+        except TrackingError as error:
+            raise ConfigError(f"tracking.uri: {error}") from None
 
 
 def check_source(config: RunConfig) -> None:
@@ -85,17 +91,14 @@ def run_name(config: RunConfig, source_name: str) -> str:
 
 
 def resolved_config(config: RunConfig) -> dict[str, object]:
-    """The configuration without passwords and without settings that change no result.
+    """The configuration without settings that change no result.
 
     Settings that only `auto` reads are left out as well.
     """
-    known = config.model_dump(
+    return config.model_dump(
         mode="json",
         exclude={"home": True, "executor": True, "store": True, "source": {"paranoid": True}, "auto": True},
     )
-    if config.tracking.uri:
-        known["tracking"]["uri"] = redact(config.tracking.uri)
-    return known
 
 
 def changed_settings(config: RunConfig) -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from flows.config import RunConfig, find_home
-from flows.prefect_settings import prepare_engine, starts_server
+from flows.prefect_settings import load_prefect, prepare_engine, starts_server
 from flows.resume import LastRunStages
+from flows.run_settings import check_tracker
 from flows.session import Session
 from flows.stages import Compute, StageRecord, StageRunner, StageSelection
 from flows.stores import open_store
@@ -24,8 +25,9 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import Kind, LoggedRun, RunLog
 from storage.artifacts.schemas import unpack_manifest
 from storage.artifacts.store import ArtifactStore
+from storage.credentials import keep
 from storage.errors import ArtifactDamaged, ServiceDown, SourceChanged, StoreError, StoreUnreachable
-from storage.urls import redact
+from storage.permissions import private_umask
 from tasks.changes import changes_since
 from tasks.executor import make_executor
 from tasks.reporter import Reporter
@@ -102,7 +104,7 @@ class Plan(ABC, Generic[ProductsT]):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """The settings that identify the run, without passwords; also the parameters shown by Prefect."""
+        """The settings that identify the run; also the parameters shown by Prefect."""
 
     @abstractmethod
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ProductsT:
@@ -129,6 +131,8 @@ class RunResult(Generic[ProductsT]):
         Artifacts that were damaged and recomputed.
     changes : mapping or None
         How the items changed since the last run of the source.
+    warnings : tuple of str
+        What is shown after the results, such as a damaged tracking database that was set aside.
     """
 
     products: ProductsT
@@ -141,6 +145,7 @@ class RunResult(Generic[ProductsT]):
     damaged: tuple[QuarantinedBlob, ...] = ()
     changes: Mapping[str, Any] | None = None
     unrecorded: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def computed(self) -> int:
@@ -186,6 +191,8 @@ class Run(Generic[ProductsT]):
         reporter = self.session.reporter
         with open_store(self.plan.config).in_use(reporter.say):
             pass  # reject an unusable store before starting a server
+        keep(self.plan.config.tracking.uri, find_home(self.plan.config))
+        check_tracker(self.plan.config)
         try:
             prepare_engine(find_home(self.plan.config), verbose)
         except ServiceDown as error:
@@ -198,6 +205,7 @@ class Run(Generic[ProductsT]):
                 reporter.say_once(
                     "starting Prefect for this run, 10 to 20 s (`labelscape up` keeps it running)"
                 )
+            load_prefect()
             from flows.prefect_engine import run_in_flow
 
             result = run_in_flow(self)
@@ -206,6 +214,7 @@ class Run(Generic[ProductsT]):
             log.update(replace(log.find(result.run_id), unrecorded=result.unrecorded))
         return result
 
+    @private_umask()
     def run_stages(
         self, compute: Compute = run_stage, tags: Mapping[str, str] | None = None
     ) -> RunResult[ProductsT]:
@@ -251,6 +260,7 @@ class Run(Generic[ProductsT]):
             run.id,
             tuple(store.quarantined),
             changes,
+            warnings=tuple(workspace.reporter.warnings),
         )
 
     def _walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ProductsT:
@@ -285,7 +295,7 @@ class Run(Generic[ProductsT]):
                 config=self.plan.settings(),
                 stages={record.label: record.ref for record in stages.records.values()},
                 seconds=round(seconds, 3),
-                tracked={"uri": redact(tracked.uri), "run_id": tracked.parent_id} if tracked else None,
+                tracked={"uri": tracked.uri, "run_id": tracked.parent_id} if tracked else None,
                 problem=stages.untracked if self.plan.sync_tracks else None,
                 changes=changes,
                 damaged=tuple(one.to_json() for one in store.quarantined),

@@ -1,15 +1,26 @@
 """The training flow on a schedule: served from this process, or registered for a worker."""
 
 import contextlib
+import importlib
+import os
+import shlex
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flows.config import RunConfig, resolve_home
-from flows.services import NO_SERVER, check_answers, running
+from flows.deployed_places import PLACES_VARIABLE, digest_places
+from flows.prefect_settings import check_answers
+from flows.services import NO_SERVER, running
 from flows.stores import find_store_uri
+from storage.credentials import enter, hide_secrets, keep
 from storage.errors import ConfigError, ServiceError
+from storage.paths import expand_path
+from storage.servers import find_login
+from storage.urls import redact
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -18,6 +29,8 @@ if TYPE_CHECKING:
 ENTRYPOINT = "flows.prefect_engine.train"
 TAGS = ["labelscape"]
 POOL_TYPE = "process"
+# Characters that Prefect does not accept in names.
+_BANNED = "/%&><"
 
 
 def serve(
@@ -42,17 +55,19 @@ def serve(
     entrypoint : str
         Module path of the flow.
     """
-    parameters = _parameters(config)
+    parameters, schedule = _parameters(config), _schedule(cron, timezone)
+    check_name(name, "--name")
     with _connected(_home(config)):
         from prefect.types.entrypoint import EntrypointType
 
         flow = _load_flow(entrypoint, parameters)
+        os.environ[PLACES_VARIABLE] = digest_places(parameters["config"])
         with _paused_afterwards(f"{flow.name}/{name}"):
             # One run at a time: a run that becomes due during another waits for it and then finds
             # most stages fresh.
             flow.serve(
                 name=name,
-                schedule=_schedule(cron, timezone),
+                schedule=schedule,
                 parameters=parameters,
                 tags=TAGS,
                 global_limit=1,
@@ -75,8 +90,10 @@ def deploy(
     The worker imports the flow by its module path, so it only needs an installed labelscape. Parameters are
     those of `serve`.
     """
-    parameters = _parameters(config)
-    with _connected(_home(config)) as api:
+    parameters, schedule, home = _parameters(config), _schedule(cron, timezone), _home(config)
+    check_name(name, "--name")
+    check_name(pool, "--pool")
+    with _connected(home) as api:
         from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
         from prefect.types.entrypoint import EntrypointType
 
@@ -84,23 +101,37 @@ def deploy(
         deployment = RunnerDeployment.from_flow(
             flow,
             name=name,
-            schedule=_schedule(cron, timezone),
+            schedule=schedule,
             parameters=parameters,
             tags=TAGS,
             concurrency_limit=1,
             work_pool_name=pool,
-            job_variables={"env": {"PYTHONSAFEPATH": "1"}},
+            job_variables={
+                "env": {"PYTHONSAFEPATH": "1", PLACES_VARIABLE: digest_places(parameters["config"])}
+            },
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         _ensure_pool(pool)
         try:
             deployment.apply(work_pool_name=pool)
         except DeploymentApplyError as error:
-            raise ServiceError(f"{api} refuses deployment {deployment.full_name}: {error}") from None
+            raise ServiceError(f"{redact(api)} refuses deployment {deployment.full_name}: {error}") from None
+    worker = f"PREFECT_API_URL={redact(api)} prefect worker start --pool {pool} --type {POOL_TYPE}"
+    if find_login(home, api):
+        worker = shlex.join(["labelscape", "worker", "--pool", pool, "--home", str(home)])
     return (
-        f"registered {deployment.full_name} on pool {pool} at {api}\n"
-        f"run it with a worker:  PREFECT_API_URL={api} prefect worker start --pool {pool} --type {POOL_TYPE}"
+        f"registered {deployment.full_name} on pool {pool} at {redact(api)}\nrun it with a worker:  {worker}"
     )
+
+
+def start_worker(home: Path, pool: str, run_once: bool = False) -> NoReturn:
+    """Replace this process by a worker of Prefect that executes the runs of a work pool."""
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", POOL_TYPE]
+    with _connected(home) as api:
+        os.environ["PREFECT_API_URL"] = api
+        if token := find_login(home, api):
+            os.environ["PREFECT_API_AUTH_STRING"] = token
+    os.execv(sys.executable, [*command, *(["--run-once"] if run_once else [])])  # noqa: S606 (ours)
 
 
 def _home(config: RunConfig | Mapping[str, Any]) -> Path:
@@ -114,6 +145,11 @@ def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
     """
     values = config.model_dump(mode="json") if isinstance(config, RunConfig) else dict(config)
     values["home"] = str(_home(config))
+    tracking = values.get("tracking")
+    if isinstance(tracking, Mapping) and isinstance(uri := tracking.get("uri"), str):
+        # Prefect shows the parameters; the scheduled run finds the password in the home folder.
+        values["tracking"] = {**tracking, "uri": enter(uri)}
+        keep(enter(uri), _home(config))
     store = values.get("store") or {}
     if isinstance(store, Mapping) and (uri := find_store_uri(store.get("uri"))):
         values["store"] = {**store, "uri": uri}
@@ -129,8 +165,16 @@ def _absolute(key: str, value: Any) -> Any:
 
     if key not in ("path", "labels", "edges") or not isinstance(value, str) or value in source_names():
         return value
-    place = Path(value).expanduser()
+    place = expand_path(value, f"source.{key}")
     return value if key == "labels" and not place.exists() else str(place.resolve())
+
+
+def check_name(name: str, option: str) -> None:
+    """Reject a name that Prefect does not accept for a deployment or a work pool."""
+    wrong = sorted({one for one in name if one in _BANNED})
+    if wrong or not name.strip("' \""):
+        found = f"contains {' '.join(wrong)}" if wrong else "is empty"
+        raise ConfigError(f"{option} {name!r} {found}; choose a name without {' '.join(_BANNED)}.")
 
 
 def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":
@@ -142,13 +186,25 @@ def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":
 
     try:
         CronSchedule(cron=cron, timezone=timezone or "UTC")
+        problem = "" if _fires(cron) else "no date matches it, so it would never run"
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+    if problem:
         raise ConfigError(
             f"--cron {cron!r}: {problem}; give five fields: minute, hour, day, month, weekday, "
             'for instance "0 3 * * *" for 03:00 every day.'
-        ) from None
+        )
     return Cron(cron, timezone=timezone or "UTC")
+
+
+def _fires(cron: str) -> bool:
+    """Whether any date of the next decades matches; none matches February 31."""
+    croniter: Any = importlib.import_module("prefect._vendor.croniter")
+    try:
+        croniter.croniter(cron, datetime.now(UTC)).get_next()
+    except croniter.CroniterBadDateError:
+        return False
+    return True
 
 
 def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
@@ -160,21 +216,24 @@ def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
     try:
         flow.validate_parameters(parameters)
     except ParameterTypeError as error:
-        raise ConfigError(f"the configuration does not match the flow {flow.name}:\n{error}") from None
+        raise ConfigError(
+            f"the configuration does not match the flow {flow.name}:\n{hide_secrets(str(error))}"
+        ) from None
     return flow
 
 
 @contextlib.contextmanager
 def _connected(home: Path) -> Iterator[str]:
     """Connect to the configured Prefect server, else to the one that `labelscape up` started."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     services = running(home)
     api = PREFECT_API_URL.value() or (services.prefect_url if services else None)
     if api is None:
-        raise ServiceError(f"a schedule needs a Prefect server and none is running. {NO_SERVER}")
-    check_answers(api)
-    with temporary_settings({PREFECT_API_URL: api}):
+        raise ServiceError(f"schedules need a Prefect server and none is running. {NO_SERVER}")
+    token = find_login(home, api)
+    with temporary_settings({PREFECT_API_URL: api} | ({PREFECT_API_AUTH_STRING: token} if token else {})):
+        check_answers(api)
         yield api
 
 

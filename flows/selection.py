@@ -180,7 +180,7 @@ def _present_champion(config: RunConfig, experiment: str, stages: StageRunner) -
 
 
 def _tracker(config: RunConfig, stages: StageRunner) -> Tracker:
-    return make_tracker(config.tracking.uri, stages.workspace.home)
+    return make_tracker(config.tracking.uri, stages.workspace.home, stages.workspace.reporter.warn)
 
 
 def _fit_models(

@@ -1,4 +1,7 @@
-"""Start and stop a local Prefect server and a local MLflow server, on the loopback address only."""
+"""Start and stop a local Prefect server and a local MLflow server, on the loopback address only.
+
+Both run behind `flows.guard`, which demands the token of the home folder.
+"""
 
 import contextlib
 import http.client
@@ -9,8 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,51 +19,37 @@ from pathlib import Path
 
 import psutil
 
-from storage.artifacts.disk import write_atomically
+from storage.artifacts.disk import create_file, make_folder, write_atomically
 from storage.artifacts.locks import hold_lock
-from storage.errors import ServiceDown, ServiceError, StoreError
-from storage.tracking.engine import default_artifact_root, default_uri
-from storage.urls import redact
+from storage.errors import ServiceError, StoreError
+from storage.servers import (
+    HOST,
+    RECORD_FILE,
+    Service,
+    create_token,
+    find_process,
+    read_services,
+    read_token,
+    wait_for_exit,
+)
+from storage.tracking.addresses import default_uri
+from storage.tracking.engine import create_database
 
-HOST = "127.0.0.1"
+__all__ = ["HOST", "Service", "Services", "down", "find_process", "running", "up"]
+
 PREFECT_PORT, MLFLOW_PORT = 4200, 5000
 START_SECONDS = 180.0
 STOP_SECONDS = 15.0
-# Creation times are derived from the boot time, which shifts a little when the clock is adjusted.
-_CREATED_TOLERANCE = 2.0
 # Handles of started servers: subprocess warns if the handle of a running process is garbage collected.
 _started: list[psutil.Popen] = []
-# Variables of the caller that would point a server at another one.
-_FOREIGN = (
-    "PREFECT_API_URL",
-    "PREFECT_PROFILE",
-    "PREFECT_API_DATABASE_CONNECTION_URL",
-    "PREFECT_SERVER_DATABASE_CONNECTION_URL",
-    "MLFLOW_TRACKING_URI",
-    "MLFLOW_BACKEND_STORE_URI",
-)
+# Settings of the caller could point a server at another database, or open it.
+_FOREIGN = ("PREFECT_", "MLFLOW_", "_MLFLOW_")
 NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a running server."
 
 
 @dataclass(frozen=True)
-class Service:
-    """One running server; `created` distinguishes its process from a later one with the same id."""
-
-    name: str
-    pid: int
-    created: float
-    port: int
-    log: str
-
-    @property
-    def process(self) -> psutil.Process | None:
-        """Its process, or None if it has ended."""
-        return find_process(self.pid, self.created)
-
-
-@dataclass(frozen=True)
 class Services:
-    """Both servers; `fresh` is True if this call started them."""
+    """Both servers; `fresh` is True if this call started them. The token is not kept here but in the home."""
 
     prefect: Service
     mlflow: Service
@@ -103,13 +90,14 @@ def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = No
     home = home.resolve()
     with _lock(home):
         found = running(home)
-        if found is not None:
+        if found is not None and read_token(home) is not None:  # without a token nobody could log in
             return found
-        _stop_all(_read(home))
+        _stop_all(read_services(home))
         ports = _choose_ports(prefect_port, mlflow_port)
         started: list[Service] = []
         try:
             started.append(_start("prefect", home, ports[0]))
+            create_database(default_uri(home))
             started.append(_start("mlflow", home, ports[1]))
             _wait(started)
         except BaseException:
@@ -127,35 +115,30 @@ def down(home: Path) -> bool:
     if not _record(home).exists():
         return False
     with _lock(home):
-        stopped = _stop_all(_read(home))
+        stopped = _stop_all(read_services(home))
         _record(home).unlink(missing_ok=True)
     return stopped
 
 
 def running(home: Path) -> Services | None:
     """Return the servers of a home folder if both processes are alive; sends no request."""
-    found = _read(home.resolve())
+    found = read_services(home.resolve())
     if len(found) != 2 or any(entry.process is None for entry in found):
         return None
     started = str(json.loads(_record(home.resolve()).read_text(encoding="utf-8"))["started"])
     return Services(found[0], found[1], started)
 
 
-def check_answers(api: str) -> None:
-    """Raise if no Prefect server answers at an address."""
-    if not api.startswith(("http://", "https://")):
-        raise ServiceError(f"PREFECT_API_URL={redact(api)!r} is not an http address. {NO_SERVER}")
-    try:
-        urllib.request.urlopen(f"{api.rstrip('/')}/health", timeout=5).close()  # noqa: S310 (checked above)
-    except urllib.error.HTTPError as error:
-        error.close()  # it answers, even if it requires a login
-    except OSError as error:
-        raise ServiceDown(f"no Prefect server answers at {redact(api)} ({error}). {NO_SERVER}") from None
+def browser_links(home: Path, services: Services) -> tuple[str, str]:
+    """Return the addresses of Prefect's and MLflow's pages that log a browser in."""
+    login = f"/?token={read_token(home.resolve()) or ''}"
+    return services.prefect_ui + login, services.mlflow_url + login
 
 
 def _start(name: str, home: Path, port: int) -> Service:
     folder = home / name
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
+    create_token(home)
     log = home / "logs" / f"{name}.log"
     command = [
         sys.executable,
@@ -167,27 +150,28 @@ def _start(name: str, home: Path, port: int) -> Service:
 
 
 def _prefect_command(port: int) -> list[str]:
-    return ["prefect", "server", "start", "--host", HOST, "--port", str(port), "--analytics-off"]
+    return ["flows.guarded_server", "prefect", str(port)]
 
 
 def _mlflow_command(home: Path, port: int) -> list[str]:
-    # Artifacts are not proxied, so runs logged with and without the server use the same folder.
-    return [
-        *("mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", default_uri(home), "--no-serve-artifacts"),
-        *("--default-artifact-root", default_artifact_root(home).as_uri()),
-        *("--allowed-hosts", f"{HOST}:{port},localhost:{port}"),
-    ]
+    return ["flows.guarded_server", "mlflow", str(port)]
 
 
 def _environment(home: Path, port: int) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    origin = f"http://{HOST}:{port}"
     return kept | {
+        "LABELSCAPE_HOME": str(home),
+        "PYTHONSAFEPATH": "1",
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_UI_API_URL": f"http://{HOST}:{port}/api",
+        "PREFECT_SERVER_UI_API_URL": f"{origin}/api",
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui"),
+        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origin,
         "PREFECT_LOGGING_LEVEL": "WARNING",
+        "MLFLOW_SERVER_ALLOWED_HOSTS": f"{HOST}:{port},localhost:{port}",
+        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": origin,
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "DO_NOT_TRACK": "1",
@@ -267,16 +251,7 @@ def _stop_all(services: list[Service]) -> bool:
 
 
 def _record(home: Path) -> Path:
-    return home / "services.json"
-
-
-def _read(home: Path) -> list[Service]:
-    """Return the servers started last; empty if the record is missing or was not written by `up`."""
-    try:
-        content = json.loads(_record(home).read_text(encoding="utf-8"))
-        return [Service(**content["prefect"]), Service(**content["mlflow"])]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    return home / RECORD_FILE
 
 
 def _write(home: Path, services: Services) -> None:
@@ -306,8 +281,8 @@ def start_process(
     command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]
 ) -> psutil.Process:
     """Start a process in its own session, so that it outlives this one; its output goes to `log`."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
+    make_folder(log.parent)
+    with create_file(log) as output:
         process = psutil.Popen(
             list(command),
             cwd=folder,
@@ -321,31 +296,12 @@ def start_process(
     return process
 
 
-def find_process(pid: int, created: float) -> psutil.Process | None:
-    """Return the process with this id and creation time, or None if it has ended."""
-    try:
-        process = psutil.Process(pid)
-        if abs(process.create_time() - created) > _CREATED_TOLERANCE:
-            return None
-        if process.status() == psutil.STATUS_ZOMBIE:
-            _wait_for_exit(process, 0)  # reap it if it is a child of this process
-            return None
-        return process
-    except psutil.NoSuchProcess:
-        return None
-
-
 def stop_group(process: psutil.Process) -> None:
     """Stop the leader of a process group and its group; kill processes that do not end in time."""
     _signal_group(process.pid, signal.SIGTERM)
-    _wait_for_exit(process, STOP_SECONDS)
+    wait_for_exit(process, STOP_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)  # remaining members of the group, usually none
-    _wait_for_exit(process, 5.0)
-
-
-def _wait_for_exit(process: psutil.Process, seconds: float) -> None:
-    with contextlib.suppress(psutil.TimeoutExpired):
-        process.wait(seconds)
+    wait_for_exit(process, 5.0)
 
 
 def _signal_group(pid: int, number: int) -> None:

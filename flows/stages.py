@@ -48,7 +48,8 @@ class StageSelection:
     def check(self, order: Sequence[str]) -> None:
         """Reject unknown stage names, and an end before the start."""
         done = [label.partition("[")[0] for label in self.done]
-        check_stages([name for name in (*self.refresh, self.since, self.until, *done) if name], order)
+        ends = [name for name in (self.since, self.until) if name is not None]
+        check_stages([*self.refresh, *ends, *done], order)
         if self.since and self.until and order.index(self.since) > order.index(self.until):
             raise ConfigError(
                 f"--from {self.since} --until {self.until}: {self.until} comes first; nothing would run."

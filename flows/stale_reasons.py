@@ -9,12 +9,21 @@ _BORROWED = {"scale": "features.scale", "strict": "source.strict", "sort_by": "e
 _TABLES = {"ingest": "source", "embedding": "annotation", "model": "annotation"}
 # Module fingerprints report this in detail.
 _CODE = "code"
+# Digests of the files of a pretrained model.
+_FILES = "files."
 
 
 def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence[str] = ()) -> list[str]:
     """The differences between two recipes, in words, except for inputs that are still `waiting`."""
     found = {name: change for name, change in _differences(before["params"], now["params"]) if name != _CODE}
-    reasons = [f"parameter {_setting(now, name)} {change}" for name, change in found.items()]
+    files = [name.removeprefix(_FILES) for name in found if name.startswith(_FILES)]
+    reasons = [
+        f"parameter {_setting(now, name)} {change}"
+        for name, change in found.items()
+        if not name.startswith(_FILES)
+    ]
+    if files:
+        reasons.append(f"files of the extractor changed: {', '.join(files)}")
     code = sorted(
         module
         for module in {*before["code"], *now["code"]}

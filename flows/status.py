@@ -24,7 +24,8 @@ from tasks.reporter import Reporter
 from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
 from tasks.stages import ingest
-from tasks.stages.features import feature_code, feature_recipe
+from tasks.stages.feature_blocks import find_block, plan_blocks
+from tasks.stages.features import feature_code
 from tasks.stages.known_rows import load_known_rows
 
 _SHOWN = 3
@@ -150,7 +151,7 @@ def inspect_stages(config: RunConfig) -> list[StageStatus]:
 
 def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageStatus:
     """Name the changed items of a stale ingest, and the number of items that features would extract."""
-    if one.state != "stale" or one.label not in ("ingest", "features"):
+    if one.state != "stale" or one.label.partition("[")[0] not in ("ingest", "features"):
         return one
     source = ingest.open_collection(config.source, workspace)
     collection = source.read(workspace.cache_dir)
@@ -158,8 +159,11 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
         changes = _changes(config, collection, workspace)
         kept = [reason for reason in one.reasons if not reason.startswith("data: ")]
         return replace(one, reasons=[f"data: {changes}", *kept]) if changes else one
-    recipe = feature_recipe(config.features, source.content == "images")
-    known = load_known_rows(workspace.store, config.source, recipe, feature_code(recipe, source))
+    block = find_block(plan_blocks(config.features, source), one.label)
+    if block is None:  # the stage that joins blocks extracts nothing
+        return one
+    code = feature_code(block.recipe, source)
+    known = load_known_rows(workspace.store, config.source, block.recipe, code, block.name)
     if not known.positions:
         return one
     missing = sum(digest not in known.positions for digest in collection.digests)

@@ -1,5 +1,7 @@
 """The summary of a finished run: a record for scripts, tables and lines for people."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeAlias
 
 from embedding_core.registry import get_method
@@ -14,12 +16,14 @@ from storage.tracking.client import TrackedRun
 from tasks.report.data import NoteRow
 from tasks.report.ranking import group_scores, judge
 from tasks.report.score_table import score_table
-from tasks.report.tables import Table, printable
+from tasks.report.tables import Table
 from tasks.stages.evaluation import load_scores
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked
 
 Training: TypeAlias = RunResult[TrainingProducts]
+# Skipped files that are shown with the reason.
+_LISTED_FILES = 5
 
 
 def load_all_scores(result: Training) -> list[Score]:
@@ -70,6 +74,7 @@ def summarize_stages(
             "problem": result.untracked,
         },
         "prefect": {"problem": result.unrecorded},
+        "warnings": list(result.warnings),
         "changes": dict(result.changes) if result.changes else None,
         "damaged": [one.to_json() for one in result.damaged],
         "stages": stage_states(result),
@@ -162,6 +167,7 @@ def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None
         lines.append(f"browse     `{command_here(config, 'up')}` starts the pages of Prefect and MLflow")
     sync = command_here(config, "sync")
     problems = (tracking["problem"], summary["prefect"]["problem"])
+    lines += [f"warning    {text}" for text in summary["warnings"]]
     return [*lines, *problem_lines(*problems, remedy or f"track them later: `{sync}`", sync)]
 
 
@@ -202,8 +208,16 @@ def _oddities(summary: dict[str, Any]) -> list[str]:
     if skipped:
         first = skipped[0]
         lines.append(f"skipped    {len(skipped)} unreadable; first: {first['file']}: {first['reason']}")
+        lines += _list_more((one["file"], one["reason"]) for one in skipped[1:])
     if notes:
         first = notes[0]
         place = first["file"] if first["row"] is None else f"{first['file']}, line {first['row']}"
         lines.append(f"notes      {len(notes)} on the data; first: {place}: {first['message']}")
-    return [printable(line) for line in lines]
+        more = ((one["file"], one["message"]) for one in notes[1:])
+        lines += _list_more((file, text) for file, text in more if text.startswith("skipped: "))
+    return lines
+
+
+def _list_more(skipped: Iterable[tuple[str, str]]) -> list[str]:
+    """A few more skipped files with the reason; the report and --json list all."""
+    return [f"           {file}: {reason}" for file, reason in islice(skipped, _LISTED_FILES - 1)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tasks.report.tables import Table, display_width, printable
+from tasks.report.tables import Table, display_width
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -131,22 +131,22 @@ def _cells(table: Table, column: int) -> list[str]:
 
 
 def _natural(table: Table, column: int) -> int:
-    return max(display_width(printable(cell)) for cell in (table.header[column], *_cells(table, column)))
+    return max(display_width(cell) for cell in (table.header[column], *_cells(table, column)))
 
 
 def _least(table: Table, column: int) -> int:
     header = max((display_width(word) for word in _words(table.header[column])), default=1)
     if not table.is_text(column):
-        return max(header, *(display_width(printable(cell)) for cell in _cells(table, column)), 1)
+        return max(header, *(display_width(cell) for cell in _cells(table, column)), 1)
     words = [word for cell in _cells(table, column) for word in cell.split()]
-    longest = max((display_width(printable(word)) for word in words), default=1)
+    longest = max((display_width(word) for word in words), default=1)
     wanted = _TEXT_WIDTH if column else _NAME_WIDTH
     return max(header, longest, min(wanted, _natural(table, column)))
 
 
 def _words(header: str) -> list[str]:
     """Words of a header; an arrow stays with the word before it."""
-    return re.findall(r"\S+ [↑↓]$|\S+", printable(header))
+    return re.findall(r"\S+ [↑↓]$|\S+", header)
 
 
 def _wrap_header(header: str, width: int) -> str:
@@ -194,7 +194,7 @@ def render_table(table: Table, width: int | None) -> tuple["RichTable", list[str
 def _cell(text: str, best: bool) -> "Text":
     from rich.text import Text
 
-    return Text(printable(text), style="bold green" if best else "")
+    return Text(text, style="bold green" if best else "")
 
 
 def _dropped(table: Table, layout: Layout) -> str:

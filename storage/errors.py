@@ -2,7 +2,15 @@
 
 
 class LabelscapeError(Exception):
-    """Base of every error that a user can act on; only its text is shown, without a traceback."""
+    """Base of every error that a user can act on; only its text is shown, without a traceback.
+
+    Attributes
+    ----------
+    resumable : bool
+        Whether the same command can succeed later, without a change to its words or its input.
+    """
+
+    resumable = False
 
 
 class ConfigError(LabelscapeError):
@@ -23,6 +31,8 @@ class TransientError(LabelscapeError):
     advice : str, optional
         What the user should do if the stages are not run again automatically.
     """
+
+    resumable = True
 
     def __init__(self, found: str, advice: str = "") -> None:
         super().__init__(found, advice)
@@ -45,6 +55,12 @@ class StoreError(LabelscapeError):
     """The artifact store cannot do what was asked (disk full, read-only, foreign files)."""
 
 
+class DiskFull(StoreError):
+    """There is no room to write; finished stages are kept."""
+
+    resumable = True
+
+
 class ArtifactDamaged(StoreError, TransientError):
     """The bytes of an artifact do not match its digest; it has been moved to quarantine."""
 
@@ -59,9 +75,34 @@ class ArtifactGone(ArtifactDamaged):
 class StoreUnreachable(LabelscapeError):
     """A shared store does not answer or denies access, so it is unknown whether an artifact is stored."""
 
+    resumable = True
+
 
 class TrackingError(LabelscapeError):
     """The tracking server or database cannot be reached or rejects a request."""
+
+
+class TrackerDamaged(TrackingError):
+    """The database file of a tracker is damaged or incomplete; a run sets it aside and creates a new one.
+
+    Parameters
+    ----------
+    place : str
+        The file.
+    reason : str
+        What is wrong with it, without a full stop.
+    """
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place} is damaged ({self.reason}). Restore a copy of it, or start `labelscape run`, "
+            "which sets it aside and creates a new one."
+        )
 
 
 class ServiceError(LabelscapeError):
@@ -70,3 +111,11 @@ class ServiceError(LabelscapeError):
 
 class ServiceDown(ServiceError):
     """A server that is not essential does not answer."""
+
+    resumable = True
+
+
+class LoginNeeded(ServiceDown):
+    """A server answers but does not accept the login of this program."""
+
+    resumable = False

@@ -1,5 +1,6 @@
 """Tables and matrices written for users and other programs; a file is written completely or not at all.
 
+The umask with which the program was started decides who may read a file, unlike files of the home folder.
 `chosen_by` names the option with which the user chooses another path, for messages.
 """
 
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from storage.artifacts.disk import replace_atomically, store_errors
+from storage.csv_cells import guard_cell
+from storage.permissions import users_file_mode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,10 +25,19 @@ def write_parquet(table: "pa.Table", path: Path, chosen_by: str) -> Path:
 
 
 def write_csv(table: "pa.Table", path: Path, chosen_by: str) -> Path:
-    """Write a table as CSV with a header."""
+    """Write a table as CSV with a header; text that a spreadsheet could execute is marked as text."""
+    import pyarrow as pa
     import pyarrow.csv as pc
 
-    return _write(path, lambda file: pc.write_csv(table, file), chosen_by)
+    def guarded(column: "pa.ChunkedArray") -> "pa.ChunkedArray | pa.Array":
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        cells = [None if text is None else guard_cell(text) for text in column.to_pylist()]
+        return pa.array(cells, column.type)
+
+    names = [guard_cell(name) for name in table.column_names]
+    safe = pa.table([guarded(column) for column in table.columns], names=names)
+    return _write(path, lambda file: pc.write_csv(safe, file), chosen_by)
 
 
 def write_npz(X: "csr_array", path: Path, chosen_by: str) -> Path:
@@ -40,6 +52,6 @@ def write_npz(X: "csr_array", path: Path, chosen_by: str) -> Path:
 
 
 def _write(path: Path, write: Callable[[Path], None], chosen_by: str) -> Path:
-    with store_errors(path, chosen_by), replace_atomically(path) as temporary:
+    with store_errors(path, chosen_by), replace_atomically(path, users_file_mode()) as temporary:
         write(temporary)
     return path

@@ -14,10 +14,11 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Annotations, Features, pack_annotations, unpack_annotations
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError
-from storage.sources import Source
-from tasks.dataset import load_features
+from storage.sources import OpenedSource
+from tasks.dataset import load_blocks, side_by_side
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.features import GIVEN, extractor_recipe
+from tasks.stages.feature_blocks import BlockPlan, blocks_of_recipe
+from tasks.stages.features import FILES, GIVEN, extractor_recipe
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
@@ -56,11 +57,9 @@ class FittedModel:
         return dict(self.annotator.recipe or {})
 
     @property
-    def extraction(self) -> dict[str, Any]:
-        """The recipe without the names of supplied features, which a new table may have in another order."""
-        return {name: value for name, value in self.recipe.items() if name != "feature_names"} or {
-            "extractor": GIVEN
-        }
+    def blocks(self) -> list[BlockPlan]:
+        """The blocks of features that the model was fitted to."""
+        return blocks_of_recipe(self.recipe)
 
 
 def stage(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Stage:
@@ -88,12 +87,12 @@ def load_annotations(store: ArtifactStore, ref: ArtifactRef) -> Annotations:
 
 def _annotate(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Artifact:
     assert features is not None
-    annotator, found = model.annotator, load_features(workspace.store, features)
-    readable = found.readable
-    X = match_columns(found, model.recipe, annotator.n_features_in_, path)[readable]
+    annotator, (found, _) = model.annotator, load_blocks(workspace.store, features)
+    readable = np.logical_and.reduce([one.readable for one in found])
+    X = _match_blocks(found, model, path)[readable]
     return pack_annotations(
         Annotations(
-            ids=[name for name, fine in zip(found.ids, readable, strict=True) if fine],
+            ids=[name for name, fine in zip(found[0].ids, readable, strict=True) if fine],
             label_names=[str(name) for name in annotator.classes_],
             labels=annotator.predict(X),
             scores=annotator.predict_scores(X),
@@ -101,7 +100,16 @@ def _annotate(model: FittedModel, path: str, features: ArtifactRef | None, works
     )
 
 
-def check_recipe(recipe: Mapping[str, Any], source: Source) -> None:
+def _match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
+    """The feature matrix with the columns of the model, block by block."""
+    matched = [
+        match_columns(one, block.recipe, block.preparation.get("width", model.annotator.n_features_in_), path)
+        for one, block in zip(found, model.blocks, strict=True)
+    ]
+    return side_by_side(matched)
+
+
+def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
     """Reject a source of another kind, and a recipe that this installation computes differently."""
     from embedding_core.features.registry import EXTRACTORS
 
@@ -122,11 +130,24 @@ def check_recipe(recipe: Mapping[str, Any], source: Source) -> None:
             f"the model's features come from the extractor {extractor!r}, which this version does not have. "
             "Use the version that trained the model, or train again with `labelscape run`."
         )
-    if extractor_recipe(extractor, recipe[extractor]) != recipe:
+    now = extractor_recipe(extractor, recipe[extractor])
+    if now.get(FILES) != recipe.get(FILES):
+        raise SourceError(
+            f"the model's features were computed with another content of {_changed_files(now, recipe)}. "
+            "Restore it, or train again with `labelscape run`."
+        )
+    if now != recipe:
         raise SourceError(
             "the model's features were computed by another version of the extractor, so features of this "
             "version do not fit it. Train again with `labelscape run`, or use the version of the model."
         )
+
+
+def _changed_files(now: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """The files of the extractor that are not those of the recipe, with the path of the model."""
+    before, after = recipe.get(FILES, {}), now.get(FILES, {})
+    names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+    return f"{', '.join(names)} (model {recipe[recipe['extractor']].get('path')})"
 
 
 def match_columns(found: Features, recipe: Mapping[str, Any], n_features: int, path: str) -> Any:

@@ -8,6 +8,9 @@ from storage.errors import LabelscapeError
 
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_LONGEST = 366 * 24 * 3600
+# A year in seconds has fewer digits.
+_MOST_DIGITS = 9
 
 
 class BudgetEnded(LabelscapeError):
@@ -22,9 +25,14 @@ def parse_duration(text: str) -> int:
     """
     found = _DURATION.fullmatch(text.strip().lower().replace(" ", ""))
     parts = found.groups(default="0") if found else ()
-    seconds = sum(int(part) * unit for part, unit in zip(parts, _UNITS.values(), strict=False))
-    if not seconds:
+    short = all(len(part) <= _MOST_DIGITS for part in parts)
+    seconds = sum(
+        int(part[-_MOST_DIGITS:]) * unit for part, unit in zip(parts, _UNITS.values(), strict=False)
+    )
+    if short and not seconds:
         raise ValueError(f"{text!r} is not a positive duration; write for instance 90s, 10m or 1h30m")
+    if not short or seconds > _LONGEST:
+        raise ValueError(f"{text!r} is longer than a year; write for instance 90s, 10m or 1h30m")
     return seconds
 
 

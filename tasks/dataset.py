@@ -1,5 +1,6 @@
 """Load the arrays that the stages after features work on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.schemas import Features, unpack_edges, unpack_features, unpack_manifest, unpack_parts
+from storage.artifacts.schemas import (
+    Features,
+    unpack_blocks,
+    unpack_edges,
+    unpack_features,
+    unpack_manifest,
+    unpack_parts,
+)
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactGone, SourceError
 from tasks.stages.chunks import PART_STAGE
@@ -47,6 +55,18 @@ class Dataset:
     recipe: dict[str, Any]
     split: list[str | None] | None = None
 
+    @property
+    def blocks(self) -> list[dict[str, Any]] | None:
+        """See `prepared_blocks`."""
+        return prepared_blocks(self.recipe)
+
+
+def prepared_blocks(recipe: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """How methods prepare the blocks of X; None for a single block that `scale` prepares."""
+    if "blocks" not in recipe:
+        return None
+    return [{"name": one["name"], **one["preparation"]} for one in recipe["blocks"]]
+
 
 def part_refs(store: ArtifactStore, features: ArtifactRef) -> list[ArtifactRef]:
     """References of the portions of a features artifact."""
@@ -58,8 +78,56 @@ def part_refs(store: ArtifactStore, features: ArtifactRef) -> list[ArtifactRef]:
 
 
 def load_features(store: ArtifactStore, features: ArtifactRef) -> Features:
-    """Load all portions, including unreadable items."""
-    return join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])
+    """Load all portions of all blocks, including unreadable items."""
+    found, blocks = load_blocks(store, features)
+    return join_blocks(found, blocks) if blocks else found[0]
+
+
+def load_blocks(
+    store: ArtifactStore, features: ArtifactRef
+) -> tuple[list[Features], list[dict[str, Any]] | None]:
+    """Load each block of features, and how it is prepared; None for a single block that is not joined."""
+    if features.kind != "blocks":
+        return [join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])], None
+    refs, blocks = unpack_blocks(store.read(features))
+    return [load_features(store, ref) for ref in refs], blocks
+
+
+def join_blocks(found: list[Features], blocks: list[dict[str, Any]]) -> Features:
+    """Put blocks of features of the same items side by side."""
+    made = [
+        {
+            "name": block["name"],
+            "recipe": _named_recipe(one),
+            "preparation": {name: value for name, value in block.items() if name != "name"},
+        }
+        for one, block in zip(found, blocks, strict=True)
+    ]
+    names = [
+        f"{block['name']}:{name}"
+        for one, block in zip(found, blocks, strict=True)
+        for name in one.feature_names or map(str, range(one.X.shape[1]))
+    ]
+    errors = zip(*(one.errors or [None] * len(one.ids) for one in found), strict=True)
+    return Features(
+        ids=found[0].ids,
+        digests=found[0].digests,
+        X=side_by_side([one.X for one in found]),
+        errors=[next((error for error in row if error is not None), None) for row in errors],
+        recipe={"extractor": "joined", "blocks": made},
+        feature_names=names,
+    )
+
+
+def side_by_side(parts: list[Any]) -> Any:
+    """One matrix of several; sparse if one of them is."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.hstack(parts)
+    from scipy.sparse import csr_array, hstack
+
+    return hstack([csr_array(part) for part in parts], format="csr")
 
 
 def join_features(parts: list[Features]) -> Features:

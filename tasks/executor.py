@@ -41,6 +41,10 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NU
 _AHEAD = 2
 
 
+class WorkerKilled(InvalidInput):
+    """A worker process was killed; the same command can succeed when more memory is free."""
+
+
 class Executor(ABC):
     """Runs a function over jobs; leaving the context stops what it started.
 
@@ -75,7 +79,7 @@ class Executor(ABC):
         ------
         BudgetEnded
             The budget ended before the last job.
-        InvalidInput
+        WorkerKilled
             A worker process died.
         """
 
@@ -220,7 +224,7 @@ class ProcessExecutor(Executor):
                 yield result
         except BrokenProcessPool:
             self.close()
-            raise InvalidInput(
+            raise WorkerKilled(
                 "a worker process was killed, which usually means that memory ran out; run fewer jobs at "
                 "once with --set executor=processes:1"
             ) from None

@@ -119,6 +119,7 @@ def _arguments(job: FoldJob) -> dict[str, Any]:
         "scale": job.scale,
         "n_neighbors": job.n_neighbors,
         "single_label": dataset.single_label,
+        "blocks": dataset.blocks,
     }
 
 

@@ -11,6 +11,7 @@ class Reporter:
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        self.warnings: list[str] = []
 
     @contextmanager
     def progress(self, title: str, total: int) -> Iterator[Advance]:
@@ -27,6 +28,11 @@ class Reporter:
 
     def say(self, text: str) -> None:
         """Report one line."""
+
+    def warn(self, text: str) -> None:
+        """Report a line that is also shown after the results."""
+        self.warnings.append(text)
+        self.say(f"  warning: {text}")
 
     def say_once(self, text: str) -> None:
         """Report one line unless it was reported before."""

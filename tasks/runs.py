@@ -11,6 +11,7 @@ from typing import Any
 
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import ArtifactStore
+from storage.paths import expand_path
 from tasks.settings import SourceSettings
 
 # Start of the pointer's name, for sources that are read with labels and for new items.
@@ -39,7 +40,7 @@ def chosen_places(source: SourceSettings) -> dict[str, str | None]:
 
 def _find(given: str | None, beside: Path) -> str | None:
     """Return the absolute path of a file; anything else, such as a column name, is returned as it is."""
-    places = (beside / given, Path(given).expanduser()) if given else ()
+    places = (beside / given, expand_path(given, "source")) if given else ()
     return next((str(place.resolve()) for place in places if place.is_file()), given)
 
 
@@ -68,8 +69,7 @@ def load_last_run(store: ArtifactStore, source: SourceSettings) -> dict[str, Any
 
 def load_last_runs(store: ArtifactStore) -> list[ArtifactRef]:
     """Return the artifacts of the last run and annotation of each source, finished or not."""
-    prefixes = (RUN_PREFIX, ANNOTATE_PREFIX)
-    found = [one for name, one in store.read_pointers().items() if name.startswith(prefixes)]
+    found = store.read_pointers((RUN_PREFIX, ANNOTATE_PREFIX)).values()
     return [ArtifactRef.from_json(ref) for one in found for ref in _stages(one).values()]
 
 

@@ -1,12 +1,25 @@
 """Typed settings of every stage, with all defaults; unknown keys are rejected."""
 
 import dataclasses
+from collections.abc import Iterator
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
-from embedding_core.features.registry import EXTRACTORS, extractor_class
+from embedding_core.blocks import Fill
+from embedding_core.features.registry import EXTRACTORS, extractor_class, parse_choice
+from storage.credentials import enter
+from storage.paths import find_text_problem
 from storage.sources.registry import READERS, source_names
 from tasks.budget import parse_duration
 
@@ -15,11 +28,58 @@ if TYPE_CHECKING:
 else:
     SourceKind = Literal[("auto", *READERS)]
 
+# Larger integers are not exact as floating-point numbers.
+_LARGEST = 2**53
+
+
+# Settings contain addresses without credentials; `storage.credentials.reveal` returns those for a connection.
+Address: TypeAlias = Annotated[str, AfterValidator(enter)]
+
 
 class Settings(BaseModel):
     """Base of all settings: immutable, no unknown keys, validated defaults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,  # it may be a password
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_usable(cls, value: Any, info: ValidationInfo) -> Any:
+        """Reject values that no setting can have: unusable text, huge numbers, true for a number."""
+        if value == "":
+            raise ValueError("is empty; leave the key out for its default")
+        types = set(_types(cls.model_fields[str(info.field_name)].annotation))
+        if any(isinstance(one, type) and issubclass(one, Settings) for one in types):
+            return value  # a table, whose settings are checked one by one
+        for one in _scalars(value):
+            if isinstance(one, str) and (problem := find_text_problem(one)):
+                raise ValueError(problem)
+            if isinstance(one, bool) and types & {int, float} and bool not in types:
+                raise ValueError("expected a number, not true or false")
+            if isinstance(one, int) and abs(one) > _LARGEST:
+                raise ValueError(f"the number is out of range; give at most {_LARGEST}")
+        return value
+
+
+def _types(annotation: Any) -> list[Any]:
+    """The types in an annotation, for instance int and None in `int | None`."""
+    inner = get_args(annotation)
+    return [found for one in inner for found in _types(one)] if inner else [annotation]
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """The values in a setting, those in lists and tables included."""
+    if isinstance(value, dict):
+        yield from (found for one in value.values() for found in _scalars(one))
+    elif isinstance(value, (list, tuple)):
+        yield from (found for one in value for found in _scalars(one))
+    else:
+        yield value
 
 
 def split_names(names: Any) -> Any:
@@ -30,12 +90,15 @@ def split_names(names: Any) -> Any:
 class StoreSettings(Settings):
     """Where artifacts are stored; nothing here changes a result."""
 
-    uri: str | None = Field(
+    uri: Address | None = Field(
         None,
         description="shared store, s3://bucket/folder or another fsspec address; default: the home folder",
     )
     grace_minutes: float = Field(
-        60.0, ge=0, description="`store gc` keeps artifacts of a shared store that are newer than this"
+        60.0,
+        ge=0,
+        le=525_600,
+        description="`store gc` keeps artifacts of a shared store that are newer than this",
     )
 
 
@@ -65,20 +128,62 @@ class NewItems(SourceSettings):
     labeled: ClassVar[bool] = False
 
 
-_EXTRACTOR = Field("color_moments", description="extractor for collections of images")
+Scale = Literal["none", "zscore", "unit"]
 
 
 class BaseFeatureSettings(Settings):
-    """The feature extractor of images, its parameters, and the scaling of features.
+    """The feature extractors, their parameters, and the scaling of features.
 
     Each registered extractor has a table of its parameters, for instance `features.color_moments`.
     """
 
-    extractor: str = _EXTRACTOR
-    scale: Literal["auto", "none", "zscore", "unit"] = Field(
+    extractors: tuple[str, ...] = Field(
+        ("auto",),
+        min_length=1,
+        description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
+        "(onnx:PATH runs a model in a file); auto: color_moments for images, else the supplied features",
+    )
+    scale: Literal["auto"] | Scale = Field(
         "auto",
         description="scaling before a method; auto: zscore for images, none for supplied features",
     )
+    scales: dict[str, Scale] = Field(
+        default_factory=dict, description="scaling by extractor, where it differs from features.scale"
+    )
+    weights: dict[str, float] = Field(
+        default_factory=dict, description="weight by extractor in the joined features; default: 1"
+    )
+    fill: Fill = Field(
+        "none", description="fill missing values with this value of the training rows; none: an error"
+    )
+
+    @field_validator("extractors", mode="before")
+    @classmethod
+    def _split_extractors(cls, names: Any) -> Any:
+        return split_names(names)
+
+    @field_validator("extractors")
+    @classmethod
+    def _extractors_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = ("auto", *EXTRACTORS)
+        for name in names:
+            if name.partition(":")[0] not in known:
+                raise ValueError(f"no extractor is called {name!r}; choose from {', '.join(known)}")
+            if name != "auto":
+                parse_choice(name)
+        if "auto" in names and len(names) > 1:
+            raise ValueError("auto stands alone; name every extractor instead")
+        if len(set(names)) < len(names):
+            raise ValueError("an extractor is named twice")
+        return names
+
+    @field_validator("weights")
+    @classmethod
+    def _weights_are_positive(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name, weight in weights.items():
+            if not weight > 0:
+                raise ValueError(f"{name}={weight}: must be positive")
+        return weights
 
     def resolve_scale(self, images: bool) -> str:
         """The scaling that `auto` selects.
@@ -90,10 +195,11 @@ class BaseFeatureSettings(Settings):
             return self.scale
         return "zscore" if images else "none"
 
-    def parameters(self) -> dict[str, Any]:
-        """Parameters of the chosen extractor."""
-        found: Settings = getattr(self, self.extractor)
-        return found.model_dump(mode="json")
+    def parameters(self, choice: str) -> dict[str, Any]:
+        """Parameters of an extractor: those of its table, and what follows its name after a colon."""
+        name, given = parse_choice(choice)
+        table: Settings = getattr(self, name)
+        return {**table.model_dump(mode="json"), **given}
 
 
 def _parameter_table(name: str) -> Any:
@@ -121,7 +227,6 @@ def _parameter_table(name: str) -> Any:
 
 def make_feature_settings() -> type[BaseFeatureSettings]:
     """Settings with one table per registered extractor."""
-    extractor: Any = (Literal[tuple(EXTRACTORS)], _EXTRACTOR)
     tables: dict[str, Any] = {
         name: (table, Field(table(), description=f"parameters of the extractor {name}"))
         for name in EXTRACTORS
@@ -132,7 +237,6 @@ def make_feature_settings() -> type[BaseFeatureSettings]:
         __base__=BaseFeatureSettings,
         __module__=__name__,
         __doc__=BaseFeatureSettings.__doc__,
-        extractor=extractor,
         **tables,
     )
 
@@ -210,7 +314,7 @@ class EvaluationSettings(Settings):
     """How methods are compared."""
 
     folds: int = Field(5, ge=2, description="folds of the cross-validation")
-    seed: int = Field(1, ge=0, description="random seed of the folds")
+    seed: int = Field(1, ge=0, le=2**32 - 1, description="random seed of the folds")
     n_neighbors: tuple[int, ...] = Field(
         (1, 10), min_length=1, description="values of k of the kNN classifiers, one result each"
     )
@@ -255,5 +359,5 @@ class TrackingSettings(Settings):
     """Where metrics, models and figures are recorded."""
 
     enabled: bool = Field(True, description="record runs in MLflow")
-    uri: str | None = Field(None, description="any MLflow URI; default: SQLite in the home folder")
+    uri: Address | None = Field(None, description="any MLflow URI; default: SQLite in the home folder")
     experiment: str | None = Field(None, description="default: the source's name")

@@ -15,7 +15,7 @@ from storage.artifacts.keys import ArtifactRef, Recipe, stage_label
 from storage.artifacts.schemas import SCHEMA_VERSION
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StageError
-from tasks.executor import Executor, SerialExecutor
+from tasks.executor import Executor, SerialExecutor, WorkerKilled
 from tasks.reporter import Reporter
 
 # Task modules whose code changes the results of other stages: rows, number of neighbors, folds.
@@ -129,7 +129,9 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
                 recipe, produce, force=force, on_wait=workspace.reporter.say, parents=stage.parents
             )
     except InvalidInput as error:
-        raise StageError(f"{stage.label}: {error}") from error
+        refused = StageError(f"{stage.label}: {error}")
+        refused.resumable = isinstance(error, WorkerKilled)
+        raise refused from error
 
 
 @contextmanager

@@ -222,25 +222,31 @@ def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of one real Prefect server for all slow tests; its start takes many seconds."""
+def prefect_variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Variables to use one real Prefect server for all slow tests; its start takes many seconds."""
     from flows import services
+    from storage.servers import token_path
 
     home = tmp_path_factory.mktemp("prefect-server")
     server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
     try:
         services._wait([server])
-        yield f"http://{services.HOST}:{server.port}/api"
+        yield {
+            "PREFECT_API_URL": f"http://{services.HOST}:{server.port}/api",
+            "PREFECT_API_AUTH_STRING": token_path(home).read_text().strip(),
+        }
     finally:
         if process := server.process:
             services.stop_group(process)
 
 
 @pytest.fixture
-def engine(prefect_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def engine(prefect_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Make this process, and those it starts, use the test server."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    monkeypatch.setenv("PREFECT_API_URL", prefect_url)
-    with temporary_settings({PREFECT_API_URL: prefect_url}):
-        yield prefect_url
+    for name, value in prefect_variables.items():
+        monkeypatch.setenv(name, value)
+    url, login = prefect_variables.values()
+    with temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: login}):
+        yield url

@@ -43,6 +43,12 @@ def mediamill(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray]:
     """384 color moments and the 22 labels without the horse, by name of file as in a run."""
     from embedding_core.features.color_moments import ColorMoments
+
+    return msrc_features(folder, ColorMoments(color_space=color_space))
+
+
+def msrc_features(folder: Path, extractor: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Features by an extractor and the 22 labels without the horse, by name of file as in a run."""
     from embedding_core.features.extraction import extract_many
 
     lines = sorted((folder / "msrc_v2" / "labels.csv").read_text(encoding="utf-8").splitlines()[1:])
@@ -51,7 +57,7 @@ def msrc(folder: Path, color_space: str = "rgb") -> tuple[np.ndarray, np.ndarray
     Y = np.array([[one in text.split("|") for one in known] for text in labels], dtype=np.int8)
     files = [folder / "msrc_v2" / "images" / name for name in names]
     with ThreadPoolExecutor(2) as pool:
-        found = extract_many(files, ColorMoments(color_space=color_space), map_files=pool.map)
+        found = extract_many(files, extractor, map_files=pool.map)
         rows: dict[int, Any] = {number: row for number, (row, _) in enumerate(found)}
     return np.array([rows[number] for number in range(len(files))], dtype=np.float64), Y
 

@@ -18,10 +18,17 @@ ALLOWED = {
     "tasks": {"tasks", "storage", "embedding_core"},
     "flows": {"flows", "tasks", "storage", "embedding_core"},
 }
-CORE_MAY_USE = {"numpy", "scipy", "sklearn", "PIL", "numba", "simplejpeg", "threadpoolctl"} | set(
-    sys.stdlib_module_names
-)
-HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba"}
+CORE_MAY_USE = {
+    "numpy",
+    "scipy",
+    "sklearn",
+    "PIL",
+    "numba",
+    "simplejpeg",
+    "threadpoolctl",
+    "onnxruntime",
+} | set(sys.stdlib_module_names)
+HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba", "onnxruntime"}
 
 
 def imported_modules(file: Path) -> Iterator[str]:

@@ -134,6 +134,8 @@ class TunedSVM(BaseEstimator):
         Maximum number of labeled rows, drawn at random, for the grid search; the final fit uses all rows.
     random_state : int
         Seed of the folds and of the draw.
+    scale : {"zscore", "none", "unit"}
+        Scaling of the features, see `Scaler`.
 
     Attributes
     ----------
@@ -152,12 +154,14 @@ class TunedSVM(BaseEstimator):
         inner_folds: int = 3,
         tuning_rows: int = 2000,
         random_state: int = 0,
+        scale: str = "zscore",
     ) -> None:
         self.penalties = penalties
         self.widths = widths
         self.inner_folds = inner_folds
         self.tuning_rows = tuning_rows
         self.random_state = random_state
+        self.scale = scale
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Choose C and gamma and fit on the labeled rows of X (n, p), Y (n, K)."""
@@ -169,13 +173,13 @@ class TunedSVM(BaseEstimator):
         best, left_out = choose_scored(
             Y_few,
             len(grid),
-            lambda train, test: _score_grid(X_few, Y_few, train, test, grid),
+            lambda train, test: _score_grid(X_few, Y_few, train, test, grid, self.scale),
             self.inner_folds,
             self.random_state,
         )
         self.gamma_, self.C_ = grid[best]
         self.left_out_scores_ = left_out if len(rows) == len(labels) else None
-        self.machine_ = ScaledSVM(self.C_, self.gamma_).fit(X, labels)
+        self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale).fit(X, labels)
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -186,7 +190,7 @@ class TunedSVM(BaseEstimator):
                 raise InvalidInput(f"{name} is empty; give one or more positive numbers.")
             for value in getattr(self, name):
                 check_positive(name, value)
-        scaled = Scaler("zscore").fit(X).transform(X)
+        scaled = Scaler(self.scale).fit(X).transform(X)
         mean_square = scaled.multiply(scaled).mean() if hasattr(scaled, "multiply") else (scaled**2).mean()
         variance = float(mean_square - scaled.mean() ** 2) or 1.0
         unit = 1 / (X.shape[1] * variance)
@@ -213,9 +217,10 @@ def _score_grid(
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     grid: Sequence[tuple[float, float]],
+    scale: str,
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the scores of `ScaledSVM` for the test rows at each grid point; labels and C share one kernel."""
-    scaler = Scaler("zscore").fit(X[train])
+    scaler = Scaler(scale).fit(X[train])
     seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
     among, towards = euclidean_distances(seen, squared=True), euclidean_distances(asked, seen, squared=True)
     known: tuple[float, Any, Any] | None = None

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from embedding_core.annotator import Annotator
-from embedding_core.checks import check_count
+from embedding_core.checks import check_choice, check_count
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
 from embedding_core.model_selection.folds import smallest_training_part
 from embedding_core.model_selection.inner_choice import choose_option
+from embedding_core.registry import get_method
 
 
 class ProjectedNeighbors(BaseEstimator):
@@ -109,6 +110,8 @@ class ScoreMean(BaseEstimator):
         Classifiers of the registry that are inductive and scale the features themselves.
     params : mapping of str to mapping, optional
         Parameters by member.
+    input_scale : {"own", "none"}
+        "none" tells the members that the features are prepared and must not be scaled again.
 
     Attributes
     ----------
@@ -120,22 +123,29 @@ class ScoreMean(BaseEstimator):
         self,
         members: Sequence[str] = ("kernel_dle", "random_forest"),
         params: Mapping[str, Mapping[str, Any]] | None = None,
+        input_scale: str = "own",
     ) -> None:
         self.members = members
         self.params = params
+        self.input_scale = input_scale
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
         """Fit every member on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity for graph methods."""
         if not len(self.members):
             raise InvalidInput("members is empty; name one or more classifiers.")
         X, indicator = as_labeled_features(X, Y)
-        single, params = one_label_each(indicator.Y), self.params or {}
+        single = one_label_each(indicator.Y)
         self.annotators_ = [
-            Annotator(name, params.get(name), single_label=single).fit(X, indicator.Y, affinity)
+            Annotator(name, self._member_params(name), single_label=single).fit(X, indicator.Y, affinity)
             for name in self.members
         ]
         self.n_features_in_ = X.shape[1]
         return self
+
+    def _member_params(self, name: str) -> dict[str, Any]:
+        check_choice("input_scale", self.input_scale, ("own", "none"))
+        unscaled = get_method(name).unscaled() if self.input_scale == "none" else {}
+        return {**unscaled, **(self.params or {}).get(name, {})}
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return the mean (m, K) of the members' scores."""

@@ -19,10 +19,13 @@ class FeatureExtractor(Protocol):
         Name in the registry and in the configuration.
     reads : str
         Content of the sources that it accepts: "images" for now.
+    argument : str or None
+        The parameter that `name:value` sets, see `parse_choice`.
     """
 
     name: ClassVar[str]
     reads: ClassVar[str]
+    argument: ClassVar[str | None]
 
     @property
     def n_features(self) -> int:
@@ -37,6 +40,10 @@ class FeatureExtractor(Protocol):
         """Return a float32 row for the bytes of one file; raise `UnreadableImage` with a reason."""
         ...
 
+    def file_digests(self) -> dict[str, str]:
+        """Digests of the files, other than code, that the rows depend on; part of the stage's key."""
+        ...
+
     def warm_up(self, n_items: int) -> None:
         """Load or compile what `n_items` calls of `extract_bytes` need."""
         ...
@@ -47,6 +54,7 @@ class ImageExtractor(ABC):
 
     name: ClassVar[str]
     reads: ClassVar[str] = "images"
+    argument: ClassVar[str | None] = None
 
     @property
     @abstractmethod
@@ -67,6 +75,10 @@ class ImageExtractor(ABC):
         from embedding_core.features.images import decode_image, shared_buffer
 
         return self.extract(decode_image(data, buffer=shared_buffer))
+
+    def file_digests(self) -> dict[str, str]:
+        """Digests of the files, other than code, that the rows depend on; by default none."""
+        return {}
 
     def warm_up(self, n_items: int) -> None:  # noqa: B027, optional
         """Load or compile what `n_items` images need; by default nothing."""

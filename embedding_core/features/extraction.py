@@ -1,6 +1,7 @@
 """Extract features of many files, with one function per file and any `map`."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -51,19 +52,27 @@ def extract_file(path: Path, extractor: FeatureExtractor, digest: str | None = N
 
 def _read_file(path: Path, digest: str | None) -> bytes:
     try:
-        status = path.stat()
-        if not S_ISREG(status.st_mode):
-            raise UnreadableImage("not a regular file")
-        if status.st_size > MAX_FILE_BYTES:
-            raise UnreadableImage(
-                f"the file has {status.st_size} bytes (limit {MAX_FILE_BYTES}); scale the image down"
-            )
-        return path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # without waiting for the writer of a FIFO
+        try:
+            _check_status(os.fstat(descriptor))
+            with open(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
     except OSError as error:
         reason = f"the file cannot be read ({error.strerror or error})"
         if digest is not None:
             raise FileChanged(f"{path}: {reason}; run again when it is readable.") from error
         raise UnreadableImage(reason) from error
+
+
+def _check_status(status: os.stat_result) -> None:
+    if not S_ISREG(status.st_mode):
+        raise UnreadableImage("not a regular file")
+    if status.st_size > MAX_FILE_BYTES:
+        raise UnreadableImage(
+            f"the file has {status.st_size} bytes (limit {MAX_FILE_BYTES}); scale the image down"
+        )
 
 
 def extract_many(

@@ -4,6 +4,8 @@ import io
 import struct
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import simplejpeg
@@ -14,14 +16,28 @@ from embedding_core.errors import InvalidInput
 # Formats that Pillow may try. EPS would start Ghostscript; others do not occur in photo collections.
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 MAX_PIXELS = 80_000_000
+# Memory that decoding one image may take, its file included. The process itself needs some 150 MB more.
+MAX_DECODE_BYTES = 800_000_000
+# Peak memory per pixel: 3 bytes of the result and the decoder's own copies. Pillow keeps 4 bytes per pixel of
+# most modes, WebP three canvases, TIFF a strip of up to 8 bytes, a progressive JPEG all its coefficients.
+_JPEG_PIXEL_BYTES = 9
+_PILLOW_PIXEL_BYTES = {"PNG": 8, "BMP": 8, "GIF": 12, "PPM": 14, "TIFF": 15, "JPEG": 15, "WEBP": 19}
+# Images that need more are decoded one at a time.
+_LARGE_BYTES = 100_000_000
+# Transparency and modes are converted in strips of rows of this many pixels.
+_STRIP_PIXELS = 2**20
+# A progressive JPEG visits its pixels once per scan; ordinary ones have about ten scans.
+_MAX_SCANNED_PIXELS = 4_000_000_000
 _MAX_KEPT_BYTES = 48_000_000
 
 _ORIENTATION = 0x0112
 _FIELD_TYPES = {3: "H", 4: "I"}
 _APP1, _START_OF_SCAN, _END_OF_IMAGE = 0xE1, 0xDA, 0xD9
+_SCAN_MARK = bytes([0xFF, _START_OF_SCAN])
 
 # `warnings.catch_warnings` replaces global state, so only one thread may be inside it.
 _OPENING = threading.Lock()
+_DECODING_LARGE = threading.Lock()
 
 
 class UnreadableImage(InvalidInput):
@@ -46,7 +62,12 @@ class PixelBuffer(threading.local):
 shared_buffer = PixelBuffer()
 
 
-def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer | None = None) -> np.ndarray:
+def decode_image(
+    data: bytes,
+    max_pixels: int = MAX_PIXELS,
+    buffer: PixelBuffer | None = None,
+    least_side: int | None = None,
+) -> np.ndarray:
     """Decode an image file.
 
     Parameters
@@ -54,11 +75,15 @@ def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer 
     data : bytes
         The whole file: JPEG, PNG, GIF, BMP, TIFF, WebP or PPM, recognized by content.
     max_pixels : int
-        Larger images are rejected before decoding. For files other than JPEG, Pillow's own limit
-        (`PIL.Image.MAX_IMAGE_PIXELS`) applies as well.
+        Larger images are rejected before decoding, and so are images that would take more memory than
+        `MAX_DECODE_BYTES`. For files other than JPEG, Pillow's own limit (`PIL.Image.MAX_IMAGE_PIXELS`)
+        applies as well.
     buffer : PixelBuffer, optional
         Memory for the pixels. The returned array is then valid until the same thread decodes its next
         image with this buffer.
+    least_side : int, optional
+        A JPEG file may be decoded at 1/2, 1/4 or 1/8 of its size, as long as both sides keep this many
+        pixels. This is several times faster for large photographs.
 
     Returns
     -------
@@ -79,7 +104,7 @@ def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer 
         raise UnreadableImage("the file is empty (0 bytes)")
     try:
         if data[:3] == b"\xff\xd8\xff":
-            pixels = _decode_jpeg(data, max_pixels, buffer)
+            pixels = _decode_jpeg(data, max_pixels, buffer, least_side)
         else:
             pixels = _decode_with_pillow(data, max_pixels)
     except UnreadableImage:
@@ -89,7 +114,9 @@ def decode_image(data: bytes, max_pixels: int = MAX_PIXELS, buffer: PixelBuffer 
     return np.ascontiguousarray(pixels)
 
 
-def _decode_jpeg(data: bytes, max_pixels: int, buffer: PixelBuffer | None) -> np.ndarray:
+def _decode_jpeg(
+    data: bytes, max_pixels: int, buffer: PixelBuffer | None, least_side: int | None
+) -> np.ndarray:
     """Decode with libjpeg-turbo where it yields RGB, else with Pillow."""
     try:
         height, width, color_space, _ = simplejpeg.decode_jpeg_header(data)
@@ -98,13 +125,24 @@ def _decode_jpeg(data: bytes, max_pixels: int, buffer: PixelBuffer | None) -> np
     _check_size(width, height, max_pixels)
     if color_space in ("CMYK", "YCCK"):
         return _decode_with_pillow(data, max_pixels)
-    target = None if buffer is None else buffer.take(3 * height * width)
-    try:
-        pixels = simplejpeg.decode_jpeg(data, buffer=target)
-    except ValueError as error:
-        _refuse_damaged_scan(str(error))
-        return _decode_with_pillow(data, max_pixels)
-    return turn_upright(pixels, jpeg_orientation(data))
+    factor = 1 if least_side is None else _reduction(min(height, width), least_side)
+    _check_scans(data, width * height)
+    # A progressive JPEG keeps the coefficients of all its pixels, also if it is decoded at a smaller size.
+    with _reserve(data, width, height, "JPEG", _JPEG_PIXEL_BYTES):
+        height, width = -(-height // factor), -(-width // factor)
+        target = None if buffer is None else buffer.take(3 * height * width)
+        try:
+            pixels = simplejpeg.decode_jpeg(data, min_height=height, min_width=width, buffer=target)
+        except ValueError as error:
+            _refuse_damaged_scan(str(error))
+        else:
+            return turn_upright(pixels, jpeg_orientation(data))
+    return _decode_with_pillow(data, max_pixels)
+
+
+def _reduction(side: int, least: int) -> int:
+    """The largest factor by which libjpeg-turbo can reduce a side quickly to no less than `least` pixels."""
+    return next((factor for factor in (8, 4, 2) if side >= least * factor), 1)
 
 
 def _refuse_damaged_scan(message: str) -> None:
@@ -118,9 +156,16 @@ def _refuse_damaged_scan(message: str) -> None:
 def _decode_with_pillow(data: bytes, max_pixels: int) -> np.ndarray:
     with _open(data) as image:
         _check_size(*image.size, max_pixels)
-        image.load()
-        # For TIFF this finds nothing: Pillow has already rotated the image.
-        return turn_upright(_to_rgb(image), exif_orientation(image.info.get("exif") or b""))
+        if image.mode == "F":
+            raise UnreadableImage(
+                "its pixels are floating-point numbers of unknown range; save it with 8 or 16 bits"
+            )
+        known = image.format or ""
+        _check_scans(data if known == "JPEG" else b"", image.width * image.height)
+        with _reserve(data, *image.size, known, _PILLOW_PIXEL_BYTES[known]):
+            image.load()
+            # For TIFF this finds nothing: Pillow has already rotated the image.
+            return turn_upright(_to_rgb(image), exif_orientation(image.info.get("exif") or b""))
 
 
 def _open(data: bytes) -> Image.Image:
@@ -132,12 +177,20 @@ def _open(data: bytes) -> Image.Image:
 
 
 def _to_rgb(image: Image.Image) -> np.ndarray:
+    width, height = image.size
+    rows = max(1, _STRIP_PIXELS // width)
+    if height <= rows:
+        return _strip_to_rgb(image)
+    pixels = np.empty((height, width, 3), np.uint8)
+    for top in range(0, height, rows):
+        bottom = min(top + rows, height)
+        pixels[top:bottom] = _strip_to_rgb(image.crop((0, top, width, bottom)))
+    return pixels
+
+
+def _strip_to_rgb(image: Image.Image) -> np.ndarray:
     if image.mode.startswith("I"):
         return np.repeat(_high_byte(np.asarray(image))[:, :, np.newaxis], 3, axis=2)
-    if image.mode == "F":
-        raise UnreadableImage(
-            "its pixels are floating-point numbers of unknown range; save it with 8 or 16 bits"
-        )
     if image.has_transparency_data:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
@@ -161,7 +214,29 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
         raise UnreadableImage(f"{width} x {height} pixels is too large (limit {max_pixels}); scale it down")
 
 
+@contextmanager
+def _reserve(data: bytes, width: int, height: int, file_format: str, pixel_bytes: int) -> Iterator[None]:
+    """Refuse an image whose decoding takes too much memory; decode only one large image at a time."""
+    needed = len(data) + pixel_bytes * width * height
+    if needed > MAX_DECODE_BYTES:
+        raise UnreadableImage(
+            f"{width} x {height} pixels is too large for a {file_format} file: decoding needs about "
+            f"{needed // 10**6} MB (limit {MAX_DECODE_BYTES // 10**6} MB); scale it down"
+        )
+    with _DECODING_LARGE if needed > _LARGE_BYTES else nullcontext():
+        yield
+
+
+def _check_scans(data: bytes, n_pixels: int) -> None:
+    """Refuse a JPEG that would keep the decoder busy for minutes: small files can have thousands of scans."""
+    most = _MAX_SCANNED_PIXELS // n_pixels
+    if most < 1000 and (found := data.count(_SCAN_MARK)) > most:
+        raise UnreadableImage(f"the JPEG has {found} scans (limit {most} at its size); save it again")
+
+
 def _reason(error: Exception) -> str:
+    if "text chunk" in str(error).lower() or "MAX_TEXT" in str(error):
+        return f"its text metadata is too large ({_first_line(error)}); save it without metadata"
     if isinstance(error, UnidentifiedImageError):
         return f"not an image in a supported format ({', '.join(FORMATS)}), or truncated in its header"
     if isinstance(error, Image.DecompressionBombWarning | Image.DecompressionBombError):

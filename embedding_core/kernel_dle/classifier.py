@@ -108,7 +108,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, graph_weight, regularization, landmarks, n_components, few_labels, random_state
+    kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, random_state
         As in `KernelDLE`. `n_components` limits the coordinates used for the neighbor search. With few labels
         the averaged label scores are used alone, without Platt scaling and neighbors.
     tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
@@ -175,6 +175,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         landmarks: int | str | None = "auto",
         n_components: int | None = None,
         few_labels: bool | str = "auto",
+        input_scale: str = "zscore",
         tune_for: str = "hamming",
         random_state: Any = 0,
     ) -> None:
@@ -184,6 +185,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.landmarks = landmarks
         self.n_components = n_components
         self.few_labels = few_labels
+        self.input_scale = input_scale
         self.tune_for = tune_for
         self.random_state = random_state
 

@@ -52,6 +52,7 @@ from embedding_core.labels import Indicator, check_labels_differ, given_as_colum
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.kernel_space import Kernel, KernelMap, check_precomputed
+from embedding_core.scaling import SCALINGS, Scaler
 
 FEW = 10
 """`few_labels="auto"` averages metrics up to this many labeled rows per label."""
@@ -165,6 +166,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
         weighted by the sensitivity of the scores to them) and four graph weights. "auto" does so up to ten
         labeled items per label on average.
+    input_scale : {"zscore", "none", "unit"}, default="zscore"
+        Scaling of the features before distances are measured, see `Scaler`; what "z-scored" says below holds
+        for the default.
     random_state : int, RandomState or None, default=0
         Draws landmarks, and the items whose distances give the medians if there are more than 2,000.
 
@@ -249,6 +253,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         landmarks: int | str | None = "auto",
         n_components: int | None = None,
         few_labels: bool | str = "auto",
+        input_scale: str = "zscore",
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
@@ -257,6 +262,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.landmarks = landmarks
         self.n_components = n_components
         self.few_labels = few_labels
+        self.input_scale = input_scale
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
@@ -331,7 +337,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.kernel_ = "callable"
             return CallableKernel(self.kernel), rows
         self.kernel_ = resolve_kernel(self.kernel, rows)
-        return fit_kernel(self.kernel_, rows, self.random_state), rows
+        scaler = Scaler(self.input_scale).fit(rows.astype(np.float64))
+        return fit_kernel(self.kernel_, rows, self.random_state, scaler=scaler), rows
 
     @staticmethod
     def _own_graph(kernel: KernelMap, X: Any) -> Any:
@@ -383,6 +390,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_count("n_components", self.n_components, (None,))
         if not isinstance(self.few_labels, bool | np.bool_):
             check_choice("few_labels", self.few_labels, FEW_LABELS)
+        check_choice("input_scale", self.input_scale, SCALINGS)
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         if self.kernel == "precomputed" and sp.issparse(X):

@@ -94,6 +94,10 @@ class Method:
         """Return the scaling to apply before the method when `requested` was chosen for all methods."""
         return "none" if self.own_scaling else requested
 
+    def unscaled(self) -> dict[str, str]:
+        """Return the parameters that make the estimator use its input without scaling it."""
+        return {name: "none" for name in ("input_scale", "scale") if name in self.parameters()}
+
     def estimator_class(self) -> type[Any]:
         """Import the estimator class.
 

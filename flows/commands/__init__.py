@@ -33,4 +33,5 @@ COMMANDS = {
     "down": CommandEntry("operate", "stop both servers"),
     "serve": CommandEntry("operate", "run on a schedule from this process"),
     "deploy": CommandEntry("operate", "register a schedule on a work pool for a worker"),
+    "worker": CommandEntry("operate", "run what is registered on a work pool"),
 }

@@ -15,15 +15,21 @@ from flows.annotate import (
     name_model,
 )
 from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker, read_default_config
+from flows.config import find_home
 from flows.rerun import command_here
 from flows.runner import Run, RunResult
 from flows.summary import problem_lines, stage_states
 from flows.terminal import show
+from storage.artifacts.disk import store_errors
 from storage.artifacts.schemas import Annotations
+from storage.credentials import keep
+from storage.errors import ConfigError
+from storage.paths import expand_path
 from tasks.annotation import load_annotations, write_annotations
 from tasks.stages.features import load_skipped
 
 _LISTED = 10
+_OUT = "annotations"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -44,14 +50,17 @@ def annotate(options: argparse.Namespace) -> int:
     a small folder.
     """
     config = annotation_config(options.folder, read_default_config(options))
+    out = choose_out(options.out, expand_path(options.folder, "argument"), find_home(config))
     selector = ModelSelector(options.run, options.method, options.experiment)
-    model = choose_model(open_tracker(options), selector)
+    tracker = open_tracker(options)
+    model = choose_model(tracker, selector)
     options.session.reporter.say(f"model      {name_model(model)}")
-    plan = AnnotationPlan(config, model, options.uri)
+    plan = AnnotationPlan(config, model, tracker.uri if options.uri else None)
+    keep(plan.uri, find_home(config))
     result = Run(plan, session=options.session).execute(options.verbose)
     found = load_annotations(result.store, result.products.annotations)
     skipped = load_skipped(result.store, result.products.features)
-    files = write_annotations(found, Path(options.out or "annotations"), model.fitted.facts)
+    files = write_annotations(found, out, model.fitted.facts)
     if options.json:
         show(json.dumps(_as_record(result, model, found, skipped, files), indent=2, ensure_ascii=False))
         return 0
@@ -59,6 +68,30 @@ def annotate(options: argparse.Namespace) -> int:
     problems = problem_lines(None, result.unrecorded, "", command_here(config, "sync"))
     show("\n".join([*lines, *problems]))
     return 0
+
+
+def choose_out(given: str | None, source: Path, home: Path) -> Path:
+    """Return the file that annotations are written to, without its ending; its folder is created.
+
+    Refused before any work is done: files in the home folder, and files that the next run would read as data.
+    """
+    out = expand_path(given or _OUT, "--out").absolute()
+    files = [out.with_name(out.name + ending) for ending in (".parquet", ".csv")] if out.name else []
+    inside = [one for one in (source, home) if one.is_dir() and out.resolve().is_relative_to(one.resolve())]
+    blocked = next((file for file in files if file.is_dir()), None)
+    advice = "choose another place with --out FOLDER/NAME"
+    if not files:
+        raise ConfigError(f"--out {given!r} names no file; {advice}.")
+    if inside:
+        what = "the items to annotate, which would contain them" if inside[0] == source else "the home folder"
+        raise ConfigError(f"annotations would be written to {out}, inside {what}; {advice}.")
+    if source.resolve() in (file.resolve() for file in files):
+        raise ConfigError(f"--out {given} would overwrite {source}; {advice}.")
+    if blocked is not None:
+        raise ConfigError(f"{blocked} is a folder, so annotations cannot be written there; {advice}.")
+    with store_errors(out.parent, "--out"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    return out
 
 
 def _as_record(

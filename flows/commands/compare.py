@@ -9,7 +9,6 @@ from flows.commands.options import Subparsers, add_command, add_tracker, open_tr
 from flows.terminal import show
 from storage.errors import ConfigError, TrackingError
 from storage.tracking.client import ComparedRun, Tracker
-from storage.urls import redact
 from tasks.report.ranking import (
     LOWER_IS_BETTER,
     METRIC_TITLES,
@@ -46,7 +45,7 @@ def compare(options: argparse.Namespace) -> int:
     if options.json:
         show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
         return 0
-    show(f"experiment {experiment}, {redact(tracker.uri)}")
+    show(f"experiment {experiment}, {tracker.uri}")
     show(comparison_table(runs, options.sort_by))
     if runs:
         own = [run for run in found if run.parent_id == runs[0].parent_id]
@@ -121,9 +120,7 @@ def run_title(run: ComparedRun) -> str:
 def _newest_experiment(tracker: Tracker) -> str:
     names = list_collections(tracker)
     if not names:
-        raise TrackingError(
-            f"no run has been tracked at {redact(tracker.uri)} yet; start with `labelscape run`."
-        )
+        raise TrackingError(f"no run has been tracked at {tracker.uri} yet; start with `labelscape run`.")
     return names[0]
 
 

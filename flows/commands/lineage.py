@@ -9,9 +9,11 @@ from flows.commands.options import Subparsers, add_command, read_default_config
 from flows.config import RunConfig
 from flows.rerun import command_again
 from flows.stores import open_store
-from flows.terminal import show
+from flows.terminal import show, tell
 from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StoreError
+from tasks.maintenance.damaged_runs import describe_damaged, find_run, quarantine_runs
 from tasks.maintenance.lineage import GONE, LineageGraph, Node
 from tasks.report.tables import format_time
 
@@ -35,7 +37,7 @@ def lineage(options: argparse.Namespace) -> int:
     """Show the tree of a run (default: the newest) or of one artifact."""
     config = read_default_config(options)
     store = open_store(config)
-    run = _find_run(RunLog(store), options.name)
+    run = _find_run(store, options.name)
     graph = LineageGraph(store, run.stages.values() if run else ())
     nodes = graph.of_run(run) if run else [graph.of_artifact(options.name)]
     if options.json:
@@ -52,15 +54,22 @@ def lineage(options: argparse.Namespace) -> int:
     return 0
 
 
-def _find_run(log: RunLog, name: str | None) -> LoggedRun | None:
+def _find_run(store: ArtifactStore, name: str | None) -> LoggedRun | None:
     if name is not None:
         try:
-            return log.find(name)
+            return find_run(store, name)
         except StoreError:
-            return None  # it may be an artifact
-    runs = log.entries()
+            if not any(one.name.startswith(name) for one in quarantine_runs(store)):
+                return None  # it may be an artifact
+            raise
+    damaged = quarantine_runs(store)
+    runs = RunLog(store).entries()
+    if not runs and damaged:
+        raise StoreError(describe_damaged(damaged, store))
     if not runs:
         raise ConfigError("no runs yet; start with `labelscape run`, or select another folder with --home.")
+    if damaged:
+        tell(describe_damaged(damaged, store))
     return runs[0]
 
 

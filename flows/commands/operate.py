@@ -1,4 +1,4 @@
-"""`up`, `down`, `serve`, `deploy`: the local servers and the schedule."""
+"""`up`, `down`, `serve`, `deploy`, `worker`: the local servers and the schedule."""
 
 from __future__ import annotations
 
@@ -31,20 +31,25 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument(
         "--pool", default="labelscape", help="process work pool, created if missing (default: %(default)s)"
     )
+    parser = add_command(commands, "worker", worker)
+    parser.add_argument("--pool", default="labelscape", help="process work pool (default: %(default)s)")
+    parser.add_argument("--run-once", action="store_true", help="stop when nothing is due")
 
 
 def up(options: argparse.Namespace) -> int:
     """Start both servers and print their addresses."""
     from flows.config import find_home
+    from flows.services import browser_links
     from flows.services import up as start
+    from flows.stores import warn_if_open
     from flows.terminal import show
 
-    services = start(
-        find_home(read_default_config(options)),
-        prefect_port=options.prefect_port,
-        mlflow_port=options.mlflow_port,
-    )
-    show(f"Prefect  {services.prefect_ui}\nMLflow   {services.mlflow_url}\nStop both with: labelscape down")
+    home = find_home(read_default_config(options))
+    warn_if_open(home)
+    services = start(home, prefect_port=options.prefect_port, mlflow_port=options.mlflow_port)
+    prefect, mlflow = browser_links(home, services)
+    show(f"Prefect  {prefect}\nMLflow   {mlflow}")
+    show("The links log your browser in; do not share them.\nStop both with: labelscape down")
     return 0
 
 
@@ -77,13 +82,25 @@ def deploy(options: argparse.Namespace) -> int:
     return 0
 
 
+def worker(options: argparse.Namespace) -> int:
+    """Run what is registered on a work pool until interrupted."""
+    from flows.config import find_home
+    from flows.prefect_settings import prepare_engine
+    from flows.schedule import start_worker
+
+    home = find_home(read_default_config(options))
+    prepare_engine(home, verbose=True)
+    start_worker(home, options.pool, options.run_once)
+
+
 def _prepare(options: argparse.Namespace, verbose: bool) -> RunConfig:
     """Check the configuration now rather than in the scheduled run, then choose the Prefect server."""
     from flows.config import find_home
-    from flows.prefect_settings import prepare_engine
+    from flows.prefect_settings import load_prefect, prepare_engine
     from flows.run_settings import check_config
 
     config = read_config(options)
     check_config(config)
     prepare_engine(find_home(config), verbose)
+    load_prefect()
     return config

@@ -6,11 +6,14 @@ Nothing heavy is imported at module level, so that `--help` of a command answers
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from flows.commands import COMMANDS
+from storage.paths import find_text_problem, shorten_middle
 
 if TYPE_CHECKING:
     from flows.config import RunConfig
@@ -18,10 +21,20 @@ if TYPE_CHECKING:
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+_URI_HELP = (
+    "MLflow URI (default: the database in the home folder). Put a password into labelscape.toml or"
+    " MLFLOW_TRACKING_PASSWORD: other users see arguments"
+)
 _SOURCE_HELP = (
     "a TOML configuration, a folder of images, a table, an ARFF file, or a built-in data set"
     " (default: labelscape.toml in this folder, else the demo)"
 )
+
+# Arguments whose names differ from those on the command line.
+_NAMES = {"as_run": "as", "since": "from"}
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+# OpenMP accepts one number for each level of nesting.
+_THREAD_COUNTS = re.compile(r"\s*0*[1-9]\d{0,4}(\s*,\s*0*[1-9]\d{0,4})*\s*")
 
 
 def add_command(
@@ -59,6 +72,43 @@ def add_command(
     return parser
 
 
+def check_arguments(options: argparse.Namespace) -> None:
+    """Refuse an argument that is empty or that no setting, name or path can hold.
+
+    An empty argument is usually a shell variable that is not set; it must not select the default.
+    """
+    from storage.errors import ConfigError
+
+    given = {name: value for name, value in vars(options).items() if name != "arguments"}
+    for name, value in given.items():
+        for text in value if isinstance(value, list) else [value]:
+            if not isinstance(text, str):
+                continue
+            problem = find_text_problem(text)
+            if not problem and not text.strip():
+                problem = "is empty; give a value, or leave it out"
+            if problem:
+                raise ConfigError(f"{_written(name, options)} {shorten_middle(text)!r} {problem}.")
+
+
+def _written(name: str, options: argparse.Namespace) -> str:
+    """An argument as it stands on the command line, for messages."""
+    option = f"--{_NAMES.get(name, name.replace('_', '-'))}"
+    return option if any(one.startswith(option) for one in options.arguments) else f"argument {name}"
+
+
+def check_environment() -> None:
+    """Refuse a number of threads that libraries would refuse in the middle of a run, or ignore."""
+    from storage.errors import ConfigError
+
+    for name in _THREADS:
+        value = os.environ.get(name)
+        if value and not _THREAD_COUNTS.fullmatch(value):
+            raise ConfigError(
+                f"{name}={shorten_middle(value)!r}: give a number of threads from 1, or unset it."
+            )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -72,7 +122,7 @@ def add_configuration(parser: argparse.ArgumentParser, methods: bool = True) -> 
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="override one setting; may be repeated",
+        help="override one setting; may be repeated. Put passwords into a file: other users see arguments",
     )
     if methods:
         parser.add_argument("--methods", help="comma-separated, see `labelscape methods`")
@@ -89,7 +139,7 @@ def add_paranoid(parser: argparse.ArgumentParser) -> None:
 
 def add_tracker(parser: argparse.ArgumentParser) -> None:
     """Add the argument that `open_tracker` reads."""
-    parser.add_argument("--uri", help="MLflow URI (default: the database in the home folder)")
+    parser.add_argument("--uri", help=_URI_HELP)
 
 
 def read_config(options: argparse.Namespace) -> RunConfig:
@@ -118,11 +168,15 @@ def open_tracker(options: argparse.Namespace) -> Tracker:
     """The tracker at `--uri`, else that of the configuration in this folder."""
     from flows.config import find_home
     from flows.prefect_settings import prepare_libraries
+    from storage.paths import check_address
     from tasks.stages.tracking import make_tracker
 
     config = read_default_config(options)
     prepare_libraries()
-    return make_tracker(options.uri or config.tracking.uri, find_home(config))
+    uri = options.uri or config.tracking.uri
+    if uri:
+        check_address(uri, "--uri" if options.uri else "tracking.uri")
+    return make_tracker(uri, find_home(config))
 
 
 def _file_or_source(given: str | None) -> tuple[Path | None, str | None]:

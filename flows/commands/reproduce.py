@@ -17,7 +17,6 @@ from flows.summary import find_tracked, problem_lines
 from flows.terminal import show
 from storage.errors import ConfigError, LabelscapeError, ServiceDown, SourceError, StoreError
 from storage.reference.sets import find_data_folder, is_original, locate, reference_sets
-from storage.urls import redact
 from tasks.report.tables import Table
 from tasks.reporter import Reporter
 from tasks.reproduce.against_plain import OUTCOMES, count_outcomes
@@ -204,9 +203,10 @@ def _as_text(result: RunResult[ExperimentResult], config: RunConfig) -> list[str
     lines += [f"figure     {file}" for file in sorted(page.parent.glob("*.png"))]
     tracked = find_tracked(result, found.tracked)
     if tracked:
-        lines.append(f"tracked    run {tracked.parent_id[:8]} at {redact(tracked.uri)}")
+        lines.append(f"tracked    run {tracked.parent_id[:8]} at {tracked.uri}")
     sync = command_here(config, "sync")
     problems = problem_lines(result.untracked, result.unrecorded, _REMEDY, sync)
+    lines += [f"warning    {text}" for text in result.warnings]
     return [*head, table, "", *lines, *problems]
 
 

@@ -67,8 +67,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run every stage and print the results."""
     from flows.stores import open_store
-    from storage.artifacts.run_log import RunLog
     from storage.errors import ConfigError
+    from tasks.maintenance.damaged_runs import find_run
 
     if options.as_run is None:
         return _execute(read_config(options), options, _selection(options))
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
             "--as takes source and settings from the earlier run; leave out the source, --set and --methods."
         )
     here = read_default_config(options)
-    return _repeat(RunLog(open_store(here)).find(options.as_run), here, options)
+    return _repeat(find_run(open_store(here), options.as_run), here, options)
 
 
 def stage(options: argparse.Namespace) -> int:

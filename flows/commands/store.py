@@ -10,12 +10,13 @@ from typing import Any
 from flows.commands.options import Subparsers, add_command, add_json, read_default_config
 from flows.config import RunConfig, find_home
 from flows.stores import open_store
-from flows.terminal import TerminalReporter, show
+from flows.terminal import TerminalReporter, show, tell
 from storage.artifacts.keys import QUARANTINE, stage_label
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError
 from tasks.maintenance import fsck, gc
+from tasks.maintenance.damaged_runs import describe_damaged, find_run, quarantine_runs
 from tasks.maintenance.registered import Registered, find_registered
 from tasks.report.tables import Table, format_time
 
@@ -69,7 +70,7 @@ def store(options: argparse.Namespace) -> int:
 
 def _ls(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     if options.runs:
-        return _ls_runs(options, log)
+        return _ls_runs(options, held, log)
     manifests = fsck.load_manifests(held)
     needed = [fsck.reach(run.stages.values(), manifests) for run in log.entries()]
     records = [
@@ -105,8 +106,10 @@ def _ls(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     return 0
 
 
-def _ls_runs(options: argparse.Namespace, log: RunLog) -> int:
+def _ls_runs(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
     runs = log.entries()
+    if damaged := quarantine_runs(held):
+        tell(describe_damaged(damaged, held))
     if options.json:
         return _show_json([{"id": run.id, **run.to_json()} for run in runs])
     rows = tuple(
@@ -235,20 +238,22 @@ def _show_kept(found: gc.Garbage, registered: Registered) -> None:
 
 def _registered(log: RunLog, config: RunConfig, given_up: Sequence[str]) -> Registered:
     from flows.prefect_settings import prepare_libraries
-    from storage.tracking.client import Tracker
     from storage.urls import redact
     from tasks.stages.tracking import make_tracker
 
     here = make_tracker(config.tracking.uri, find_home(config))
     prepare_libraries()
-    # Runs record addresses without passwords.
+    home = find_home(config)
     return find_registered(
-        log.entries(), here, lambda uri: here if uri == redact(here.uri) else Tracker(uri), given_up
+        log.entries(),
+        here,
+        lambda uri: here if uri == here.uri else make_tracker(uri, home),
+        [redact(uri) for uri in given_up],
     )
 
 
 def _pin(options: argparse.Namespace, held: ArtifactStore, log: RunLog) -> int:
-    run = log.find(options.run)
+    run = find_run(held, options.run)
     log.pin(run, pinned=options.action == "pin")
     if options.json:
         return _show_json({"id": run.id, "pinned": options.action == "pin"})

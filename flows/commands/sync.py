@@ -19,28 +19,40 @@ def add_parser(commands: Subparsers) -> None:
 
 
 def sync(options: argparse.Namespace) -> int:
-    """Track and record what is missing; exit code 1 if a run still could not be recorded."""
+    """Track and record what is missing; exit code 2 if a run still could not be recorded."""
+    from flows.config import find_home
     from flows.prefect_settings import prepare_libraries
     from flows.stores import open_store
-    from flows.sync import sync_prefect, sync_run, unrecorded_runs, untracked_runs
-    from flows.terminal import show
+    from flows.sync import lost_runs, sync_prefect, sync_run, unrecorded_runs, untracked_runs
+    from flows.terminal import show, tell
     from storage.artifacts.run_log import RunLog
+    from tasks.stages.tracking import make_tracker
 
     prepare_libraries(options.verbose)
     config = read_default_config(options)
+    uri, reporter = options.uri or config.tracking.uri, options.session.reporter
+    make_tracker(uri, find_home(config))  # reject an address that cannot be used
     store = open_store(config)
-    uri, log = options.uri or config.tracking.uri, RunLog(store)
-    tracked = [sync_run(run, config, uri, options.session.reporter) for run in untracked_runs(log)]
+    log = RunLog(store)
+    missing = untracked_runs(log) + lost_runs(log, lambda known: make_tracker(known, find_home(config)))
+    tracked = [sync_run(run, config, uri, reporter) for run in missing]
     recorded = [sync_prefect(run, config, log, options.verbose) for run in unrecorded_runs(log)]
     if options.json:
-        record = {"runs": [_record(one) for one in tracked], "prefect": [_record(one) for one in recorded]}
+        record = {
+            "runs": [_record(one) for one in tracked],
+            "prefect": [_record(one) for one in recorded],
+            "warnings": reporter.warnings,
+        }
         show(json.dumps(record, indent=2, ensure_ascii=False))
     else:
         for one in (*tracked, *recorded):
             show(_line(one))
         if not (tracked or recorded):
             show(f"Nothing to do: every run of the store {store.place} is recorded, or needs no record.")
-    return 1 if any(one.problem for one in (*tracked, *recorded)) else 0
+    failed = sum(one.problem is not None for one in (*tracked, *recorded))
+    if failed:
+        tell(f"labelscape: {failed} of {len(tracked) + len(recorded)} records are still missing; see above.")
+    return 2 if failed else 0
 
 
 def _record(one: Synced) -> dict[str, str | None]:

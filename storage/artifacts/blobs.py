@@ -21,6 +21,7 @@ from storage.artifacts import disk
 from storage.artifacts.file_stats import is_settled
 from storage.artifacts.locks import OnWait, describe_wait, hold_lock, is_free, share_lock, try_lock
 from storage.artifacts.manifest import find_size_problem, lock_name
+from storage.artifacts.regular_files import is_absent, is_regular, open_regular
 from storage.errors import StoreError
 
 MISMATCH = "its data do not match the digest in its manifest"
@@ -130,7 +131,7 @@ class ChecksumCache:
 
     def is_intact(self, path: Path, digest: str, use_cache: bool = True) -> bool:
         """Return whether a file has this SHA-256; FileNotFoundError if it does not exist."""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             begun, status = time.time_ns(), os.fstat(file.fileno())
             state = (digest, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             if use_cache and self._states.get(path) == state:
@@ -277,9 +278,14 @@ class LocalBlobs:
 
 
 def _stat(path: Path) -> BlobStat | None:
+    """Return size and time of a file; None if there is no regular file of this name."""
     try:
         status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as error:
+        if is_absent(error):
+            return None
+        raise
+    if not is_regular(status):
         return None
     return BlobStat(status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from storage.artifacts.artifact import Artifact
 from storage.errors import StoreError
+from storage.quoting import quote, shorten
+
+Unpacked = TypeVar("Unpacked")
+
+
+def unpacks(function: Callable[[pa.Table], Unpacked]) -> Callable[[pa.Table], Unpacked]:
+    """Decorate a function that unpacks a table: content that it cannot use is a StoreError."""
+
+    @wraps(function)
+    def unpack(table: pa.Table) -> Unpacked:
+        try:
+            return function(table)
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, MemoryError) as error:
+            kind = read_metadata(table).get("kind")
+            raise StoreError(
+                f"The content of an artifact of kind {quote(kind)} is not usable "
+                f"({type(error).__name__}: {shorten(str(error), 200)}). It was not written by this version "
+                "of labelscape: delete it and run again."
+            ) from error
+
+    return unpack
 
 
 def build(kind: str, columns: Mapping[str, pa.Array], metadata: Mapping[str, str] | None = None) -> Artifact:
@@ -26,7 +48,7 @@ def build(kind: str, columns: Mapping[str, pa.Array], metadata: Mapping[str, str
 def read_metadata(table: pa.Table) -> dict[str, str]:
     """Return the metadata of a table as strings."""
     raw = table.schema.metadata or {}
-    return {name.decode(): text.decode() for name, text in raw.items()}
+    return {name.decode("utf-8", "replace"): text.decode("utf-8", "replace") for name, text in raw.items()}
 
 
 def check_table(

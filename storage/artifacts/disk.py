@@ -1,4 +1,7 @@
-"""Durable file writes, JSON with a checksum, and operating system errors explained to the user."""
+"""Durable and private file writes, JSON with a checksum, and operating system errors explained to the user.
+
+Folders and files are created for their owner only (0700, 0600). Nothing is written through a symbolic link.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,26 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from storage.errors import StoreError
+from storage.artifacts.regular_files import is_absent, open_regular
+from storage.errors import DiskFull, StoreError
+from storage.permissions import PRIVATE_FILE, PRIVATE_FOLDER
 
 TEMPORARY = ".tmp"
+_HOME = "--home or LABELSCAPE_HOME"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.EEXIST, errno.ENOTDIR}
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
-def store_errors(path: Path, chosen_by: str = "--home or LABELSCAPE_HOME") -> Iterator[None]:
+def store_errors(path: Path, chosen_by: str = _HOME) -> Iterator[None]:
     """Turn an OSError about `path` into a StoreError that says what to do.
 
     `chosen_by` names the option with which the user chooses another folder.
@@ -29,7 +37,8 @@ def store_errors(path: Path, chosen_by: str = "--home or LABELSCAPE_HOME") -> It
     try:
         yield
     except OSError as error:
-        raise StoreError(_explain(error, path, chosen_by)) from error
+        kind = DiskFull if error.errno in _NO_SPACE else StoreError
+        raise kind(_explain(error, path, chosen_by)) from error
 
 
 def _explain(error: OSError, path: Path, chosen_by: str) -> str:
@@ -44,12 +53,18 @@ def _explain(error: OSError, path: Path, chosen_by: str) -> str:
             f"No permission for {path} ({reason}); make it readable and writable, or choose another folder "
             f"with {chosen_by}."
         )
+    if error.errno == errno.ELOOP:
+        return f"{path} is a symbolic link, which is not followed there; remove it and run again."
     if error.errno in _NOT_A_FOLDER:
         file = next((place for place in (path, *path.parents) if place.is_file()), path)
         return (
             f"{file} is a file where a folder is needed ({reason}); move it away, or choose another folder "
             f"with {chosen_by}."
         )
+    if error.errno == errno.EISDIR:
+        return f"{path} is a folder where a file is needed; move it away and run again."
+    if chosen_by != _HOME:
+        return f"{path} cannot be written ({reason}); choose another place with {chosen_by}."
     return f"The store cannot use {path} ({reason}); check that its folder is on a local, healthy disk."
 
 
@@ -66,7 +81,7 @@ def make_folder(path: Path) -> None:
     if path.is_dir():
         return
     make_folder(path.parent)
-    path.mkdir(exist_ok=True)
+    path.mkdir(PRIVATE_FOLDER, exist_ok=True)
     sync_folder(path.parent)
 
 
@@ -84,15 +99,37 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
+def create_file(path: Path, buffering: int = -1) -> BinaryIO:
+    """Create a private file and open it for writing; whatever had its name is removed first.
+
+    A symbolic link planted under the name is removed, not followed.
+    """
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, _NEW_FILE, PRIVATE_FILE), "wb", buffering=buffering)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder with its content, or a file or link; links are not followed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
-def replace_atomically(path: Path) -> Iterator[Path]:
+def replace_atomically(path: Path, mode: int = PRIVATE_FILE) -> Iterator[Path]:
     """Yield an empty temporary file beside `path`; on success flush it and rename it to `path`.
 
     The temporary file has a random name and is created exclusively, so concurrent writers do not share it
-    and a symbolic link planted under its name is not followed. On failure it is removed.
+    and a symbolic link planted under its name is not followed. On failure it is removed. `mode` is the mode
+    of the new file, whatever the umask is.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+    descriptor = os.open(temporary, _NEW_FILE, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
     try:
         yield temporary
         sync_file(temporary)
@@ -124,12 +161,15 @@ def remove_quietly(*paths: Path) -> None:
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """Return the content of a file, or None if it does not exist."""
+    """Return the content of a file, or None if there is no regular file of this name."""
     with store_errors(path):
         try:
-            return path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            with open_regular(path) as file:
+                return file.read()
+        except OSError as error:
+            if is_absent(error):
+                return None
+            raise
 
 
 _BLANK = "0" * 64
@@ -143,7 +183,10 @@ def seal(content: Mapping[str, Any]) -> bytes:
 
 def unseal(data: bytes) -> dict[str, Any]:
     """Return the content of sealed JSON; ValueError if any bit differs from what was written."""
-    content = json.loads(data)
+    try:
+        content = json.loads(data)
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
     if not isinstance(content, dict) or not isinstance(checksum := content.pop("checksum", None), str):
         raise ValueError("it contains no checksum")
     # The checksum covers the bytes, not the parsed content: that includes the formatting and avoids

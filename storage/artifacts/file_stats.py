@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from operator import attrgetter
+from pathlib import Path
 
+from storage.artifacts.regular_files import system_devices
 from storage.errors import SourceError
 
 # FAT has the coarsest clock of the common file systems: 2 s.
@@ -49,8 +53,9 @@ def states_below(folder: str, skipped: Collection[str] = ()) -> tuple[bytes, lis
             names.append(entry.name)
             try:
                 numbers += _STATE(entry.stat())
-            except OSError:  # a dangling link counts as itself
-                numbers += _STATE(entry.stat(follow_symlinks=False))
+            except OSError:  # a dangling link counts as itself, and a file that has just gone as its name
+                with suppress(OSError):
+                    numbers += _STATE(entry.stat(follow_symlinks=False))
     return "\0".join(names).encode("utf-8", "surrogateescape"), numbers
 
 
@@ -68,49 +73,78 @@ def pack(states: list[int]) -> bytes:
 
 
 def scan_folders(
-    folder: str, skipped: Collection[str] = ()
+    folder: str,
+    skipped: Collection[str] = (),
+    on_problem: Callable[[str, str], None] = lambda prefix, reason: None,
 ) -> Iterator[tuple[str, Iterator[os.DirEntry[str]]]]:
     """Iterate over the visible folders from the top down, each once: relative path with a final /, and files.
 
-    Folders whose real path is in `skipped` are skipped. The files must be consumed before the next folder is
+    Links to folders are followed last, so that a folder has its own path if it is inside. A link to a folder
+    that was visited or contains the top folder is not followed, since that might never end.
+
+    The folders in `skipped` are skipped. The files must be consumed before the next folder is
     requested. They are an iterator because a list of thousands of entries triggers Python's garbage
     collector, which takes as long as the listing.
+
+    Raises
+    ------
+    SourceError
+        The top folder cannot be listed. For a folder below it, `on_problem` is called with its relative path
+        and the reason. Folders of the kernel, such as /proc behind a link, are such a problem.
     """
-    seen: set[tuple[int, int]] = set()
-    pending = [(folder, "")]
-    while pending:
-        top, prefix = pending.pop()
+    seen = {_identity(parent) for parent in Path(folder).resolve().parents}
+    seen |= {_identity(Path(place)) for place in skipped}
+    pending, linked = [(folder, "")], list[tuple[str, str]]()
+    while pending or linked:
+        top, prefix = pending.pop() if pending else linked.pop(0)
         below: list[os.DirEntry[str]] = []
+        failed: list[OSError] = []
         try:
             status = os.stat(top)
-            if (status.st_dev, status.st_ino) in seen:
-                continue  # a link to a folder already visited; following it might never end
+            if prefix and (status.st_dev, status.st_ino) in seen:
+                continue
             seen.add((status.st_dev, status.st_ino))
+            if status.st_dev in system_devices():
+                raise OSError(errno.EINVAL, "it belongs to the operating system")
             with os.scandir(top) as entries:
-                yield prefix, _files_among(entries, below)
-                below += (entry for entry in entries if entry.is_dir() and _is_visible(entry.name))
+                yield prefix, _files_among(entries, below, failed)
         except OSError as error:
-            raise SourceError(f"{top} cannot be listed: {error.strerror}. Check its permissions.") from error
-        below.sort(key=_NAME, reverse=True)  # the first is popped next
-        pending += (
-            (entry.path, f"{prefix}{entry.name}/")
-            for entry in below
-            if not skipped or os.path.realpath(entry.path) not in skipped
-        )
+            failed.append(error)
+        if failed:
+            reason = failed[0].strerror or str(failed[0])
+            if not prefix:
+                raise SourceError(f"{top} cannot be listed: {reason}. Check its permissions.") from failed[0]
+            on_problem(prefix, reason)
+        below.sort(key=_NAME)
+        found = [((entry.path, f"{prefix}{entry.name}/"), entry.is_symlink()) for entry in below]
+        pending += [place for place, is_link in reversed(found) if not is_link]  # the first is popped next
+        linked += [place for place, is_link in found if is_link]
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _files_among(
-    entries: Iterator[os.DirEntry[str]], folders: list[os.DirEntry[str]]
+    entries: Iterator[os.DirEntry[str]], folders: list[os.DirEntry[str]], failed: list[OSError]
 ) -> Iterator[os.DirEntry[str]]:
-    """Iterate over the visible files; visible folders are appended to `folders`."""
-    for entry in entries:
-        name = entry.name
-        if name[0] != "." and name not in _MACHINE_MADE:  # inlined `_is_visible`
-            if entry.is_dir():
+    """Iterate over the visible files; visible folders and an error of the listing are appended to lists."""
+    try:
+        for entry in entries:
+            name = entry.name
+            if name[0] == "." or name in _MACHINE_MADE:
+                continue
+            try:
+                is_folder = entry.is_dir()
+            except OSError:  # a link that leads to itself, or through a folder that may not be entered
+                is_folder = False
+            if is_folder:
                 folders.append(entry)
             else:
                 yield entry
-
-
-def _is_visible(name: str) -> bool:
-    return name[0] != "." and name not in _MACHINE_MADE
+    except OSError as error:
+        failed.append(error)

@@ -79,6 +79,8 @@ class FsspecBlobs:
 
     def _download(self, name: str, digest: str) -> None:
         draft = self._copies.draft(name)
+        with disk.store_errors(draft):
+            disk.create_file(draft).close()
         try:
             # Retry once: a transfer error is not corruption.
             if not (self._arrives(name, digest, draft) or self._arrives(name, digest, draft)):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from storage.artifacts.disk import make_folder, store_errors
+from storage.permissions import PRIVATE_FILE
 
+# A link planted under the name of a lock is not followed, and a FIFO does not block.
+_OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _held: set[int] = set()
 
 
@@ -25,7 +30,7 @@ os.register_at_fork(after_in_child=_drop_inherited_locks)
 
 def _names_same_file(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -60,6 +65,9 @@ def _waiting_lock(kind: int, on_wait: OnWait) -> Callable[[int], None]:
 
 def _write_process_id(descriptor: int) -> None:
     # Only for the message of waiting processes; on a full disk the lock works without it.
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:  # a hard link would change another file
+        return
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -68,7 +76,7 @@ def _write_process_id(descriptor: int) -> None:
 def _acquire(path: Path, lock: Callable[[int], None]) -> int:
     """Lock the file that `path` names now; the previous holder removes it on release, so check again."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, _OPEN | os.O_CREAT, PRIVATE_FILE)
         _held.add(descriptor)
         try:
             lock(descriptor)
@@ -144,12 +152,19 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 
 def is_free(path: Path) -> bool:
-    """Return whether a lock is free; its file is neither created nor removed."""
+    """Return whether a lock is free; its file is neither created nor removed.
+
+    Something else under its name, such as a link, is never free: it must not be removed.
+    """
     with store_errors(path):
         try:
-            descriptor = os.open(path, os.O_RDWR)
+            descriptor = os.open(path, _OPEN)
         except FileNotFoundError:
             return True
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+                return False
+            raise
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -27,15 +27,19 @@ if TYPE_CHECKING:
     from storage.artifacts.artifact import Artifact
 
 # fmt: off
-_FIELDS = {
-    "stage", "key", "digest", "kind", "rows", "bytes", "links", "link_digests", "parents", "recipe",
-    "seconds", "created", "versions",
+_FIELDS: dict[str, type | tuple[type, ...]] = {
+    "stage": str, "key": str, "digest": str, "kind": str, "rows": int, "bytes": int, "links": list,
+    "link_digests": list, "parents": dict, "recipe": dict, "seconds": (int, float), "created": str,
+    "versions": dict,
 }
 # fmt: on
 _MAX_METADATA_CHARS = 1000
 _VERSIONED_PACKAGES = ("labelscape", "numpy", "scipy", "scikit-learn", "pyarrow")
-_MANIFEST = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/(?P<key>[0-9a-f]{64})\.json")
-_DATA = re.compile(r"(?P<stage>\w+)/[0-9a-f]{2}/(?P<key>[0-9a-f]{64})-[0-9a-f]{64}\.parquet")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# Other files in a store are not ours and are left alone.
+_ARTIFACT = r"(?P<stage>[a-z][a-z0-9_]*)/(?P<start>[0-9a-f]{2})/(?P<key>(?P=start)[0-9a-f]{62})"
+_MANIFEST = re.compile(rf"{_ARTIFACT}\.json")
+_DATA = re.compile(rf"{_ARTIFACT}-[0-9a-f]{{64}}\.parquet")
 _KEY = re.compile(r"/(?P<key>[0-9a-f]{64})[-.]")
 _RECORD = re.compile(r"(?P<record>.+)\.json(\.[0-9a-f]{16,32}\.tmp)?")
 
@@ -135,8 +139,13 @@ def check_manifest(name: str, raw: bytes | None) -> ManifestCheck:
 
 
 def _find_mismatch(name: str, content: dict[str, Any]) -> str | None:
-    if missing := _FIELDS - set(content):
+    if missing := _FIELDS.keys() - content.keys():
         return f"its manifest lacks {', '.join(sorted(missing))}"
+    wrong = [field for field, kind in _FIELDS.items() if not isinstance(content[field], kind)]
+    if wrong or not _SHA256.fullmatch(content["digest"]):
+        return f"its manifest has another kind of value for {wrong[0] if wrong else 'digest'}"
+    if len(content["links"]) != len(content["link_digests"]):
+        return "its manifest has not one digest for each link"
     if f"{content['stage']}/{content['key']}" != name:
         return f"its manifest is that of {content['stage']}/{content['key']}"
     return None

@@ -8,10 +8,15 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-from storage.errors import StoreError
+from storage.errors import LabelscapeError, StoreError
+from storage.limits import MEGABYTE, check_memory
+from storage.npz import inspect_npz, read_claim
+from storage.quoting import list_names, shorten
 
 FORMAT = "skops"
 _SCHEMA = "schema.json"
+# Bytes of the schema. Ours are stored; one that is compressed may be a bomb.
+_LARGEST_SCHEMA, _LARGEST_COMPRESSED = 64 * MEGABYTE, 8 * MEGABYTE
 
 
 def dump_model(estimator: object) -> bytes:
@@ -83,16 +88,48 @@ def load_model(payload: bytes, trusted: Sequence[str]) -> Any:
     from skops import io as skops
 
     try:
+        _check_size(payload)
         unknown = sorted(set(skops.get_untrusted_types(data=payload)))
+    except LabelscapeError:
+        raise
     except Exception as error:  # damaged or malicious bytes may raise anything
-        raise StoreError(f"The {len(payload)} bytes are not a model: {error!r}. Train it again.") from error
+        raise StoreError(
+            f"The {len(payload)} bytes are not a model: {_short(error)}. Train it again."
+        ) from error
     refused = [name for name in unknown if name not in set(trusted)]
     if refused:
         raise StoreError(
-            f"The model contains types that are not trusted: {', '.join(refused)}. It was not loaded; use a "
+            f"The model contains types that are not trusted: {list_names(refused)}. It was not loaded; use a "
             "model that this version of labelscape has trained."
         )
     try:
         return skops.loads(payload, trusted=unknown)
     except Exception as error:
-        raise StoreError(f"The {FORMAT} model cannot be loaded: {error!r}. Train it again.") from error
+        raise StoreError(f"The {FORMAT} model cannot be loaded: {_short(error)}. Train it again.") from error
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {shorten(str(error), 200)}"
+
+
+def _check_size(payload: bytes) -> None:
+    """Refuse an archive that needs too much memory, before anything but its directory is read."""
+    needed = 0
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        for member in archive.infolist():
+            if member.filename == _SCHEMA:
+                stored = member.compress_type == zipfile.ZIP_STORED
+                largest = _LARGEST_SCHEMA if stored else _LARGEST_COMPRESSED
+                if member.file_size > largest:
+                    raise StoreError(
+                        f"The description of the model has {member.file_size:,} bytes; at most {largest:,} "
+                        "are read. Use a model that this version of labelscape has trained."
+                    )
+                continue
+            with archive.open(member) as stream:
+                if member.filename.endswith(".npz"):
+                    needed += sum(array.bytes for array in inspect_npz(stream).values())
+                else:
+                    needed += read_claim(stream, member).bytes if member.filename.endswith(".npy") else 0
+            needed += member.file_size
+    check_memory(2 * needed, "The model", len(payload), StoreError)

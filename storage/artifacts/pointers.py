@@ -40,9 +40,13 @@ class Pointers:
         record = quote(name, safe="")
         return self._payload(record, self._records.read(record))
 
-    def read_all(self) -> dict[str, dict[str, Any]]:
-        """Return the payloads of all pointers by name."""
-        found = {unquote(one): self._payload(one, raw) for one, raw in self._records.read_all().items()}
+    def read_all(self, prefixes: tuple[str, ...] = ("",)) -> dict[str, dict[str, Any]]:
+        """Return the payloads of all pointers whose names begin with one of `prefixes`, by name."""
+        found = {
+            unquote(one): self._payload(one, raw)
+            for one, raw in self._records.read_all().items()
+            if unquote(one).startswith(prefixes)
+        }
         return {name: payload for name, payload in found.items() if payload is not None}
 
     def verify(self) -> Iterator[tuple[str, str]]:

@@ -21,8 +21,10 @@ from urllib.parse import urlsplit
 
 from storage.artifacts.blobs import BlobStat
 from storage.artifacts.disk import TEMPORARY
+from storage.credentials import hide_secrets
 from storage.errors import ConfigError, StoreUnreachable
-from storage.urls import has_credentials, redact, redact_text
+from storage.permissions import make_users_folder, users_file_mode
+from storage.urls import redact, split_address
 
 T = TypeVar("T")
 
@@ -33,6 +35,7 @@ _PACKAGES = {
     "gcs": "labelscape[gcs]",
 }
 _S3 = {"s3", "s3a"}
+_FOLDERS = {"file", "local"}
 # Report an unreachable server after seconds, and one that hangs after minutes.
 _S3_OPTIONS = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 30, "retries": {"max_attempts": 1}}}
 _S3_ATTEMPTS = 3
@@ -119,7 +122,9 @@ class Remote:
 
     def copy(self, name: str, target: str) -> None:
         """Copy an object; no error if it does not exist."""
-        self._unless_missing(lambda path: self._files.cp_file(path, self._path(target)), name)
+        self._unless_missing(
+            lambda path: self._create(self._path(target), lambda new: self._files.cp_file(path, new)), name
+        )
 
     def remove(self, *names: str) -> None:
         """Remove objects in this order; no error if one does not exist."""
@@ -134,10 +139,19 @@ class Remote:
         temporary = f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
 
         def put_and_move() -> None:
-            put(temporary)
+            self._create(temporary, put)
             self._files.mv(temporary, path)
 
         self._call(put_and_move)
+
+    def _create(self, path: str, put: Callable[[str], Any]) -> None:
+        """Create an object; in a shared folder it is for everybody whom the umask of the user admits."""
+        if self._protocol not in _FOLDERS:
+            put(path)
+            return
+        make_users_folder(Path(path).parent)
+        put(path)
+        Path(path).chmod(users_file_mode())
 
     def _unless_missing(self, request: Callable[[str], T], name: str) -> T | None:
         """Make a request about an object; None if the object does not exist."""
@@ -160,7 +174,7 @@ class Remote:
 
     def _explain(self, error: Exception) -> StoreUnreachable:
         place = redact(self.uri)
-        text = redact_text(" ".join(str(error).split()))[:300] or type(error).__name__
+        text = hide_secrets(" ".join(str(error).split()))[:300] or type(error).__name__
         if isinstance(error, FileNotFoundError):
             what = (
                 f"the store {place} does not exist ({text}). Create the bucket or folder, or correct "
@@ -184,15 +198,17 @@ class Remote:
 
 def _check(uri: str) -> str:
     """Return the protocol of an address; the error message does not repeat a password in it."""
-    parts = urlsplit(uri)
+    found = split_address(uri)
+    parts = urlsplit(found.public)
     if not parts.scheme or "://" not in uri or not (parts.netloc or parts.path):
         raise ConfigError(
-            f"store.uri {redact(uri)!r} is not the address of a store; expected for instance "
+            f"store.uri {found.public!r} is not the address of a store; expected for instance "
             "s3://bucket/folder, gs://bucket/folder or file:///shared/folder."
         )
-    if has_credentials(uri):
+    if found.login or found.tail:
+        what = "a user name or a password" if found.login else "a query (after ?) or a fragment (after #)"
         raise ConfigError(
-            f"store.uri {redact(uri)!r} contains a user name or a password; leave them out and set them up "
+            f"store.uri {found.public!r} contains {what}; leave it out and set up credentials "
             "as that store expects (S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)."
         )
     return parts.scheme
@@ -205,7 +221,7 @@ def _connect(uri: str, protocol: str) -> tuple[Any, str]:
     options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
     if protocol in _S3:
         options |= _S3_OPTIONS
-    if protocol in ("file", "local"):
+    if protocol in _FOLDERS:
         options = {"auto_mkdir": True}
     try:
         files, root = url_to_fs(uri, **options)
@@ -216,7 +232,7 @@ def _connect(uri: str, protocol: str) -> tuple[Any, str]:
             f"{protocol}:// needs a package that is not installed ({error}); {remedy}."
         ) from None
     except ValueError as error:
-        raise ConfigError(f"store.uri {uri!r}: {error}.") from None
+        raise ConfigError(f"store.uri {redact(uri)!r}: {hide_secrets(str(error))}.") from None
     if protocol in _S3:
         files.retries = _S3_ATTEMPTS
     return files, str(root).rstrip("/")

@@ -7,6 +7,7 @@ so a schedule does not fill the history with identical runs.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ Kind = Literal["run", "auto", "reproduce", "annotate"]
 
 FOLDER = "runs"
 _ID_LENGTH = 12
+_ID = re.compile(f"[0-9a-f]{{{_ID_LENGTH}}}")
 # Minimum length of an abbreviated id.
 MIN_PREFIX = 4
 # Raised by reading a damaged record.
@@ -158,7 +160,7 @@ class RunLog:
 
     def verify(self) -> Iterator[tuple[str, str]]:
         """Move damaged records to quarantine; return the name and reason of each."""
-        for name, raw in self._records.read_all().items():
+        for name, raw in self._read_all().items():
             try:
                 LoggedRun.from_json(disk.unseal(raw))
             except _UNREADABLE as error:
@@ -167,11 +169,11 @@ class RunLog:
 
     def unreadable(self) -> list[str]:
         """List damaged records without moving them."""
-        return [f"{FOLDER}/{name}" for name, raw in self._records.read_all().items() if _parse(raw) is None]
+        return [f"{FOLDER}/{name}" for name, raw in self._read_all().items() if _parse(raw) is None]
 
     def entries(self) -> list[LoggedRun]:
         """Return all runs with an intact record, newest first."""
-        found = [run for raw in self._records.read_all().values() if (run := _parse(raw))]
+        found = [run for raw in self._read_all().values() if (run := _parse(raw))]
         return sorted(found, key=lambda run: (run.repeated, run.id), reverse=True)
 
     def find(self, name: str) -> LoggedRun:
@@ -189,6 +191,10 @@ class RunLog:
                 f"{name!r} matches the runs {', '.join(run.id for run in near)}; give more characters."
             )
         return near[0]
+
+    def _read_all(self) -> dict[str, bytes]:
+        """Return the records by id; other files in the folder are not ours and are left alone."""
+        return {name: raw for name, raw in self._records.read_all().items() if _ID.fullmatch(name)}
 
     def _read(self, run_id: str) -> LoggedRun | None:
         return _parse(self._records.read(run_id))

@@ -6,6 +6,7 @@
 | features | id, digest, features `float32[p]` (NaN when unreadable), error (null when readable) | recipe, feature_names |
 | features_sparse | id, digest, indices `list<int32>`, values `list<float32>`, error | recipe, feature_names, n_features |
 | parts | part, key, digest, rows: a large artifact stored in parts | - |
+| blocks | name, key, digest, rows: blocks of columns that are joined | blocks: how each is prepared |
 | edges | i, j, w: upper triangle (i <= j) of a symmetric graph, sorted | n |
 | matrix | row, values `float64[m]` | columns |
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
@@ -32,8 +33,9 @@ import pyarrow as pa
 
 from storage.artifacts import columns
 from storage.artifacts.artifact import Artifact
-from storage.artifacts.keys import canonical_json
+from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.errors import StoreError
+from storage.limits import check_memory
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -84,6 +86,7 @@ def pack_manifest(manifest: Manifest) -> Artifact:
     )
 
 
+@columns.unpacks
 def unpack_manifest(table: pa.Table) -> Manifest:
     """Unpack the items of a collection."""
     layout = {"id": _TEXT, "digest": _TEXT, "split": _TEXT, "labels": None}
@@ -151,12 +154,14 @@ def pack_features(features: Features) -> Artifact:
     return columns.build("features_sparse", _feature_columns(features), metadata)
 
 
+@columns.unpacks
 def unpack_feature_digests(table: pa.Table) -> tuple[list[str], dict[str, Any]]:
     """Return the content digests of the items and the recipe; other columns may be missing."""
     metadata = columns.read_metadata(table)
     return columns.strings(table, "digest"), json.loads(metadata["recipe"])
 
 
+@columns.unpacks
 def unpack_features(table: pa.Table) -> Features:
     """Unpack features; X is a dense or a CSR array, as it was packed."""
     known: dict[str, pa.DataType | None] = {"id": _TEXT, "digest": _TEXT}
@@ -181,7 +186,9 @@ def _csr(table: pa.Table, n_features: int) -> sparse.csr_array:
     lengths = indices.value_lengths().to_numpy(zero_copy_only=False)
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     parts = (np.array(column.flatten().to_numpy()) for column in (values, indices))
-    return sparse.csr_array((*parts, indptr), shape=(table.num_rows, n_features))
+    csr = sparse.csr_array((*parts, indptr), shape=(table.num_rows, n_features))
+    csr.check_format()  # indices outside the matrix would crash the process
+    return csr
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +214,7 @@ def pack_parts(parts: Parts) -> Artifact:
     )
 
 
+@columns.unpacks
 def unpack_parts(table: pa.Table) -> Parts:
     """Unpack the list of parts."""
     columns.check_table(
@@ -214,6 +222,29 @@ def unpack_parts(table: pa.Table) -> Parts:
     )
     keys, digests = columns.strings(table, "key"), columns.strings(table, "digest")
     return Parts(columns.numbers(table, "part"), keys, digests, columns.numbers(table, "rows"))
+
+
+def pack_blocks(refs: Sequence[ArtifactRef], blocks: Sequence[Mapping[str, Any]]) -> Artifact:
+    """Pack references to blocks of features, and how each block is prepared."""
+    return columns.build(
+        "blocks",
+        {
+            "name": columns.texts([str(block["name"]) for block in blocks]),
+            "key": columns.texts([ref.key for ref in refs]),
+            "digest": columns.texts([ref.digest for ref in refs]),
+            "rows": pa.array([ref.rows for ref in refs], pa.int64()),
+        },
+        {"blocks": canonical_json(list(blocks))},
+    )
+
+
+def unpack_blocks(table: pa.Table) -> tuple[list[ArtifactRef], list[dict[str, Any]]]:
+    """Unpack the references to blocks of features, and how each block is prepared."""
+    layout = {"name": _TEXT, "key": _TEXT, "digest": _TEXT, "rows": pa.int64()}
+    metadata = columns.check_table(table, "blocks", layout, ["blocks"])
+    facts = zip(*(table.column(name).to_pylist() for name in ("key", "digest", "rows")), strict=True)
+    refs = [ArtifactRef("features", key, digest, "parts", rows) for key, digest, rows in facts]
+    return refs, json.loads(metadata["blocks"])
 
 
 def pack_edges(W: sparse.sparray | sparse.spmatrix) -> Artifact:
@@ -231,12 +262,14 @@ def pack_edges(W: sparse.sparray | sparse.spmatrix) -> Artifact:
     return columns.build("edges", arrays, {"n": str(W.shape[0])})
 
 
+@columns.unpacks
 def unpack_edges(table: pa.Table) -> sparse.csr_array:
     """Unpack a graph as a symmetric CSR array (n, n)."""
     from scipy import sparse
 
     layout = {"i": pa.int32(), "j": pa.int32(), "w": pa.float64()}
     n = int(columns.check_table(table, "edges", layout, ["n"])["n"])
+    check_memory(16 * n, f"A graph of {n:,} items", error=StoreError)
     i, j, w = (columns.numbers(table, name) for name in layout)
     off = i != j
     rows, cols = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
@@ -262,6 +295,7 @@ def pack_matrix(matrix: Matrix) -> Artifact:
     return columns.build("matrix", arrays, {"columns": canonical_json(matrix.column_names)})
 
 
+@columns.unpacks
 def unpack_matrix(table: pa.Table) -> Matrix:
     """Unpack a named matrix."""
     metadata = columns.check_table(table, "matrix", {"row": _TEXT, "values": None}, ["columns"])
@@ -288,6 +322,7 @@ def pack_embedding(embedding: Embedding) -> Artifact:
     return columns.build("embedding", arrays, metadata)
 
 
+@columns.unpacks
 def unpack_embedding(table: pa.Table) -> Embedding:
     """Unpack an embedding."""
     layout = {"id": _TEXT, "coordinates": None}
@@ -324,6 +359,7 @@ def pack_annotations(annotations: Annotations) -> Artifact:
     return columns.build("annotations", arrays, {"label_names": canonical_json(annotations.label_names)})
 
 
+@columns.unpacks
 def unpack_annotations(table: pa.Table) -> Annotations:
     """Unpack predicted labels."""
     layout = {"id": _TEXT, "labels": None, "scores": None}
@@ -388,6 +424,7 @@ def pack_model(models: Iterable[ModelFile]) -> Artifact:
     return _pack_rows("model", _MODEL, models)
 
 
+@columns.unpacks
 def unpack_model(table: pa.Table) -> list[ModelFile]:
     """Unpack fitted models (bytes only: `storage.artifacts.models.load_model` loads them)."""
     return [ModelFile(*row) for row in _unpack_rows("model", _MODEL, table)]
@@ -398,6 +435,7 @@ def pack_scores(scores: Iterable[Score]) -> Artifact:
     return _pack_rows("scores", _SCORES, scores)
 
 
+@columns.unpacks
 def unpack_scores(table: pa.Table) -> list[Score]:
     """Unpack scores in the order they were packed."""
     return [Score(*row) for row in _unpack_rows("scores", _SCORES, table)]
@@ -408,6 +446,7 @@ def pack_cells(cells: Iterable[TrialCell]) -> Artifact:
     return _pack_rows("cells", _CELLS, cells)
 
 
+@columns.unpacks
 def unpack_cells(table: pa.Table) -> list[TrialCell]:
     """Unpack the values of an experiment's trials in the order they were packed."""
     return [TrialCell(*row) for row in _unpack_rows("cells", _CELLS, table)]
@@ -418,6 +457,7 @@ def pack_files(files: Mapping[str, bytes]) -> Artifact:
     return _pack_rows("files", _FILES, files.items())
 
 
+@columns.unpacks
 def unpack_files(table: pa.Table) -> dict[str, bytes]:
     """Unpack files by name, in the order they were packed."""
     return dict(_unpack_rows("files", _FILES, table))

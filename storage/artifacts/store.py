@@ -174,9 +174,10 @@ class ArtifactStore:
             If the bytes are not those that were written. The artifact is then in quarantine; computing the
             recipe again replaces it.
         """
+        from storage.artifacts.tables import read_table
+
         with self._opened(ref) as (parquet, metadata):
-            # For a few small columns threads cost more than they save.
-            return parquet.read(columns, use_threads=columns is None).replace_schema_metadata(metadata)
+            return read_table(parquet, columns).replace_schema_metadata(metadata)
 
     def iter_batches(self, ref: ArtifactRef, rows: int = 4096) -> Iterator[pa.RecordBatch]:
         """Return the rows in batches, after verifying the whole file; memory use stays constant."""
@@ -242,9 +243,9 @@ class ArtifactStore:
         found = (pointers.read(name) for pointers in self._pointers())
         return next((payload for payload in found if payload is not None), None)
 
-    def read_pointers(self) -> dict[str, dict[str, Any]]:
-        """Return all pointers by name."""
-        return self._pointers()[-1].read_all()
+    def read_pointers(self, prefixes: tuple[str, ...] = ("",)) -> dict[str, dict[str, Any]]:
+        """Return all pointers whose names begin with one of `prefixes`, by name."""
+        return self._pointers()[-1].read_all(prefixes)
 
     def verify_pointers(self) -> Iterator[tuple[str, str]]:
         """Read every pointer and move damaged ones to quarantine; return the name and reason of each."""

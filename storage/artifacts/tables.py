@@ -11,20 +11,23 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.blobs import DamagedBlob
-from storage.artifacts.disk import store_errors
+from storage.artifacts.disk import create_file, store_errors
 from storage.artifacts.keys import canonical_json
 from storage.errors import StoreError
+from storage.limits import check_memory
+from storage.parquet_claims import claimed_bytes
+from storage.quoting import shorten
 
 PREFIX = "labelscape."
 GROUP_BYTES = 16 * 2**20
@@ -47,7 +50,7 @@ class Written:
 class _HashingFile(io.RawIOBase):
     """A file that hashes what is written to it; OSErrors become StoreErrors."""
 
-    def __init__(self, file: io.FileIO, path: Path) -> None:
+    def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
         self._path = path
         self.hash = hashlib.sha256()
@@ -113,7 +116,7 @@ def write_table(path: Path, artifact: Artifact) -> Written:
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     options = {"compression": "zstd", "use_dictionary": texts, "write_statistics": False}
     with store_errors(path):
-        file = path.open("wb", buffering=0)
+        file = create_file(path, buffering=0)
     with file:
         sink = _HashingFile(file, path)
         writer = pq.ParquetWriter(sink, schema, **options)
@@ -161,6 +164,19 @@ def _open_parquet(file: pa.NativeFile) -> tuple[pq.ParquetFile, dict[str, str]]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DamagedBlob(f"pyarrow cannot read its footer: {error}") from error
     return parquet, {name: text for name, text in entries.items() if name.startswith(PREFIX)}
+
+
+def read_table(parquet: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read columns of an open file, if memory is available for them."""
+    check_memory(claimed_bytes(parquet, columns), "The artifact", error=StoreError)
+    try:
+        # For a few small columns threads cost more than they save.
+        return parquet.read(columns, use_threads=columns is None)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise StoreError(
+            f"The artifact cannot be read ({shorten(str(error), 200)}). It was not written by labelscape: "
+            "delete it and run again."
+        ) from error
 
 
 @contextmanager

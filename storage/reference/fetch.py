@@ -14,6 +14,7 @@ import numpy as np
 from storage.artifacts.disk import store_errors
 from storage.errors import ServiceDown, SourceError
 from storage.exports import write_npz, write_parquet
+from storage.permissions import make_users_folder
 from storage.reference.sets import DATA_VARIABLE, ReferenceSet
 from storage.sources.sparse_text import LABELS_SUFFIX, digest_sparse_rows, set_name
 
@@ -76,7 +77,7 @@ def _write(table: PublicTable, file: Path) -> Path:
     import pyarrow as pa
 
     with store_errors(file.parent, _CHOSEN_BY):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_users_folder(file.parent)
     columns: dict[str, np.ndarray] = {}
     place = file
     if isinstance(table.X, np.ndarray):

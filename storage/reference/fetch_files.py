@@ -1,5 +1,6 @@
 """Download published MATLAB, ARFF or HDF5 files and read them into one table."""
 
+import math
 import tempfile
 import urllib.request
 import zlib
@@ -14,6 +15,7 @@ import numpy as np
 
 from storage.artifacts.disk import store_errors
 from storage.errors import ServiceDown, SourceError, StoreError
+from storage.limits import GIGABYTE, check_memory
 from storage.reference.fetch import CLASS, PublicTable
 from storage.reference.sets import ReferenceSet
 from storage.sources.arff import feature_matrix, read_multi_labels
@@ -23,6 +25,8 @@ _SECONDS = 60.0
 _PIECE = 1 << 20
 _HDF5 = ".h5"
 _TEMPORARY_BY = "TMPDIR"
+# The largest of the published files has 60 MB.
+_LARGEST = GIGABYTE
 _PARTS = ("train", "test")
 
 
@@ -62,7 +66,14 @@ def _ask(address: str, wanted: ReferenceSet) -> Iterator[bytes]:
     try:
         # S310: addresses come from sets.toml alone.
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310
+            received = 0
             while piece := answer.read(_PIECE):
+                received += len(piece)
+                if received > _LARGEST:
+                    raise SourceError(
+                        f"{address} sends more than {_LARGEST:,} bytes, which is not the published file; "
+                        f"nothing was written. Try again later, {_by_hand(wanted)}"
+                    )
                 yield piece
     except HTTPError as error:
         raise SourceError(
@@ -98,6 +109,9 @@ def _read_matlab(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     from scipy import io, sparse
 
     try:
+        for name, shape, kind in io.whosmat(file):
+            if name in ("fea", "gnd") and kind != "sparse":
+                check_memory(2 * 8 * math.prod(shape), f"{file}: {name}", file.stat().st_size)
         held = io.loadmat(file, variable_names=("fea", "gnd"), spmatrix=False)
     except io.matlab.MatReadError as error:
         raise ValueError(f"not a MATLAB file: {error}") from error
@@ -124,6 +138,8 @@ def _read_hdf5(file: Path, reading: Mapping[str, Any]) -> PublicTable:
     h5py = _load_h5py()
     low, high = reading["range"]
     with h5py.File(file) as held:
+        claimed = sum(held[part]["data"].nbytes for part in _PARTS)
+        check_memory(4 * claimed, f"{file}: the data", file.stat().st_size)
         parts = [(np.asarray(held[part]["data"]), np.asarray(held[part]["target"])) for part in _PARTS]
     tables = []
     for data, target in parts:

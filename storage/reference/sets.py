@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from storage.errors import ConfigError, SourceError
+from storage.paths import expand_path
 
 DATA_VARIABLE = "LABELSCAPE_DATA"
 _LIST = Path(__file__).with_name("sets.toml")
@@ -102,7 +103,7 @@ def _hashable(facts: dict[str, Any]) -> dict[str, Any]:
 def find_data_folder(given: str | None, home: Path, must_exist: bool = True) -> Path:
     """The folder of the data sets: as given, else LABELSCAPE_DATA, else `data` in the home folder."""
     named = given or os.environ.get(DATA_VARIABLE)
-    folder = Path(named).expanduser() if named else home / "data"
+    folder = expand_path(named, "--data" if given else DATA_VARIABLE) if named else home / "data"
     if given and must_exist and not folder.is_dir():
         raise ConfigError(f"--data {given}: there is no such folder.")
     return folder.absolute()

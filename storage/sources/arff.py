@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storage.errors import SourceError
+from storage.limits import check_memory
+from storage.quoting import list_names, quote
 from storage.sources.arff_text import ArffData, Attribute, parse_arff
 from storage.sources.base import (
     Collection,
@@ -21,10 +23,11 @@ from storage.sources.base import (
     digest_rows,
     given_file,
 )
-from storage.sources.columns import read_text
-from storage.sources.labeling import Labeling, no_labels, settle_labels
+from storage.sources.labeling import Labeling, check_label_matrix, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
+from storage.sources.numbers import parse_number
 from storage.sources.sparse_text import digest_sparse_rows
+from storage.sources.text_file import read_text
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -62,7 +65,9 @@ def read_label_xml(path: Path) -> list[str]:
     try:
         parser.Parse(read_text(path), True)
     except expat.ExpatError as error:
-        raise SourceError(f"{path}, line {error.lineno}: not well-formed XML ({error}).") from error
+        raise SourceError(
+            f"{path}, line {error.lineno}: not well-formed XML ({error}). Write it again."
+        ) from error
     if not names:
         raise SourceError(f'{path} lists no labels; expected elements <label name="...">.')
     return names
@@ -76,6 +81,10 @@ def feature_matrix(
     A nominal attribute with numeric values becomes these numbers. One with two other values becomes a 0/1
     column for the second value; one with more becomes one 0/1 column per value.
     """
+    width = sum(_encoded_width(data.attributes[k]) for k in positions)
+    cells = len(data.lines) * width if isinstance(data.cells, np.ndarray) else _nominal_cells(data, positions)
+    # float64, its copy as float32 and the stack of both
+    check_memory(cells * 20, f"{path}: {len(data.lines):,} rows of {width:,} features", data.size)
     blocks, names = [], []
     for plain, group in groupby(positions, key=lambda k: _is_plain(data.attributes[k])):
         run = list(group)
@@ -95,14 +104,37 @@ def _is_plain(attribute: Attribute) -> bool:
     return attribute.values is None or attribute.values == tuple(map(str, range(len(attribute.values))))
 
 
+def _encoded_width(attribute: Attribute) -> int:
+    """Number of columns that an attribute becomes."""
+    if _is_plain(attribute) or _numeric_values(attribute) is not None:
+        return 1
+    count = len(attribute.values or ())
+    return 1 if count == 2 else count
+
+
+def _nominal_cells(data: ArffData, positions: list[int]) -> int:
+    """Number of cells of a sparse file that are encoded as dense columns."""
+    nominal = [data.attributes[k] for k in positions if not _is_plain(data.attributes[k])]
+    return len(data.lines) * sum(map(_encoded_width, nominal))
+
+
+def _numeric_values(attribute: Attribute) -> np.ndarray | None:
+    """The values of a nominal attribute as numbers; None if one is not a number."""
+    try:
+        return np.array([parse_number(value) for value in attribute.values or ()])
+    except ValueError:
+        return None
+
+
 def _encode(attribute: Attribute, codes: np.ndarray) -> tuple[np.ndarray, list[str]]:
     values = attribute.values or ()
     missing = np.isnan(codes)
     whole = np.where(missing, 0, codes).astype(int)
-    try:
-        block = np.array([float(value) for value in values])[whole][:, None]
+    numeric = _numeric_values(attribute)
+    if numeric is not None:
+        block = numeric[whole][:, None]
         names = [attribute.name]
-    except ValueError:
+    else:
         kept = range(1, 2) if len(values) == 2 else range(len(values))
         block = np.stack([(whole == k).astype(float) for k in kept], axis=1)
         names = [f"{attribute.name}={values[k]}" for k in kept]
@@ -127,8 +159,8 @@ def _stack(
     rows, columns = _bad_cells(X)
     if len(rows):
         raise SourceError(
-            f"{path}, line {data.lines[rows[0]]}: feature {names[columns[0]]!r} is missing or not finite "
-            f"({len(rows)} such cells). Fill the cells or drop the rows or the attribute."
+            f"{path}, line {data.lines[rows[0]]}: feature {quote(names[columns[0]])} is missing or not "
+            f"finite ({len(rows)} such cells). Fill the cells or drop the rows or the attribute."
         )
     return X
 
@@ -147,10 +179,12 @@ def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -
     absent = [name for name in names if name not in declared]
     if absent:
         raise SourceError(
-            f"{xml} names the label {absent[0]!r}, which is not an attribute of {path} "
+            f"{xml} names the label {quote(absent[0])}, which is not an attribute of {path} "
             f"({len(absent)} such labels). Give the XML file that belongs to the ARFF file."
         )
-    positions = [k for k, attribute in enumerate(data.attributes) if attribute.name in set(names)]
+    chosen = set(names)
+    positions = [k for k, attribute in enumerate(data.attributes) if attribute.name in chosen]
+    check_label_matrix(len(data.lines), len(positions))
     Y = np.stack([_indicator(data, k, path) for k in positions], axis=1)
     missing = Y < 0
     mixed = missing.any(axis=1) & ~missing.all(axis=1)
@@ -158,8 +192,8 @@ def read_multi_labels(data: ArffData, names: list[str], path: Path, xml: Path) -
         row = int(np.argmax(mixed))
         name = data.attributes[positions[int(np.argmax(missing[row]))]].name
         raise SourceError(
-            f"{path}, line {data.lines[row]}: label {name!r} is ? while other labels of the row are given "
-            f"({int(mixed.sum())} such rows). Give all labels of a row, or ? for all."
+            f"{path}, line {data.lines[row]}: label {quote(name)} is ? while other labels of the row are "
+            f"given ({int(mixed.sum())} such rows). Give all labels of a row, or ? for all."
         )
     return Labeling(Y, [data.attributes[k].name for k in positions], single_label=False)
 
@@ -168,7 +202,7 @@ def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
     attribute, cells = data.attributes[position], data.column(position)
     if attribute.values is not None and not set(attribute.values) <= {"0", "1"}:
         raise SourceError(
-            f"{path}: the label {attribute.name!r} is declared {{{','.join(attribute.values[:6])}}}. "
+            f"{path}: the label {quote(attribute.name)} is declared {{{list_names(attribute.values, 6)}}}. "
             "Declare labels as {0,1}."
         )
     values = cells if attribute.values is None else _encode(attribute, cells)[0][:, 0]
@@ -177,7 +211,7 @@ def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
     if bad.any():
         row = int(np.argmax(bad))
         raise SourceError(
-            f"{path}, line {data.lines[row]}: the label {attribute.name!r} is {values[row]:g}; "
+            f"{path}, line {data.lines[row]}: the label {quote(attribute.name)} is {values[row]:g}; "
             "expected 0, 1 or ?."
         )
     return np.where(missing, -1, values).astype(np.int8)
@@ -186,8 +220,11 @@ def _indicator(data: ArffData, position: int, path: Path) -> np.ndarray:
 def read_class(data: ArffData, position: int) -> Labeling:
     """Read one nominal attribute as the class; every declared value is a class."""
     codes, values = data.column(position), data.attributes[position].values or ()
-    Y = (codes[:, None] == np.arange(len(values))).astype(np.int8)
-    Y[np.isnan(codes)] = -1
+    check_label_matrix(len(codes), len(values))
+    missing = np.isnan(codes)
+    Y = np.zeros((len(codes), len(values)), dtype=np.int8)
+    Y[np.flatnonzero(~missing), codes[~missing].astype(int)] = 1
+    Y[missing] = -1
     return Labeling(Y, list(values), single_label=True)
 
 
@@ -221,9 +258,10 @@ class ArffSource:
             labeling = read_class(data, labels[0])
         else:
             labeling = read_multi_labels(data, read_label_xml(self.xml), self.path, self.xml)
-            labels = [k for k, a in enumerate(data.attributes) if a.name in set(labeling.names)]
+            known = set(labeling.names)
+            labels = [k for k, attribute in enumerate(data.attributes) if attribute.name in known]
         labeling, notes = settle_labels(labeling, self.options, self.path.name)
-        positions = [k for k in range(len(data.attributes)) if k not in set(labels)]
+        positions = sorted(set(range(len(data.attributes))) - set(labels))
         X, names = feature_matrix(data, positions, self.path)
         return Collection(
             kind=self.kind,
@@ -254,11 +292,11 @@ class ArffSource:
         if not found:
             raise SourceError(
                 f"{self.path}: there is no XML file with label names beside it, and it has no "
-                f"attribute {wanted!r}. Add the Mulan XML file, or name the class attribute in `labels`."
+                f"attribute {quote(wanted)}. Add the Mulan XML file, or name the class attribute in `labels`."
             )
         if attributes[found[-1]].values is None:
             raise SourceError(
-                f"{self.path}: the class attribute {attributes[found[-1]].name!r} is numeric. "
+                f"{self.path}: the class attribute {quote(attributes[found[-1]].name)} is numeric. "
                 "Declare it nominal, for instance {0,1,2}."
             )
         return found[-1]

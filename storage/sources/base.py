@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from storage.errors import SourceError
+from storage.paths import expand_path
+from storage.quoting import quote
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 Content = Literal["images", "features"]
 # Maximum number of listed notes of one kind; a folder of 100,000 images with a short label file has many.
 LISTED_NOTES = 100
+# Characters of a label, and of an id, which may be a path.
+LONGEST_NAME, LONGEST_PATH = 1_000, 4_096
+_SURROGATE = re.compile(r"[\x00\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -109,10 +116,15 @@ class Collection:
         """Check what the stages rely on, so that no reader can omit it."""
         repeated = next((name for name, count in Counter(self.ids).items() if count > 1), None)
         if repeated is not None:
-            raise SourceError(f"{self.kind}: several items have the id {repeated!r}. Make the ids unique.")
+            raise SourceError(
+                f"{self.kind}: several items have the id {quote(repeated)}. Make the ids unique."
+            )
         expected = (len(self.ids), len(self.label_names))
         if self.labels.shape != expected:
             raise SourceError(f"{self.kind}: labels of shape {self.labels.shape}; expected {expected}.")
+        check_texts(self.label_names, f"{self.kind}: the label", LONGEST_NAME)
+        for texts in (self.ids, self.split or [], self.feature_names or []):
+            check_texts(texts, f"{self.kind}: the id, split or feature name", LONGEST_PATH, controls=True)
         if self.X is not None:
             _check_features(self.X, self.ids, self.kind)
 
@@ -128,6 +140,23 @@ class Collection:
         return combine_digests([digest_items(self.ids, self.digests), self.columns_digest])
 
 
+def check_texts(texts: Sequence[str], what: str, longest: int, controls: bool = False) -> None:
+    """Refuse texts that tables and pages cannot show: too long, not Unicode, or with control characters.
+
+    `controls` allows control characters, which names of files may contain.
+    """
+    pattern = _SURROGATE if controls else _CONTROL
+    if pattern.search("".join(texts)) is None and max(map(len, texts), default=0) <= longest:
+        return
+    for text in texts:
+        if len(text) > longest:
+            raise SourceError(
+                f"{what} {quote(text)} is too long; at most {longest:,} characters are allowed."
+            )
+        if bad := pattern.search(text):
+            raise SourceError(f"{what} {quote(text)} contains the character {bad[0]!r}. Remove it.")
+
+
 def _check_features(X: np.ndarray | csr_array, ids: list[str], kind: str) -> None:
     if X.ndim != 2 or X.shape[0] != len(ids) or X.shape[1] == 0:
         raise SourceError(
@@ -138,7 +167,7 @@ def _check_features(X: np.ndarray | csr_array, ids: list[str], kind: str) -> Non
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(X.sum(axis=1, dtype=np.float64)))[0])
         raise SourceError(
-            f"{kind}: the features of item {ids[row]!r} contain a missing or infinite value. "
+            f"{kind}: the features of item {quote(ids[row])} contain a missing or infinite value. "
             "Fill it or drop the item."
         )
 
@@ -223,11 +252,11 @@ def given_file(options: SourceOptions, folder: Path) -> Path | None:
     """The file that `labels` names, relative to the data or to the working directory."""
     if options.labels is None:
         return None
-    given = Path(options.labels).expanduser()
+    given = expand_path(options.labels, "source.labels")
     for candidate in (folder / given, given):
         if candidate.is_file():
             return candidate
-    raise SourceError(f"labels={options.labels!r}: no such file, neither in {folder} nor here.")
+    raise SourceError(f"labels={quote(options.labels)}: no such file, neither in {folder} nor here.")
 
 
 def combine_digests(parts: Iterable[str]) -> str:

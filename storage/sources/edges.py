@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from storage.errors import SourceError
+from storage.quoting import list_names, quote
+from storage.sources.boundary import reading
 from storage.sources.columns import CSV_SUFFIXES, column_names, number_column, read_columns, text_column
 
 if TYPE_CHECKING:
@@ -38,11 +41,17 @@ def read_edges(path: Path, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, 
         Weights, finite and nonnegative.
     """
     path = Path(path)
+    with reading(path):
+        return _read_edges(path, ids)
+
+
+def _read_edges(path: Path, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     names = _edge_columns(path)
     ends, weight = _choose_columns(names, path)
     positional = ends == POSITION_COLUMNS
     numeric = {weight, *(ends if positional else ())}
-    table = read_columns(path, lambda name: name in (*ends, weight), lambda name: name in numeric)
+    row_bytes = 40 if positional else 160
+    table = read_columns(path, lambda name: name in (*ends, weight), lambda name: name in numeric, row_bytes)
     if positional:
         i, j = (_positions(table, name, len(ids), path) for name in ends)
     else:
@@ -64,7 +73,7 @@ def _choose_columns(names: list[str], path: Path) -> tuple[tuple[str, str], str 
     ends = next((pair for pair in choices if set(pair) <= set(names)), None)
     if ends is None:
         raise SourceError(
-            f"{path} has the columns {', '.join(names[:10]) or 'none'}; an edge list has i, j (positions "
+            f"{path} has the columns {list_names(names)}; an edge list has i, j (positions "
             "from 0), or source, target or id_i, id_j (ids), and optionally w or weight."
         )
     return ends, next((name for name in WEIGHT_COLUMNS if name in names), None)
@@ -87,8 +96,8 @@ def _lookup(table: pa.Table, name: str, position: dict[str, int], path: Path) ->
     found = np.empty(table.num_rows, dtype=np.int64)
     for row, value in enumerate(text_column(table, name)):
         if value is None or value not in position:
-            what = "an empty cell" if value is None else repr(value)
-            some = ", ".join(repr(known) for known in list(position)[:3])
+            what = "an empty cell" if value is None else quote(value)
+            some = ", ".join(quote(known) for known in islice(position, 3))
             raise SourceError(
                 f"{path}, row {row + 1}, column {name!r}: {what} is not an id of the collection "
                 f"(ids look like {some}). Correct the id or drop the row."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,8 @@ IMAGE_SUFFIXES = frozenset((
     ".ppm", ".pgm", ".pbm", ".pnm",
 ))
 # fmt: on
+# Larger files are not read; an image with the largest number of pixels that is decoded needs less.
+MAX_IMAGE_BYTES = 512 * 2**20
 # Suffixes of files that often accompany images; they are skipped without a note.
 # fmt: off
 _COMPANION_SUFFIXES = frozenset((
@@ -37,10 +40,23 @@ def _suffix(name: str) -> str:
 
 @dataclass(frozen=True)
 class ImageListing:
-    """Images in a folder by relative POSIX path, sorted, and notes about other files."""
+    """Images in a folder by relative POSIX path, sorted, and notes about other files.
+
+    `unreadable` is the number of images among the other files that cannot be read.
+    """
 
     images: dict[str, Path]
     notes: list[Note] = field(default_factory=list)
+    unreadable: int = 0
+
+    def without(self, problems: Mapping[int, str]) -> ImageListing:
+        """The listing without the images at some positions; the reasons become notes."""
+        if not problems:
+            return self
+        names = list(self.images)
+        notes = [Note(names[k], None, f"skipped: it cannot be read ({why})") for k, why in problems.items()]
+        left = {name: path for k, (name, path) in enumerate(self.images.items()) if k not in problems}
+        return ImageListing(left, [*notes, *self.notes], len(problems))
 
 
 @dataclass(frozen=True)
@@ -65,12 +81,19 @@ def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
     """Find the images in a folder; skip hidden files and folders, and our own (cache folder `skip`)."""
     images: dict[str, Path] = {}
     notes: list[Note] = []
-    for prefix, files in scan_folders(str(folder), own_folders(skip)):
+
+    def skip_one(name: str, reason: str) -> None:
+        notes.append(Note(name.encode("utf-8", "backslashreplace").decode(), None, f"skipped: {reason}"))
+
+    def skip_folder(prefix: str, reason: str) -> None:
+        skip_one(prefix, f"the folder cannot be listed ({reason})")
+
+    for prefix, files in scan_folders(str(folder), own_folders(skip), skip_folder):
         for entry in files:
             name = prefix + entry.name
             problem = _name_problem(entry, name)
             if problem is not None:
-                notes.append(Note(name.encode("utf-8", "backslashreplace").decode(), None, problem))
+                skip_one(name, problem)
             elif is_image_name(name):
                 images[name] = Path(entry.path)
     return ImageListing(dict(sorted(images.items())), sorted(notes, key=lambda note: note.file))
@@ -94,11 +117,18 @@ def _name_problem(entry: os.DirEntry[str], name: str) -> str | None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        return "skipped: the name is not UTF-8; rename the file"
+        return "the name is not UTF-8; rename the file"
     if is_image_name(name):
-        return None if entry.is_file() else "skipped: a broken link, or not a regular file"
+        return None if _is_file(entry) else "a broken link, or not a regular file"
     suffix = _suffix(name)
     if suffix in _COMPANION_SUFFIXES or not suffix:
         return None
     known = " ".join(sorted(IMAGE_SUFFIXES))
-    return f"skipped: {suffix} is not a supported image format ({known})"
+    return f"{suffix} is not a supported image format ({known})"
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False

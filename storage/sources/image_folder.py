@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from storage.artifacts.file_stats import scan_folders
+from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
 from storage.sources.base import (
     Collection,
@@ -24,8 +26,10 @@ from storage.sources.base import (
 from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import (
     IMAGE_SUFFIXES,
+    MAX_IMAGE_BYTES,
     ImageListing,
     holds_images,
+    is_image_name,
     list_images,
     own_folders,
     stamp_files,
@@ -39,7 +43,13 @@ from storage.sources.label_files import (
     read_label_file,
 )
 from storage.sources.labeling import Labeling, label_classes, label_sets, no_labels, settle_labels
-from storage.sources.listing import digest_files, index_path, recall_digest, remember_digest
+from storage.sources.listing import (
+    digest_files,
+    digest_readable,
+    index_path,
+    recall_digest,
+    remember_digest,
+)
 
 IMAGES = "images"
 UNLABELED = ("unlabeled", "unlabelled")
@@ -56,7 +66,7 @@ def find_label_file(folder: Path) -> Path | None:
     for place in (folder, folder / IMAGES):
         if not place.is_dir():
             continue
-        found = [path for name in LABEL_FILE_NAMES if (path := place / name).is_file()]
+        found = [path for name in LABEL_FILE_NAMES if is_regular_file(path := place / name)]
         found = found or _other_spellings(place)
         if len(found) > 1:
             listed = ", ".join(path.name for path in found)
@@ -68,11 +78,25 @@ def find_label_file(folder: Path) -> Path | None:
     return None
 
 
+def check_inside(path: Path | None, folder: Path) -> Path | None:
+    """Return the label file of a folder; SourceError if it is a link to a file outside the folder.
+
+    Messages and reports quote a label file, so a link in a collection from elsewhere could reveal any file
+    that the user may read. A file that `source.labels` names may be anywhere.
+    """
+    if path is not None and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+        raise SourceError(
+            f"{path} is a link to a file outside {folder}, which is not followed. If you trust it, name the "
+            "file itself in source.labels, or replace the link by a copy."
+        )
+    return path
+
+
 def _other_spellings(place: Path) -> list[Path]:
     # Filter by name first: a folder may contain many images, and a stat of each is slow.
     names = os.listdir(place)  # noqa: PTH208
     named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
-    return [place / name for name in named if (place / name).is_file()]
+    return [place / name for name in named if is_regular_file(place / name)]
 
 
 @dataclass(frozen=True)
@@ -97,19 +121,21 @@ class ImageFolder:
         images = recall_digest(memo, stamp)
         if images is None:
             begun = time.time_ns()
-            images = self._digest_images(cache_dir)
-            remember_digest(memo, stamp, images, begun)
+            images, is_complete = self._digest_images(cache_dir)
+            if is_complete:  # whether a file can be read does not show in its times
+                remember_digest(memo, stamp, images, begun)
         if self.label_file is None:
             return images
         own = digest_files([self.label_file], index_path(cache_dir, self.label_file))
         return combine_digests([images, "labels", self._label_place(), *own])
 
-    def _digest_images(self, cache_dir: Path) -> str:
-        listing = self._list(cache_dir)
+    def _digest_images(self, cache_dir: Path) -> tuple[str, bool]:
+        """Digest of all images, and whether all of them could be read."""
+        listing, digests = self._list(cache_dir)
         parts = ["images", *(f"{note.file}: {note.message}" for note in listing.notes)]
-        for name, digest in zip(listing.images, self._digests(listing, cache_dir), strict=True):
+        for name, digest in zip(listing.images, digests, strict=True):
             parts += [name, digest]
-        return combine_digests(parts)
+        return combine_digests(parts), not listing.unreadable
 
     def read(self, cache_dir: Path) -> Collection:
         """List the images and read their labels; no image is decoded.
@@ -124,7 +150,7 @@ class ImageFolder:
 
     def read_uncached(self, cache_dir: Path) -> Collection:
         """Like `read`, without the cache."""
-        listing = self._list(cache_dir)
+        listing, digests = self._list(cache_dir)
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
         notes: list[Note] = []
@@ -139,7 +165,7 @@ class ImageFolder:
         return Collection(
             kind=self.kind,
             ids=ids,
-            digests=self._digests(listing, cache_dir),
+            digests=digests,
             labels=labeling.Y,
             label_names=labeling.names,
             split=split,
@@ -150,16 +176,22 @@ class ImageFolder:
             notes=[*limit_notes(listing.notes), *notes, *counts],
         )
 
-    def _list(self, cache_dir: Path) -> ImageListing:
+    def _list(self, cache_dir: Path) -> tuple[ImageListing, list[str]]:
+        """Images that can be read, with notes about the others, and their digests."""
         listing = list_images(self.folder, skip=cache_dir)
         if not listing.images:
             raise SourceError(
                 f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
             )
-        return listing
-
-    def _digests(self, listing: ImageListing, cache_dir: Path) -> list[str]:
-        return digest_files(list(listing.images.values()), index_path(cache_dir, self.folder))
+        digests, problems = digest_readable(
+            list(listing.images.values()), index_path(cache_dir, self.folder), MAX_IMAGE_BYTES
+        )
+        if len(problems) == len(digests):
+            raise SourceError(
+                f"{self.folder} contains {len(digests)} images, but none can be read; the first is "
+                f"{next(iter(listing.images))}: {problems[0]}. Check the files and their permissions."
+            )
+        return listing.without(problems), [digest for digest in digests if digest]
 
     def _where(self) -> str:
         return str(self.folder) if self.label_file is None else self._label_place()
@@ -271,6 +303,8 @@ def _assign(labels: LabelFile, names: _NameResolver, path: Path) -> tuple[dict[s
         if name is None:
             near = names.near_match(entry.name)
             hint = f" (but {near!r} does)" if near else ""
+            if PurePosixPath(entry.name).name.startswith("."):
+                hint = " or is hidden: names that begin with a dot are ignored"
             notes.append(Note(path.name, entry.row, f"labels for {entry.name!r}, which does not exist{hint}"))
         elif name not in chosen:
             chosen[name] = entry
@@ -281,7 +315,8 @@ def _assign(labels: LabelFile, names: _NameResolver, path: Path) -> tuple[dict[s
         else:
             raise SourceError(
                 f"{path}, line {entry.row}: {entry.name!r} is repeated with other labels than in line "
-                f"{chosen[name].row} ({'|'.join(entry.labels)!r}, before {'|'.join(chosen[name].labels)!r}). "
+                f"{chosen[name].row} ({'|'.join(entry.labels)[:80]!r}, before "
+                f"{'|'.join(chosen[name].labels)[:80]!r}). "
                 "Keep one line per file, with its labels joined by the separator."
             )
     return chosen, notes
@@ -325,18 +360,18 @@ class ImageReader:
         if path.is_dir():
             if not options.labeled:
                 return ImageFolder(path, None, options)
-            return ImageFolder(path, given_file(options, path) or find_label_file(path), options)
+            found = given_file(options, path) or check_inside(find_label_file(path), path)
+            return ImageFolder(path, found, options)
         folder = path.parent
         if folder.name == IMAGES and not holds_images(folder):
             folder = folder.parent
-        return ImageFolder(folder, path if options.labeled else None, options)
+        return ImageFolder(folder, check_inside(path, folder) if options.labeled else None, options)
 
 
 def _images_below(folder: Path, cache_dir: Path) -> bool:
     """Whether a sub-folder contains images; the home folder does not count."""
-    own = own_folders(cache_dir)
-    below = (p for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return any(holds_images(p, skip=cache_dir) for p in below if str(p.resolve()) not in own)
+    found = scan_folders(str(folder), own_folders(cache_dir))
+    return any(prefix and is_image_name(entry.name) for prefix, files in found for entry in files)
 
 
 def _is_label_file(path: Path) -> bool:

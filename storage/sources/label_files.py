@@ -5,26 +5,34 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
+from storage.csv_cells import unguard_cell
 from storage.errors import SourceError
+from storage.limits import ITEM_BYTES, check_memory
+from storage.quoting import list_names, quote, shorten
+from storage.sources.base import LONGEST_NAME, LONGEST_PATH, check_texts
 from storage.sources.columns import (
     CSV_SUFFIXES,
     cell_text,
     column_names,
+    column_values,
     guess_delimiter,
     read_columns,
-    read_text,
 )
 from storage.sources.image_files import is_image_name
+from storage.sources.text_file import LONGEST_LINE, read_text
 
 LABEL_FILE_NAMES = tuple(
     f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in (*CSV_SUFFIXES, ".jsonl", ".parquet")
 )
 NAME_COLUMNS = ("filename", "file_name")
+ID_COLUMN = "id"
 LABEL_COLUMNS = ("labels", "label")
+_WANTED = (*NAME_COLUMNS, ID_COLUMN, *LABEL_COLUMNS, "split")
 _EXPECTED = (
     "Expected: columns filename (or file_name) and labels (or label), or two columns, "
     "the name of the file and its labels joined by {separator!r}."
@@ -76,27 +84,45 @@ def read_label_file(path: Path, separator: str) -> LabelFile:
 
 
 def _read_csv(path: Path, separator: str) -> LabelFile:
-    text = read_text(path)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=guess_delimiter(text.partition("\n")[0]))
-    try:
-        rows = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise SourceError(f"{path}, line {reader.line_num}: {error}. Fix the line.") from error
-    if not rows:
+    rows = _csv_rows(path)
+    first = next(rows, None)
+    if first is None:
         raise SourceError(f"{path} is empty. {_EXPECTED.format(separator=separator)}")
-    if is_image_name(rows[0][1][0].strip()):
-        header, columns = None, _Columns(0, 1, None, "")
+    if is_image_name(unguard_cell(first[1][0].strip())):
+        width, columns = 2, _Columns(0, 1, None, "")
+        rows = chain([first], rows)
     else:
-        header = [cell.strip().lower() for cell in rows.pop(0)[1]]
-        columns = _choose_columns(header, path, separator)
-    width = len(header) if header else 2
+        header = [cell.strip().lower() for cell in first[1]]
+        width, columns = len(header), _choose_columns(header, path, separator)
+    entries = []
     for line, row in rows:
         if len(row) > width:
             raise SourceError(
                 f"{path}, line {line}: {len(row)} cells, expected {width}. Join the labels of a file "
                 f"by {separator!r}, and quote names that contain the delimiter."
             )
-    return _label_file([_csv_entry(line, row, columns, path, separator) for line, row in rows], columns)
+        entries.append(_csv_entry(line, row, columns, path, separator))
+    return _label_file(entries, columns)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of each row that is not empty."""
+    text = _read_lines(path)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=guess_delimiter(text.partition("\n")[0]))
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise SourceError(f"{path}, line {reader.line_num}: {error}. Fix the line.") from error
+
+
+def _read_lines(path: Path) -> str:
+    """Read a file with one line per item, if their number is plausible."""
+    text = read_text(path)
+    lines = max(text.count("\n"), text.count("\r"))
+    check_memory(2 * lines * ITEM_BYTES, f"{path}: a file of {lines:,} lines", len(text))
+    return text
 
 
 @dataclass(frozen=True)
@@ -109,9 +135,15 @@ class _Columns:
     title: str
 
 
+def _name_column(names: Container[str], title: str | None) -> str | None:
+    """The column with the names of the files; `id` beside labels, as `labelscape annotate` writes them."""
+    found = next((column for column in NAME_COLUMNS if column in names), None)
+    return found or (ID_COLUMN if title and ID_COLUMN in names else None)
+
+
 def _choose_columns(header: Sequence[str], path: Path, separator: str) -> _Columns:
-    name = next((column for column in NAME_COLUMNS if column in header), None)
     title = next((column for column in LABEL_COLUMNS if column in header), None)
+    name = _name_column(header, title)
     split = header.index("split") if "split" in header else None
     if name is not None and title is not None:
         return _Columns(header.index(name), header.index(title), split, title)
@@ -119,57 +151,72 @@ def _choose_columns(header: Sequence[str], path: Path, separator: str) -> _Colum
         # One of the two columns may have its usual name, in either position.
         first = header.index(name) if name else 1 - header.index(title) if title else 0
         return _Columns(first, 1 - first, None, title or "")
-    raise SourceError(
-        f"{path} has the columns {', '.join(header[:10])}. {_EXPECTED.format(separator=separator)}"
-    )
+    raise SourceError(f"{path} has the columns {list_names(header)}. {_EXPECTED.format(separator=separator)}")
 
 
 def _csv_entry(line: int, row: list[str], columns: _Columns, path: Path, separator: str) -> LabelEntry:
     def cell(position: int | None) -> str:
-        return row[position] if position is not None and position < len(row) else ""
+        return unguard_cell(row[position]) if position is not None and position < len(row) else ""
 
     return _entry(cell(columns.name), cell(columns.labels), line, cell(columns.split), path, separator)
 
 
 def _read_jsonl(path: Path, separator: str) -> LabelFile:
-    records = []
-    for line, text in enumerate(read_text(path).split("\n"), start=1):
+    return _from_records(_json_records(path), path, separator)
+
+
+def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    for line, text in enumerate(io.StringIO(_read_lines(path), newline="\n"), start=1):
         if not text.strip():
             continue
+        if len(text) > LONGEST_LINE:
+            raise SourceError(
+                f"{path}, line {line} has {len(text):,} characters; at most {LONGEST_LINE:,} are allowed. "
+                "Write one object per line."
+            )
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise SourceError(
-                f"{path}, line {line}: not JSON ({error}). Write one object per line."
+                f"{path}, line {line}: not JSON ({shorten(str(error))}). Write one object per line."
             ) from error
         if not isinstance(record, dict):
-            raise SourceError(f"{path}, line {line}: expected a JSON object, not {text.strip()[:40]!r}.")
-        records.append((line, record))
-    return _from_records(records, path, separator)
+            found = quote(text.strip(), 40)
+            raise SourceError(f"{path}, line {line}: {found} found; write one JSON object per line.")
+        yield line, record
 
 
 def _read_parquet(path: Path, separator: str) -> LabelFile:
-    wanted = (*NAME_COLUMNS, *LABEL_COLUMNS, "split")
-    found = [name for name in column_names(path) if name in wanted]
+    found = [name for name in column_names(path) if name in _WANTED]
     _choose_columns(found if len(found) > 1 else [*column_names(path), ""], path, separator)
-    table = read_columns(path, lambda name: name in wanted, lambda name: False)
-    return _from_records(list(enumerate(table.to_pylist(), start=1)), path, separator)
+    table = read_columns(path, lambda name: name in _WANTED, lambda name: False)
+    columns = [column_values(table.column(name)) for name in table.column_names]
+    rows = (dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True))
+    return _from_records(enumerate(rows, start=1), path, separator)
 
 
-def _from_records(records: list[tuple[int, dict[str, object]]], path: Path, separator: str) -> LabelFile:
-    keys = {key for _, record in records for key in record}
-    name = next((column for column in NAME_COLUMNS if column in keys), None)
+def _from_records(
+    records: Iterable[tuple[int, Mapping[str, object]]], path: Path, separator: str
+) -> LabelFile:
+    keys: set[str] = set()
+    kept = []
+    for row, record in records:
+        if len(keys) < 100:  # the others are only shown in a message
+            keys.update(islice(record, 100))
+        kept.append((row, {key: record[key] for key in _WANTED if key in record}))
+    keys.update(key for _, record in kept for key in record)
     title = next((column for column in LABEL_COLUMNS if column in keys), None)
+    name = _name_column(keys, title)
     if name is None or title is None:
-        found = ", ".join(sorted(keys)[:10]) or "none"
+        found = list_names(sorted(keys))
         raise SourceError(f"{path} has the columns {found}. {_EXPECTED.format(separator=separator)}")
     columns = _Columns(0, 1, 2 if "split" in keys else None, title)
     entries = [
         _entry(record.get(name), record.get(title), row, record.get("split"), path, separator)
-        for row, record in records
+        for row, record in kept
     ]
     # Lists mean multi-label data even if each contains one label.
-    listed = any(isinstance(record.get(title), list) for _, record in records)
+    listed = any(isinstance(record.get(title), list) for _, record in kept)
     return _label_file(entries, columns, several=listed)
 
 
@@ -182,6 +229,7 @@ def _entry(name: object, labels: object, row: int, split: object, path: Path, se
     if not isinstance(name, str) or not name.strip():
         raise SourceError(f"{path}, line {row}: the file name is empty or not text. Name the file.")
     where = f"{path}, line {row}"
+    check_texts([name], f"{where}: the file name", LONGEST_PATH, controls=True)
     return LabelEntry(name, _labels(labels, separator, where), row, cell_text(split) or "")
 
 
@@ -195,5 +243,6 @@ def _labels(value: object, separator: str, where: str) -> tuple[str, ...]:
         parts = [value]
     if any(isinstance(part, list | dict) for part in parts):
         raise SourceError(f"{where}: the labels are nested; expected text or a list of texts.")
-    names = (cell_text(part) for part in parts)
-    return tuple(dict.fromkeys(name for name in names if name is not None))
+    names = tuple(dict.fromkeys(name for part in parts if (name := cell_text(part)) is not None))
+    check_texts(names, f"{where}: the label", LONGEST_NAME)
+    return names

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from storage.errors import SourceError
+from storage.limits import check_memory
+from storage.quoting import quote
 from storage.sources.base import Note, SourceOptions
+from storage.sources.numbers import is_whole
+
+# With more, the K x K label correlation no longer fits into ordinary memory.
+MOST_LABELS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +31,27 @@ class Labeling:
 def sort_names(names: Iterable[str]) -> list[str]:
     """Sort names alphabetically, or by value if all are integers."""
     distinct = sorted(set(names))
-    try:
-        return sorted(distinct, key=int)
-    except ValueError:
-        return distinct
+    return sorted(distinct, key=int) if all(map(is_whole, distinct)) else distinct
+
+
+def check_label_matrix(n: int, labels: int) -> None:
+    """Refuse a label matrix that is too large, before it is built.
+
+    The pipeline uses a few copies of Y (n, K) and of the label correlation (K, K).
+    """
+    if labels > MOST_LABELS:
+        raise SourceError(
+            f"{n:,} items have {labels:,} different labels; at most {MOST_LABELS:,} can be learned. "
+            "Merge or drop rare labels, and check that the labels are not ids or texts."
+        )
+    needed = 5 * n * labels + 32 * labels * labels
+    check_memory(needed, f"a label matrix of {n:,} items and {labels:,} labels")
 
 
 def label_sets(rows: Sequence[Names[str] | None], *, single_label: bool) -> Labeling:
     """Labeling of items with a set of labels each; None for an unlabeled item."""
     names = sort_names(name for row in rows if row is not None for name in row)
+    check_label_matrix(len(rows), len(names))
     column = {name: k for k, name in enumerate(names)}
     Y = np.zeros((len(rows), len(names)), dtype=np.int8)
     for i, row in enumerate(rows):
@@ -65,14 +83,15 @@ def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tup
     Y, names = labeling.Y, labeling.names
     _check_drop_labels(names, options, where)
     labeled = _labeled_rows(labeling, where)
-    counts = (Y == 1).sum(axis=0)
+    has = Y == 1
+    counts = has.sum(axis=0)
     dropped = np.array([name in options.drop_labels for name in names], dtype=bool)
     kept = ~dropped & (counts >= options.min_label_count)
     _check_enough(names, kept, options, where)
     notes = _count_notes(names, counts, dropped, options, where)
 
     Y = np.ascontiguousarray(Y[:, kept])
-    emptied = labeled & (labeling.Y == 1).any(axis=1) & ~(Y == 1).any(axis=1)
+    emptied = labeled & has.any(axis=1) & ~has[:, kept].any(axis=1)
     if emptied.any():
         fate = "they become unlabeled" if labeling.single_label else "they remain labeled, with no label"
         notes.append(Note(where, None, f"{emptied.sum()} items had dropped labels only; {fate}"))
@@ -86,8 +105,8 @@ def _check_drop_labels(names: list[str], options: SourceOptions, where: str) -> 
         if name not in names:
             near = difflib.get_close_matches(name, names, n=3) or names[:10]
             raise SourceError(
-                f"drop_labels names {name!r}, which {where} does not have. "
-                f"Did you mean {', '.join(map(repr, near))}?"
+                f"drop_labels names {quote(name)}, which {where} does not have. "
+                f"Did you mean {', '.join(map(quote, near))}?"
             )
 
 
@@ -114,7 +133,7 @@ def _check_enough(names: list[str], kept: np.ndarray, options: SourceOptions, wh
             "Lower min_label_count or drop fewer labels."
         )
     raise SourceError(
-        f"{where} has one label only, {left[0]!r} ({found}), and an embedding needs at least two. "
+        f"{where} has one label only, {quote(left[0])} ({found}), and an embedding needs at least two. "
         "Label items with a second class (for instance 'other'), or drop fewer labels."
     )
 
@@ -125,14 +144,16 @@ def _count_notes(
     notes = []
     for name, count, drop in zip(names, counts.tolist(), dropped, strict=True):
         if drop:
-            notes.append(Note(where, None, f"label {name!r} ({count} items) is dropped by drop_labels"))
+            notes.append(Note(where, None, f"label {quote(name)} ({count} items) is dropped by drop_labels"))
         elif count < options.min_label_count:
             few = (
                 f"{count} items, min_label_count is {options.min_label_count}" if count else "no item has it"
             )
-            notes.append(Note(where, None, f"label {name!r} is dropped: {few}"))
+            notes.append(Note(where, None, f"label {quote(name)} is dropped: {few}"))
         elif count == 0:
-            notes.append(Note(where, None, f"label {name!r}: no item has it"))
+            notes.append(Note(where, None, f"label {quote(name)}: no item has it"))
         elif count == 1:
-            notes.append(Note(where, None, f"label {name!r} has one item, too few for training and testing"))
+            notes.append(
+                Note(where, None, f"label {quote(name)} has one item, too few for training and testing")
+            )
     return notes

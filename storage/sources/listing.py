@@ -10,10 +10,12 @@ import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 
 from storage.artifacts.disk import write_atomically
 from storage.artifacts.file_stats import is_settled
+from storage.artifacts.regular_files import open_regular
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
 from storage.sources.image_files import FolderStamp
@@ -39,6 +41,36 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
     -------
     list of str
         In the order of `paths`.
+
+    Raises
+    ------
+    SourceError
+        A file cannot be read or is not a regular file.
+    """
+    digests, problems = digest_readable(paths, index_file)
+    for position, reason in problems.items():
+        raise SourceError(f"{paths[position]} cannot be read: {reason}. Check the file and its permissions.")
+    return digests
+
+
+def digest_readable(
+    paths: Sequence[Path], index_file: Path, max_bytes: int | None = None
+) -> tuple[list[str], dict[int, str]]:
+    """Content digests of the files that can be read, see `digest_files`.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+    index_file : Path
+    max_bytes : int, optional
+        Larger files are not read.
+
+    Returns
+    -------
+    digests : list of str
+        In the order of `paths`; "" for a file that cannot be read.
+    problems : dict of int to str
+        Why not, by position.
     """
     known = _read_index(index_file)
     keys = [str(path.absolute()) for path in paths]
@@ -49,12 +81,16 @@ def digest_files(paths: Sequence[Path], index_file: Path) -> list[str]:
     }
     changed = {key: path for key, path in zip(keys, paths, strict=True) if key not in index}
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        index.update(zip(changed, pool.map(_hash_file, changed.values()), strict=True))
+        hashed = pool.map(_hash_or_reason, changed.values(), repeat(max_bytes))
+        found = dict(zip(changed, hashed, strict=True))
+    index.update({key: entry for key, entry in found.items() if not isinstance(entry, str)})
+    reasons = {key: entry for key, entry in found.items() if isinstance(entry, str)}
     if index != known:
         # The index only saves time: if it cannot be written, the digests are still correct.
         with contextlib.suppress(OSError):
             _write_index(index_file, index)
-    return [index[key][-1] for key in keys]
+    problems = {k: reasons[key] for k, key in enumerate(keys) if key in reasons} if reasons else {}
+    return [index[key][-1] if key in index else "" for key in keys], problems
 
 
 def recall_digest(memo: Path, stamp: FolderStamp) -> str | None:
@@ -92,8 +128,8 @@ def _known_entry(path: Path, known: Entry | None) -> Entry | None:
     *state, hashed, _ = known
     try:
         status = path.stat()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    except OSError:
+        return None
     _, mtime, ctime, _ = now = _state(status)
     return known if list(now) == state and is_settled(hashed, mtime, ctime) else None
 
@@ -104,21 +140,22 @@ def _state(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _unreadable(path: Path, error: OSError) -> SourceError:
-    return SourceError(
-        f"{path} cannot be read: {error.strerror or error}. Check the file and its permissions."
-    )
+def _hash_or_reason(path: Path, max_bytes: int | None) -> Entry | str:
+    """The entry of a file, or the reason why it cannot be read."""
+    try:
+        if max_bytes is not None and (size := path.stat().st_size) > max_bytes:
+            return f"it has {size} bytes, the limit is {max_bytes}"
+        return _hash_file(path)
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _hash_file(path: Path) -> Entry:
-    try:
-        with path.open("rb") as file:
-            # Read the times before the bytes: a change during reading then shows at the next call.
-            status = os.fstat(file.fileno())
-            hashed = time.time_ns()
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    with open_regular(path) as file:
+        # Read the times before the bytes: a change during reading then shows at the next call.
+        status = os.fstat(file.fileno())
+        hashed = time.time_ns()
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     return (*_state(status), hashed, digest)
 
 

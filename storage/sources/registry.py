@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
+from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
+from storage.paths import expand_path
+from storage.quoting import list_names, quote
 from storage.sources.arff import ArffReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
+from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
 from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import is_image_name
@@ -41,8 +47,10 @@ def supported_sources() -> str:
     return "; ".join([*texts[:-1], f"or {texts[-1]}"])
 
 
-def open_source(options: SourceOptions, cache_dir: Path) -> Source:
+def open_source(options: SourceOptions, cache_dir: Path) -> OpenedSource:
     """Recognize a source and open it. No data are read yet.
+
+    What a parser raises for bad input becomes a SourceError, here and in the methods of the source.
 
     Parameters
     ----------
@@ -56,15 +64,23 @@ def open_source(options: SourceOptions, cache_dir: Path) -> Source:
         The path does not exist, or no reader supports what is there.
     """
     _check_options(options)
+    with reading(quote(options.path, 1_000)):
+        return OpenedSource(_open(options, cache_dir))
+
+
+def _open(options: SourceOptions, cache_dir: Path) -> Source:
     named = next((reader for reader in READERS.values() if options.path in reader.names), None)
     if named is not None and options.kind in ("auto", named.kind):
         return named.open(Path(options.path), options)
-    path = Path(options.path).expanduser()
+    path = expand_path(options.path, "source")
     if options.kind != "auto" and READERS[options.kind].names:
         known = ", ".join(READERS[options.kind].names)
-        raise SourceError(f"{options.path!r} is not a built-in set; choose one of {known}.")
-    if not path.exists():
+        raise SourceError(f"{quote(options.path)} is not a built-in set; choose one of {known}.")
+    is_folder = os.path.isdir(path)  # noqa: PTH112 (False instead of an error if a parent is closed)
+    if not is_folder and not os.path.exists(path):  # noqa: PTH110
         raise _missing(path)
+    if not is_folder and not is_regular_file(path):
+        raise SourceError(f"{path} is neither a file nor a folder. Expected: {supported_sources()}.")
     if options.kind != "auto":
         return _open_kind(READERS[options.kind], path, options, cache_dir)
     found = _recognize(path, options, cache_dir)
@@ -73,7 +89,7 @@ def open_source(options: SourceOptions, cache_dir: Path) -> Source:
 
 def _check_options(options: SourceOptions) -> None:
     if options.kind not in ("auto", *READERS):
-        raise SourceError(f"kind {options.kind!r} is unknown; use one of auto, {', '.join(READERS)}.")
+        raise SourceError(f"kind {quote(options.kind)} is unknown; use one of auto, {', '.join(READERS)}.")
     if not options.label_separator:
         raise SourceError(
             "label_separator is empty. Give the character that separates labels, for instance '|'."
@@ -86,11 +102,14 @@ def _check_options(options: SourceOptions) -> None:
 
 def _missing(path: Path) -> SourceError:
     parent = path.parent
-    names = [p.name for p in parent.iterdir() if not p.name.startswith(".")] if parent.is_dir() else []
+    names: list[str] = []
+    with suppress(OSError, ValueError):
+        names = [p.name for p in parent.iterdir() if not p.name.startswith(".")]
     near = difflib.get_close_matches(path.name, names)
     near += [name for name in difflib.get_close_matches(str(path), source_names()) if name not in near]
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-    place = "" if parent.is_dir() else f" (its folder {parent} does not exist either)"
+    hint = f" Did you mean {' or '.join(map(quote, near))}?" if near else ""
+    is_there = os.path.isdir(parent)  # noqa: PTH112
+    place = "" if is_there else f" (its folder {parent} does not exist either)"
     return SourceError(f"there is no file or folder {path}{place}.{hint} Expected: {supported_sources()}.")
 
 
@@ -99,7 +118,7 @@ def _open_kind(reader: SourceReader, path: Path, options: SourceOptions, cache_d
     if path.is_dir() and not reader.reads_folders:
         found = [file for one, file in _data_sets(path, options, cache_dir) if one is reader]
         if len(found) != 1:
-            names = ", ".join(file.name for file in found) or "none"
+            names = list_names(file.name for file in found)
             raise SourceError(
                 f"{path} must contain exactly one data set of kind {reader.kind}; found: {names}. "
                 "Give the path of one file."
@@ -113,8 +132,6 @@ def _recognize(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[Sou
     reader, match = _best_reader(path, options, cache_dir)
     if path.is_dir():
         return _recognize_folder(path, reader, match, options, cache_dir)
-    if not path.is_file():
-        raise SourceError(f"{path} is neither a file nor a folder. Expected: {supported_sources()}.")
     if match is Match.NO:
         raise _not_supported(path)
     return reader, path
@@ -133,7 +150,7 @@ def _recognize_folder(
         return reader, folder
     sets = _data_sets(folder, options, cache_dir)
     if len(sets) > 1:
-        names = ", ".join(path.name for _, path in sets)
+        names = list_names(path.name for _, path in sets)
         raise SourceError(f"{folder} contains several data sets: {names}. Give the path of one.")
     if sets:
         return sets[0]
@@ -144,7 +161,7 @@ def _recognize_folder(
 
 def _data_sets(folder: Path, options: SourceOptions, cache_dir: Path) -> list[tuple[SourceReader, Path]]:
     """Complete data sets directly in a folder, or else the files that may be one."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    files = sorted(p for p in folder.iterdir() if is_regular_file(p) and not p.name.startswith("."))
     found = [(*_best_reader(path, options, cache_dir), path) for path in files]
     for wanted in (Match.DATA_SET, Match.POSSIBLE):
         sets = [(reader, path) for reader, match, path in found if match is wanted]
@@ -163,7 +180,7 @@ def _not_supported(path: Path) -> SourceError:
         advice = "is an archive. Unpack it first and give the folder"
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
-        shown = ", ".join(header[:8]) or "none"
+        shown = list_names(header, 8)
         advice = f"has the columns {shown}: neither features f0, f1, ... nor filename and labels"
     else:
         advice = f"is a file of unknown kind ({suffix or 'no extension'})"

@@ -12,6 +12,9 @@ from zipfile import BadZipFile
 import numpy as np
 
 from storage.errors import SourceError
+from storage.limits import ITEM_BYTES, check_memory
+from storage.npz import ClaimedArray, inspect_npz
+from storage.quoting import shorten
 from storage.sources.base import (
     Collection,
     Content,
@@ -76,21 +79,36 @@ def load_matrix(path: Path) -> csr_array:
 
     try:
         with path.open("rb") as file:  # NumPy leaves a damaged archive open
+            _check_claims(inspect_npz(file), path)
+            file.seek(0)
             X = sparse.csr_array(sparse.load_npz(file))
         X.check_format(full_check=True)
     except _DAMAGE as error:
         raise SourceError(
-            f"{path} contains no SciPy sparse matrix ({type(error).__name__}: {error}). "
+            f"{path} contains no SciPy sparse matrix ({type(error).__name__}: {shorten(str(error))}). "
             "Write it with scipy.sparse.save_npz."
         ) from error
     if X.dtype.kind not in "biuf":
-        raise SourceError(f"{path} contains {X.dtype} values; expected real numbers.")
+        raise SourceError(f"{path} contains {X.dtype} values; expected real numbers. Convert them.")
     with np.errstate(over="ignore"):
         X = X.astype(np.float32)
     X.sum_duplicates()
     X.eliminate_zeros()
     _check_finite(X, path)
     return X
+
+
+def _check_claims(arrays: dict[str, ClaimedArray], path: Path) -> None:
+    """Refuse a matrix whose arrays or shape need too much memory."""
+    shape = arrays["shape"].small if "shape" in arrays else None
+    if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
+        raise ValueError("there is no array `shape` of two integers")
+    rows, columns = map(int, shape)
+    stored = sum(array.bytes for array in arrays.values())
+    # The arrays as stored, as CSR of float32 and once more while duplicates are added; 16 bytes per column
+    # for statistics of the features.
+    needed = 3 * stored + rows * ITEM_BYTES + columns * 16
+    check_memory(needed, f"{path}: a matrix of {rows:,} x {columns:,}", path.stat().st_size)
 
 
 def _check_finite(X: csr_array, path: Path) -> None:

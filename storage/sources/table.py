@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storage.errors import SourceError
+from storage.quoting import list_names, quote
 from storage.sources.base import (
     Collection,
     Content,
@@ -31,14 +32,14 @@ from storage.sources.columns import (
     unique_ids,
 )
 from storage.sources.label_files import is_label_file_name
-from storage.sources.labeling import Labeling, label_classes, no_labels, settle_labels
+from storage.sources.labeling import Labeling, check_label_matrix, label_classes, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LABEL_PREFIX = "label:"
-_FEATURE = re.compile(r"f\d+")
+_FEATURE = re.compile(r"f[0-9]{1,9}")
 
 
 def is_feature_name(name: str) -> bool:
@@ -77,12 +78,16 @@ def _read_labels(table: pa.Table, path: Path, class_column: str) -> Labeling:
     single = class_column in table.column_names
     if names and single:
         raise SourceError(
-            f"{path} has both {class_column!r} and {len(names)} label:<name> columns. Keep only one of them."
+            f"{path} has both {quote(class_column)} and {len(names)} label:<name> columns. "
+            "Keep only one of them."
         )
     if single:
         return label_classes(text_column(table, class_column))
     if not names:
-        raise SourceError(f"{path} has neither label:<name> columns nor a {class_column!r} column.")
+        raise SourceError(
+            f"{path} has neither label:<name> columns nor a {quote(class_column)} column. Add one."
+        )
+    check_label_matrix(table.num_rows, len(names))
     columns = [_label_column(table, name, path) for name in names]
     Y = np.stack(columns, axis=1)
     _check_whole_rows(Y, names, path)
@@ -96,7 +101,7 @@ def _label_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
     if bad.any():
         row = int(np.argmax(bad))
         raise SourceError(
-            f"{path}, row {row + 1}, column {name!r}: {values[row]:g}; expected 0, 1 or an empty cell."
+            f"{path}, row {row + 1}, column {quote(name)}: {values[row]:g}; expected 0, 1 or an empty cell."
         )
     return values.astype(np.int8)
 
@@ -108,7 +113,7 @@ def _check_whole_rows(Y: np.ndarray, names: list[str], path: Path) -> None:
         row = int(np.argmax(mixed))
         name = names[int(np.argmax(missing[row]))]
         raise SourceError(
-            f"{path}, row {row + 1}: column {name!r} is empty while other labels of the row are given "
+            f"{path}, row {row + 1}: column {quote(name)} is empty while other labels of the row are given "
             f"({int(mixed.sum())} such rows). Fill the row with 0 and 1, or empty all its labels."
         )
 
@@ -129,10 +134,11 @@ def read_ids(table: pa.Table, path: Path) -> list[str]:
 
 def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
     """A note about columns that are neither features nor labels."""
-    ignored = [name for name in names if name not in set(used)]
+    known = set(used)
+    ignored = [name for name in names if name not in known]
     if not ignored:
         return []
-    shown = ", ".join(ignored[:10]) + (", ..." if len(ignored) > 10 else "")
+    shown = list_names(ignored)
     return [Note(path.name, None, f"{len(ignored)} columns are neither features nor labels: {shown}")]
 
 
@@ -201,7 +207,8 @@ class TableSource:
             return "class"
         if self.options.labels not in names:
             raise SourceError(
-                f"{self.path} has no column {self.options.labels!r} to take labels from, but {_shown(names)}."
+                f"{self.path} has no column {quote(self.options.labels)} to take labels from, "
+                f"but {_shown(names)}. Name one of these."
             )
         return self.options.labels
 
@@ -218,7 +225,7 @@ def _is_numeric(name: str) -> bool:
 
 
 def _shown(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (f", ... ({len(names)} columns)" if len(names) > 12 else "")
+    return list_names(names, 12) + (f" ({len(names)} columns)" if len(names) > 12 else "")
 
 
 def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
@@ -226,7 +233,7 @@ def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
     stored = (table.schema.metadata or {}).get(b"feature_names")
     try:
         names = json.loads(stored) if stored else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return features
     if isinstance(names, list) and len(names) == len(features) and all(isinstance(n, str) for n in names):
         return names

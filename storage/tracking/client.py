@@ -1,29 +1,23 @@
 """Runs in MLflow: one parent per flow run, one child per method, and their models in a safe format."""
 
-import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from storage.artifacts.locks import hold_lock
-from storage.errors import StoreError, TrackingError
-from storage.tracking.engine import (
-    check_uri,
-    default_artifact_root,
-    default_uri,
-    load_mlflow,
-    probe,
-    run_exists,
-    sqlite_file,
-    tracking_errors,
-)
+from storage.credentials import enter, reveal
+from storage.errors import TrackingError
+from storage.tracking.addresses import check_uri, default_artifact_root, default_uri, sqlite_file
+from storage.tracking.database import Warn, lost_runs, set_aside_if_damaged
+from storage.tracking.engine import download_model, open_client, run_exists
+from storage.tracking.explain import DAMAGED, error_kind, tracking_errors
 from storage.tracking.models import (
     CLASSIFIER,
     METHOD,
     MODEL,
+    MODEL_FILE,
     PARENT,
     PRIMARY,
     ROLE,
@@ -35,9 +29,11 @@ from storage.tracking.models import (
     ModelInfo,
     RunRecord,
     TrackedRun,
+    check_model_digest,
     check_record,
     split_metrics,
 )
+from storage.tracking.sqlite import find_damage, is_missing
 from storage.urls import redact
 
 __all__ = [
@@ -53,7 +49,6 @@ __all__ = [
     "default_uri",
 ]
 
-_MODEL_FILE = "model.skops"
 _PAGE = 1000
 _IS_RUN = f"tags.`{ROLE}` = 'run'"
 _IS_FINISHED_RUN = f"{_IS_RUN} AND attributes.status = 'FINISHED'"
@@ -68,11 +63,33 @@ class Tracker:
         `sqlite:////path/to/mlflow.db`, `http://host:port` or any database address that MLflow accepts.
     artifact_root : Path or None
         Folder for the artifacts of new experiments; a server chooses its own.
+    home : Path or None
+        Folder that may contain the credentials of the address.
+    warn : callable, optional
+        Permits to set a damaged database file aside, and receives what was lost and what to do.
+
+    Attributes
+    ----------
+    uri : str
+        The address without credentials.
     """
 
-    def __init__(self, uri: str, artifact_root: Path | None = None) -> None:
-        self.uri = check_uri(uri)
+    def __init__(
+        self,
+        uri: str,
+        artifact_root: Path | None = None,
+        home: Path | None = None,
+        warn: Warn | None = None,
+    ) -> None:
+        self.uri = enter(check_uri(uri))
         self.artifact_root = artifact_root
+        self.warn = warn
+        self._home = home
+
+    @property
+    def address(self) -> str:
+        """The address with its credentials, for connections only."""
+        return reveal(self.uri, self._home)
 
     def log(self, record: RunRecord, trusted: Sequence[str] = ()) -> TrackedRun:
         """Record a run and its methods; a run that is interrupted is marked FAILED.
@@ -89,20 +106,18 @@ class Tracker:
             for method in record.methods
             if method.model is not None
         }
-        client = self.client()
-        with tracking_errors(self.uri):
-            return RunWriter(client, self.uri, self.artifact_root, trusted).write(record, models)
+        with self.connected() as client:
+            return RunWriter(client, self.address, self.artifact_root, trusted).write(record, models)
 
     def exists(self, run_id: str) -> bool:
         """Return whether a run exists and is not deleted; does not import MLflow for SQLite and HTTP."""
-        return run_exists(self.uri, run_id)
+        return run_exists(self.address, run_id)
 
     def experiments(self) -> list[ExperimentInfo]:
         """Return every experiment with a labelscape run, the latest used first."""
         if self.is_empty():
             return []
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             known = {info.experiment_id: info for info in _all_experiments(client)}
             runs = _search(client, list(known), _IS_RUN)
         return [known[found] for found in dict.fromkeys(run.info.experiment_id for run in runs)]
@@ -110,8 +125,7 @@ class Tracker:
     def runs(self, experiment: str) -> list[ComparedRun]:
         """Return every method of every finished run of an experiment, the latest run first."""
         self._require_runs()
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             place = [self._find_experiment(client, experiment)]
             parents = _search(client, place, _IS_FINISHED_RUN)
             children = _search(client, place, f"tags.`{ROLE}` = 'method'")
@@ -124,8 +138,7 @@ class Tracker:
 
     def fold_scores(self, run_id: str, metric: str) -> dict[int, float]:
         """A metric of one method by fold; empty if it was not tracked by fold."""
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             history = client.get_metric_history(run_id, f"fold/{metric}")
         return {one.step: one.value for one in history}
 
@@ -133,8 +146,7 @@ class Tracker:
         """Return the latest finished run of one experiment or of all, or None."""
         if self.is_empty():
             return None
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             if experiment is None:
                 places = [info.experiment_id for info in _all_experiments(client)]
             else:
@@ -146,8 +158,7 @@ class Tracker:
         """Return the ids of runs with a registered model."""
         if self.is_empty():
             return set()
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             versions = [one.run_id for one in client.search_model_versions() if one.run_id]
             return {client.get_run(run_id).data.tags.get(PARENT, run_id) for run_id in set(versions)}
 
@@ -158,8 +169,7 @@ class Tracker:
         methods.
         """
         self._require_runs()
-        client = self.client()
-        with tracking_errors(self.uri):
+        with self.connected() as client:
             run = self._get_run(client, run_id)
             if run.data.tags.get(ROLE) == "run":
                 run = _pick_method(client, run, method)
@@ -168,26 +178,37 @@ class Tracker:
                 raise TrackingError(f"run {run_id} is of method {info.method!r}, not {method!r}.")
             return self._download_model(client, run), info
 
-    def client(self) -> Any:
-        """Return MLflow's client for this address; TrackingError if no server answers."""
-        mlflow = load_mlflow()
-        probe(self.uri)
+    @contextmanager
+    def connected(self) -> Iterator[Any]:
+        """Yield MLflow's client; its errors become a TrackingError.
+
+        After an error, a database file is read completely: if it is damaged, it is set aside if `warn` was
+        given, and the error says so.
+        """
+        try:
+            client = open_client(self.address, self.warn)
+            with tracking_errors(self.uri):
+                yield client
+        except TrackingError as error:
+            file = sqlite_file(self.uri)
+            # An error without a cause was raised by this package, not by MLflow.
+            if file is None or error.__cause__ is None or error_kind(error) not in (None, DAMAGED):
+                raise
+            if self.warn is None:
+                raise (find_damage(file) or error) from None
+            if message := set_aside_if_damaged(file):
+                raise TrackingError(message) from None
+            raise
+
+    def lost_runs(self, run_ids: Collection[str]) -> set[str]:
+        """Return those of some runs that were lost with a database file that was set aside as damaged."""
         file = sqlite_file(self.uri)
-        with tracking_errors(self.uri):
-            if file is None:
-                return mlflow.MlflowClient(tracking_uri=self.uri)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with ExitStack() as held:
-                # Two processes that create the tables of a new database at once would fail. In a read-only
-                # folder there is no new database to create.
-                with suppress(StoreError):
-                    held.enter_context(hold_lock(file.with_name(f".{file.name}.lock")))
-                return mlflow.MlflowClient(tracking_uri=self.uri)
+        return lost_runs(file, run_ids) if file is not None else set()
 
     def is_empty(self) -> bool:
         """Return whether the database does not exist yet; asking MLflow would create it."""
         file = sqlite_file(self.uri)
-        return file is not None and not file.exists()
+        return file is not None and is_missing(file)
 
     def _require_runs(self) -> None:
         if self.is_empty():
@@ -213,16 +234,13 @@ class Tracker:
 
     def _tracked(self, client: Any, parent: Any) -> TrackedRun:
         children = {child.data.tags[METHOD]: child.info.run_id for child in _children(client, parent)}
-        return TrackedRun(parent.info.run_id, children, parent.info.experiment_id, redact(self.uri))
+        return TrackedRun(parent.info.run_id, children, parent.info.experiment_id, self.uri)
 
     def _download_model(self, client: Any, run: Any) -> bytes:
-        mlflow = load_mlflow()
-        place = client.get_logged_model(run.data.tags[MODEL]).artifact_location
-        with tempfile.TemporaryDirectory() as folder:
-            file = mlflow.artifacts.download_artifacts(
-                artifact_uri=f"{place}/{_MODEL_FILE}", dst_path=folder, tracking_uri=self.uri
-            )
-            return Path(file).read_bytes()
+        place = f"{client.get_logged_model(run.data.tags[MODEL]).artifact_location}/{MODEL_FILE}"
+        payload = download_model(place, self.address)
+        check_model_digest(payload, run.data.tags, redact(place))
+        return payload
 
 
 def _all_experiments(client: Any) -> list[ExperimentInfo]:

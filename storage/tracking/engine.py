@@ -1,25 +1,32 @@
 """Access to MLflow: import it without side effects, detect an unreachable server early, translate errors."""
 
-import base64
 import contextlib
 import json
 import logging
 import os
 import socket
-import sqlite3
+import tempfile
 import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
+from storage.credentials import hide_secrets
 from storage.errors import TrackingError
-from storage.urls import redact, redact_text
+from storage.tracking.addresses import dialect, is_http, sqlite_file
+from storage.tracking.database import Warn, ensure_database
+from storage.tracking.explain import tracking_errors
+from storage.tracking.logins import REFUSALS, log_in, login_headers, login_needed
+from storage.tracking.sqlite import has_run
+from storage.urls import redact
 
-DATABASE = "mlflow.db"
 CONNECT_SECONDS = 5.0
+# Any number that other programs do not use for a lock in the same database.
+_LOCK_KEY = 7_265_417_003_119
+_LOCK_SECONDS = 120
 # No telemetry, no unpickling; an unreachable server is reported after seconds, not minutes.
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -30,47 +37,18 @@ ENVIRONMENT = {
 }
 
 
-def default_uri(home: Path) -> str:
-    """Return the address of the SQLite database in the home folder."""
-    return f"sqlite:///{home.resolve() / DATABASE}"
-
-
-def default_artifact_root(home: Path) -> Path:
-    """Return the folder for figures, tables and models of local runs."""
-    return home.resolve() / "mlartifacts"
-
-
-def sqlite_file(uri: str) -> Path | None:
-    """Return the database file of a `sqlite:///` address, or None for any other address."""
-    return Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
-
-
-def is_http(uri: str) -> bool:
-    """Return whether an address is that of a tracking server."""
-    return uri.startswith(("http://", "https://"))
-
-
-def check_uri(uri: str) -> str:
-    """Return the address; TrackingError if runs cannot be recorded there."""
-    scheme = urlsplit(uri).scheme
-    if not scheme or scheme == "file":
-        raise TrackingError(
-            f"tracking address {uri!r} is a folder; MLflow records runs in a database or on a server. "
-            "Give sqlite:////path/to/mlflow.db or http://host:port."
-        )
-    if scheme == "sqlite" and not uri.removeprefix("sqlite:").strip("/"):
-        raise TrackingError(f"tracking address {uri!r} names no file; give sqlite:////path/to/mlflow.db.")
-    return uri
-
-
 def load_mlflow() -> Any:
     """Import MLflow on first use, without telemetry and setup messages."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    # MLflow would print the addresses of runs with the password of their server.
+    os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     import mlflow
 
-    for name in ("alembic", "mlflow.store.db.utils", "mlflow.sklearn", "mlflow.models.model"):
+    for name in ("alembic", "mlflow.sklearn", "mlflow.models.model"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # It logs the traceback of every database error, which is also raised.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return mlflow
 
 
@@ -84,6 +62,16 @@ def load_model_flavor() -> Any:
     return mlflow.sklearn
 
 
+def download_model(artifact_uri: str, uri: str) -> bytes:
+    """Return the content of a model file that is logged at the tracking address `uri`."""
+    mlflow = load_mlflow()
+    with tempfile.TemporaryDirectory() as folder:
+        file = mlflow.artifacts.download_artifacts(
+            artifact_uri=artifact_uri, dst_path=folder, tracking_uri=uri
+        )
+        return Path(file).read_bytes()
+
+
 def engine_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of MLflow if a database or server fails; those of requests are OSErrors."""
     from alembic.util import CommandError
@@ -93,17 +81,55 @@ def engine_errors() -> tuple[type[Exception], ...]:
     return (MlflowException, SQLAlchemyError, CommandError, OSError)
 
 
+def open_client(uri: str, warn: Warn | None = None) -> Any:
+    """Return MLflow's client for an address; the database is created if it is missing.
+
+    `warn` permits to set a damaged database file aside, see `storage.tracking.database`.
+
+    Raises
+    ------
+    TrackingError
+        No server answers, or the database cannot be used.
+    """
+    mlflow = load_mlflow()
+    probe(uri)
+    log_in(uri)
+    file = sqlite_file(uri)
+    with tracking_errors(uri), creation_lock(uri):
+        if file is not None:
+            ensure_database(file, warn)
+        return mlflow.MlflowClient(tracking_uri=uri)
+
+
+def create_database(uri: str) -> None:
+    """Create the database file of an address if it is missing; MLflow's server would create it in place."""
+    file = sqlite_file(uri)
+    if file is not None:
+        load_mlflow()
+        with tracking_errors(uri):
+            ensure_database(file)
+
+
 @contextlib.contextmanager
-def tracking_errors(uri: str) -> Iterator[None]:
-    """Turn MLflow's errors into a TrackingError of one line that names the address."""
-    try:
+def creation_lock(uri: str) -> Iterator[None]:
+    """Let one process at a time create the tables of a PostgreSQL database; at once the others would fail.
+
+    The lock belongs to a connection, so it ends with the process. An unreachable database is reported here,
+    before MLflow, which would retry for minutes.
+    """
+    if dialect(urlsplit(uri).scheme) != "postgresql":
         yield
-    except engine_errors() as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise TrackingError(
-            f"tracking at {redact(uri)}: {redact_text(lines[0])[:400]} "
-            "Check the address (tracking.uri) and that it is writable."
-        ) from error
+        return
+    import sqlalchemy
+
+    url = sqlalchemy.make_url(uri)
+    if url.get_driver_name().startswith("psycopg") and "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(int(CONNECT_SECONDS))})
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sqlalchemy.text(f"SET lock_timeout = '{_LOCK_SECONDS}s'"))
+        connection.execute(sqlalchemy.text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK_KEY})
+        yield
 
 
 def probe(uri: str) -> None:
@@ -116,7 +142,7 @@ def probe(uri: str) -> None:
         socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         raise TrackingError(
-            f"no tracking server answers at {redact(uri)} ({error}). "
+            f"no tracking server answers at {redact(uri)} ({hide_secrets(str(error))}). "
             "Start it, for instance with `labelscape up`, or correct tracking.uri."
         ) from None
 
@@ -125,32 +151,15 @@ def run_exists(uri: str, run_id: str) -> bool:
     """Return whether a run exists and is not deleted; does not import MLflow for SQLite and HTTP."""
     file = sqlite_file(uri)
     if file is not None:
-        return _exists_in_sqlite(file, run_id)
+        return has_run(file, run_id)
     if is_http(uri):
         return _exists_on_server(uri, run_id)
     return _exists_by_client(uri, run_id)
 
 
-def _exists_in_sqlite(file: Path, run_id: str) -> bool:
-    if not file.is_file():
-        return False
-    query = "SELECT 1 FROM runs WHERE run_uuid = ? AND lifecycle_stage = 'active'"
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(file))}?mode=ro", uri=True)) as database:
-            return database.execute(query, (run_id,)).fetchone() is not None
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):  # MLflow has not created its tables yet
-            return False
-        raise TrackingError(f"{file}: cannot be read ({error}).") from None
-    except sqlite3.DatabaseError as error:
-        raise TrackingError(
-            f"{file}: is not an MLflow database ({error}); move it away or set tracking.uri."
-        ) from None
-
-
 def _exists_on_server(uri: str, run_id: str) -> bool:
     url = f"{redact(uri).rstrip('/')}/api/2.0/mlflow/runs/get?run_id={quote(run_id)}"
-    request = urllib.request.Request(url, headers=_credentials(uri))  # noqa: S310 (http or https: is_http)
+    request = urllib.request.Request(url, headers=login_headers(uri))  # noqa: S310 (http or https: is_http)
     try:
         with urllib.request.urlopen(request, timeout=CONNECT_SECONDS) as answer:  # noqa: S310
             info = json.load(answer)["run"]["info"]
@@ -158,33 +167,22 @@ def _exists_on_server(uri: str, run_id: str) -> bool:
         with error:
             if error.code == 404:
                 return False
+            if error.code in REFUSALS:
+                raise login_needed(uri, error.code) from None
         raise TrackingError(f"tracking server {redact(uri)} answers {error.code} {error.reason}.") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrackingError(
-            f"tracking server {redact(uri)} does not answer like MLflow ({error}). "
+            f"tracking server {redact(uri)} does not answer like MLflow ({hide_secrets(str(error))}). "
             "Start it, for instance with `labelscape up`, or correct tracking.uri."
         ) from None
     return bool(info.get("lifecycle_stage", "active") == "active")
 
 
-def _credentials(uri: str) -> dict[str, str]:
-    """Return the header that MLflow's own client would send."""
-    parts = urlsplit(uri)
-    user = unquote(parts.username or "") or os.environ.get("MLFLOW_TRACKING_USERNAME", "")
-    password = unquote(parts.password or "") or os.environ.get("MLFLOW_TRACKING_PASSWORD", "")
-    token = os.environ.get("MLFLOW_TRACKING_TOKEN", "")
-    if user and password:
-        encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
-        return {"Authorization": f"Basic {encoded}"}
-    return {"Authorization": f"Bearer {token}"} if token else {}
-
-
 def _exists_by_client(uri: str, run_id: str) -> bool:
-    mlflow = load_mlflow()
+    mlflow, client = load_mlflow(), open_client(uri)
     with tracking_errors(uri):
-        runs = mlflow.MlflowClient(tracking_uri=uri)
         try:
-            return bool(runs.get_run(run_id).info.lifecycle_stage == "active")
+            return bool(client.get_run(run_id).info.lifecycle_stage == "active")
         except mlflow.exceptions.MlflowException as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
                 return False

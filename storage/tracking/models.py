@@ -1,5 +1,6 @@
 """Plain data classes for what is written to a tracked run and read from it."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ FoldRow = tuple[str, str, int, str, float]
 ROLE, METHOD, TITLE = "labelscape.role", "labelscape.method", "labelscape.title"
 CLASSIFIER, MODEL, PRIMARY = "labelscape.classifier", "labelscape.model_id", "labelscape.primary"
 PARENT = "mlflow.parentRunId"
+# SHA-256 of the model file of a method's run, and of the version that was registered from it.
+MODEL_DIGEST = "labelscape.model_sha256"
+MODEL_FILE = "model.skops"
 
 SPREAD_SUFFIX = "_std"
 MAX_PARAM_CHARS = 5000
@@ -120,6 +124,28 @@ class ModelInfo:
     title: str
     params: dict[str, str]
     tags: dict[str, str]
+
+
+def check_model_digest(payload: bytes, tags: Mapping[str, str], place: str) -> None:
+    """Raise TrackingError if a model file is not the one that was logged.
+
+    Parameters
+    ----------
+    payload : bytes
+        The content of the file.
+    tags : mapping
+        Tags of the run or of the registered version; models of older versions of labelscape have no digest.
+    place : str
+        Where the file is, for the message.
+    """
+    expected, found = tags.get(MODEL_DIGEST), hashlib.sha256(payload).hexdigest()
+    if expected is not None and found != expected:
+        raise TrackingError(
+            f"{place} is not the model that was logged: its SHA-256 is {found[:12]}…, expected "
+            f"{expected[:12]}…. It was not loaded. Restore the file from a backup, or name another run with "
+            "--run, or log the model again: `labelscape run` with --refresh tracking, or `labelscape auto` "
+            "after deleting the run in MLflow."
+        )
 
 
 def check_record(record: RunRecord) -> None:

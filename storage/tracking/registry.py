@@ -1,14 +1,13 @@
 """The model registry of the tracker: one model per collection; aliases mark champion and challenger."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from storage.errors import TrackingError
 from storage.tracking.client import Tracker
-from storage.tracking.engine import load_mlflow, tracking_errors
-from storage.tracking.models import MAX_TAG_CHARS, MODEL, shorten
+from storage.tracking.engine import load_mlflow
+from storage.tracking.models import MAX_TAG_CHARS, MODEL, MODEL_DIGEST, shorten
 from storage.urls import redact
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -51,7 +50,7 @@ class ModelRegistry:
         if self._tracker.is_empty():
             return None
         mlflow = load_mlflow()
-        with self._client() as client:
+        with self._tracker.connected() as client:
             try:
                 return _version(client.get_model_version_by_alias(name, alias))
             except mlflow.exceptions.MlflowException as error:
@@ -62,8 +61,11 @@ class ModelRegistry:
     def register(self, name: str, run_id: str, alias: str, tags: Mapping[str, str]) -> Version:
         """Register the model of a method's run and move the alias to it."""
         short = {key: shorten(text, MAX_TAG_CHARS) for key, text in tags.items()}
-        with self._client() as client:
-            model_id = client.get_run(run_id).data.tags.get(MODEL)
+        with self._tracker.connected() as client:
+            known = client.get_run(run_id).data.tags
+            model_id = known.get(MODEL)
+            if MODEL_DIGEST in known:
+                short[MODEL_DIGEST] = known[MODEL_DIGEST]
             if model_id is None:
                 raise TrackingError(f"run {run_id} at {redact(self._tracker.uri)} has no model to register.")
             self._create(client, name)
@@ -75,14 +77,8 @@ class ModelRegistry:
     def withdraw(self, name: str, alias: str) -> None:
         """Remove an alias from the version that has it, if any."""
         if self.find(name, alias) is not None:
-            with self._client() as client:
+            with self._tracker.connected() as client:
                 client.delete_registered_model_alias(name, alias)
-
-    @contextmanager
-    def _client(self) -> Iterator[Any]:
-        client = self._tracker.client()
-        with tracking_errors(self._tracker.uri):
-            yield client
 
     @staticmethod
     def _create(client: Any, name: str) -> None:

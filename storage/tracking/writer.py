@@ -1,6 +1,7 @@
 """Write a run: parent and children in batches; an interrupted run is marked FAILED."""
 
 import contextlib
+import hashlib
 import importlib.metadata
 import os
 import tempfile
@@ -12,12 +13,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.errors import TrackingError
-from storage.tracking.engine import engine_errors, is_http, load_mlflow, load_model_flavor
+from storage.tracking.addresses import is_http
+from storage.tracking.engine import download_model, engine_errors, load_mlflow, load_model_flavor
 from storage.tracking.models import (
     CLASSIFIER,
     MAX_TAG_CHARS,
     METHOD,
     MODEL,
+    MODEL_DIGEST,
+    MODEL_FILE,
     PARENT,
     PRIMARY,
     ROLE,
@@ -51,7 +55,7 @@ class RunWriter:
     ----------
     client : mlflow.MlflowClient
     uri : str
-        The client's tracking address.
+        The client's tracking address, with its credentials.
     artifact_root : Path or None
         Folder for the artifacts of new experiments; a server chooses its own.
     trusted : sequence of str
@@ -78,7 +82,7 @@ class RunWriter:
                     model_id = self._log_model(experiment_id, run_id, method, models.get(method.name))
                     self._log_method(run_id, method, record.fold_rows, model_id)
                 children[method.name] = run_id
-        return TrackedRun(parent_id, children, experiment_id, self.uri)
+        return TrackedRun(parent_id, children, experiment_id, redact(self.uri))
 
     def experiment_id(self, name: str) -> str:
         """Return the id of an experiment, creating it if it does not exist."""
@@ -175,8 +179,15 @@ class RunWriter:
                 pip_requirements=_requirements(),
                 signature=_signature(estimator),
             )
+        # Record the digest first: a run with a model always has it.
+        self.client.set_tag(run_id, MODEL_DIGEST, self._model_digest(model.model_id))
         self.client.set_tag(run_id, MODEL, model.model_id)
         return str(model.model_id)
+
+    def _model_digest(self, model_id: str) -> str:
+        """SHA-256 of the model file as it was stored."""
+        place = self.client.get_logged_model(model_id).artifact_location
+        return hashlib.sha256(download_model(f"{place}/{MODEL_FILE}", self.uri)).hexdigest()
 
 
 def _method_tags(method: MethodRecord) -> dict[str, str]:

@@ -7,12 +7,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from storage.artifacts.disk import TEMPORARY
+from storage.artifacts.pointers import FOLDER as POINTERS
 from storage.artifacts.quarantine import QuarantinedRecord, delete_quarantined, find_quarantined
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 from tasks.maintenance.fsck import Manifests, reach
-from tasks.runs import load_last_runs
+from tasks.runs import ANNOTATE_PREFIX, RUN_PREFIX, load_last_runs
 from tasks.stages.chunks import PART_STAGE
 
 
@@ -76,8 +77,8 @@ def find_garbage(
     """
     manifests = _read_manifests(store, log)
     quarantined = find_quarantined(store)
-    unresolved = tuple(one for one in quarantined if not (one.replaced or forget_damaged))
-    records = tuple(one for one in quarantined if one not in unresolved)
+    records = tuple(one for one in quarantined if one.replaced or forget_damaged)
+    unresolved = tuple(one for one in quarantined if one not in records and _uses_artifacts(str(one)))
     if unresolved:
         return Garbage(records=records, unresolved=unresolved)
     runs = log.entries()
@@ -98,13 +99,19 @@ def _read_manifests(store: ArtifactStore, log: RunLog) -> dict[str, Mapping[str,
     """Return all manifests; StoreError if a manifest, a run record or a pointer cannot be read."""
     checks = dict(store.checks())
     damaged = [name for name, check in checks.items() if check.problem]
-    damaged += [*log.unreadable(), *store.unreadable_pointers()]
+    damaged += filter(_uses_artifacts, [*log.unreadable(), *store.unreadable_pointers()])
     if damaged:
         raise StoreError(
             f"{len(damaged)} records of {store.place} cannot be read (the first is {damaged[0]}), so the "
             "artifacts they use are unknown; run `labelscape store verify` first."
         )
     return {name: check.content for name, check in checks.items() if check.content}
+
+
+def _uses_artifacts(name: str) -> bool:
+    """Return whether artifacts may be kept because of a record; of the pointers, those of last runs are."""
+    folder, _, record = name.partition("/")
+    return folder != POINTERS or record.startswith((RUN_PREFIX, ANNOTATE_PREFIX))
 
 
 def _select_kept(

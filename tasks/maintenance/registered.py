@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from storage.artifacts.run_log import LoggedRun
 from storage.errors import TrackingError
 from storage.tracking.client import Tracker
-from storage.urls import redact
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ def find_registered(
             found |= registered | unknown
             if unknown:
                 unreachable[uri] = (
-                    f"its file is missing, and {redact(here.uri)} does not know {len(unknown)} of its runs"
+                    "its file is missing or was set aside as damaged, and "
+                    f"{here.uri} does not know {len(unknown)} of its runs"
                 )
         except TrackingError as error:
             unreachable[uri] = str(error)
@@ -76,7 +76,7 @@ def find_registered(
 def _ask(tracker: Tracker, here: Tracker, run_ids: set[str]) -> tuple[set[str], set[str]]:
     """Return the runs of a tracker that have a registered model, and the runs that no tracker knows."""
     if not tracker.is_empty():
-        return tracker.registered_runs() & run_ids, set()
+        return tracker.registered_runs() & run_ids, tracker.lost_runs(run_ids)
     # If the database file is missing, it may have moved here with the home folder.
     known = {run_id for run_id in run_ids if here.exists(run_id)}
     return (here.registered_runs() & known if known else set()), run_ids - known

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.report.tables import printable, shorten
+from tasks.report.tables import shorten
+from tasks.safe_text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

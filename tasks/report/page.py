@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.maintenance.lineage import LineageEntry
 from tasks.report.lineage_figure import lineage_content
-from tasks.report.tables import printable
+from tasks.safe_text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

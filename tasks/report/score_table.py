@@ -12,7 +12,8 @@ from tasks.report.ranking import (
     metric_title,
     rank_entries,
 )
-from tasks.report.tables import Table, printable
+from tasks.report.tables import Table
+from tasks.safe_text import printable
 
 DEFAULT_METRICS = ("macro_f1", "micro_f1", "macro_precision", "micro_precision", "lrap", "hamming_loss")
 BASELINE_MARK = " (baseline)"

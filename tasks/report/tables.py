@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from storage.csv_cells import guard_cell
+from tasks.safe_text import printable
+
 if TYPE_CHECKING:
     from tasks.report.data import NoteRow, ScoreRow
-
-# Direction overrides can disguise a file name. Joiners, which scripts and emoji need, are kept.
-_BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class Table:
     def drop_order(self) -> tuple[int, ...]:
         """Columns that may be dropped, the first one first."""
         return self.optional or tuple(range(len(self.header) - 1, 0, -1))
-
-
-def printable(text: str) -> str:
-    """Replace control characters and undecodable bytes by U+FFFD, so that any name is safe to show."""
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in text)
 
 
 def format_time(iso: str) -> str:
@@ -136,5 +131,5 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows([guard_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return text.getvalue()

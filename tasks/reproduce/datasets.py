@@ -14,7 +14,9 @@ from storage.reference.sets import locate, reference_sets
 from tasks.dataset import Dataset, load_dataset
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages import features, ingest
+from tasks.stages import ingest
+from tasks.stages.feature_blocks import plan_blocks
+from tasks.stages.features import recipe_stage
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ def open_dataset(
     found = []
     for number, space in enumerate(wanted.color_spaces):
         moments = FeatureSettings.model_validate({"color_moments": {"color_space": space}})
-        extract = features.stage(moments, settings, source, manifest, workspace)
-        found.append(execute(replace(extract, variant=f"{name}/{space}" if number else name)))
+        (block,) = plan_blocks(moments, source)
+        variant = f"{name}/{space}" if number else name
+        found.append(execute(recipe_stage(block.recipe, settings, source, manifest, workspace, variant)))
     return DatasetRef(name, manifest, tuple(found), settings)
 
 

@@ -15,7 +15,6 @@ from storage.artifacts.schemas import pack_files, unpack_files
 from storage.artifacts.store import ArtifactStore
 from storage.reference.published import published_rows
 from storage.tracking.client import MethodRecord, RunRecord, Tracker
-from storage.urls import redact
 from tasks.reproduce.against_plain import judge_against_plain
 from tasks.reproduce.claims import claim_rows
 from tasks.reproduce.comparison import Measured, Row, compare, count_verdicts
@@ -26,7 +25,7 @@ from tasks.reproduce.provenance import trace
 from tasks.reproduce.trials import load_cells, used_methods
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages import report as pages
-from tasks.stages.tracking import DIGEST_TAG, PAPERS, load_tracked, make_tracker, pack_tracked
+from tasks.stages.tracking import DIGEST_TAG, PAPERS, is_tracked, make_tracker, pack_tracked
 
 ArmRefs = Mapping[tuple[str, str], ArtifactRef | None]
 
@@ -130,15 +129,15 @@ def tracking_stage(
     workspace: Workspace,
 ) -> Stage:
     """Build the stage that tracks an experiment; the same results are not tracked twice."""
-    tracker = make_tracker(uri, workspace.home)
+    tracker = make_tracker(uri, workspace.home, workspace.reporter.warn)
     return Stage(
         name=TRACKING,
         variant=experiment.name,
         code=(),
-        params={"uri": redact(tracker.uri), "quick": quick},
+        params={"uri": tracker.uri, "quick": quick},
         inputs={"report": digest_of(report)},
         produce=lambda: _track(tracker, experiment, quick, report, refs, workspace.store),
-        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+        holds=lambda ref: is_tracked(tracker, workspace.store, ref),
     )
 
 

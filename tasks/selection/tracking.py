@@ -12,7 +12,6 @@ from storage.artifacts.run_log import TRACKING
 from storage.artifacts.store import ArtifactStore
 from storage.tracking.client import MethodRecord, RunRecord, TrackedRun, Tracker
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, Version, model_name
-from storage.urls import redact
 from tasks.report.ranking import format_score, group_scores
 from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision, describe
 from tasks.selection.out_of_fold import THRESHOLDS
@@ -26,8 +25,8 @@ from tasks.stages.tracking import (
     Facts,
     as_json,
     entry_metrics,
+    is_tracked,
     lineage_tags,
-    load_tracked,
     make_tracker,
     pack_tracked,
 )
@@ -79,16 +78,16 @@ def stage(
     workspace: Workspace,
 ) -> Stage:
     """Stage that tracks a choice; the same choice with the same models is tracked once."""
-    tracker = make_tracker(uri, workspace.home)
+    tracker = make_tracker(uri, workspace.home, workspace.reporter.warn)
     inputs = {"choice": record, **{f"model[{name}]": ref for name, ref in models.items()}}
     return Stage(
         name=TRACKING,
         variant="auto",
         code=(),
-        params={"uri": redact(tracker.uri), "experiment": facts.experiment, "config": facts.config},
+        params={"uri": tracker.uri, "experiment": facts.experiment, "config": facts.config},
         inputs={name: digest_of(ref) for name, ref in inputs.items()},
         produce=lambda: _track(tracker, facts, data, choice, inputs, models, workspace.store),
-        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+        holds=lambda ref: is_tracked(tracker, workspace.store, ref),
     )
 
 

@@ -1,5 +1,6 @@
 """Affinity: a sparse graph of the items, built from features or read from an edge list."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from storage.artifacts.schemas import pack_edges
 from storage.errors import ConfigError
 from storage.sources import read_edges
 from storage.sources.listing import digest_files, index_path
-from tasks.dataset import load_features
+from tasks.dataset import load_features, prepared_blocks
 from tasks.settings import AffinitySettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.ingest import changed_meanwhile
@@ -21,8 +22,8 @@ _DENSE_MATRICES = 6
 _DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
 _CODE = {
     "given": ("storage.sources.edges", "embedding_core.graph.supplied"),
-    "knn": ("embedding_core.graph.affinity", "embedding_core.scaling"),
-    "gaussian": ("embedding_core.graph.affinity", "embedding_core.scaling"),
+    "knn": ("embedding_core.graph.affinity", "embedding_core.preprocessing"),
+    "gaussian": ("embedding_core.graph.affinity", "embedding_core.preprocessing"),
 }
 
 
@@ -96,12 +97,11 @@ def _build(
     settings: AffinitySettings, kind: str, scale: str, features: ArtifactRef | None, workspace: Workspace
 ) -> Artifact:
     from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph, check_dense_size
-    from embedding_core.scaling import Scaler
 
     assert features is not None
     found = load_features(workspace.store, features)
     X = found.X[found.readable]
-    X = Scaler(scale).fit(X).transform(X)
+    X = _scaler(found.recipe, scale).fit(X).transform(X)
     if kind == "knn":
         n_neighbors = limit_neighbors(
             "affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter
@@ -110,3 +110,12 @@ def _build(
     budget = settings.memory_budget_gb * _GIGABYTE
     check_dense_size(X.shape[0], budget, _DENSE_ADVICE, _DENSE_MATRICES)
     return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))
+
+
+def _scaler(recipe: Mapping[str, Any], scale: str) -> Any:
+    """What prepares the features: their blocks if several are joined, else the scale of the run."""
+    from embedding_core.preprocessing import Preprocessor
+    from embedding_core.scaling import Scaler
+
+    blocks = prepared_blocks(recipe)
+    return Preprocessor(blocks) if blocks else Scaler(scale)

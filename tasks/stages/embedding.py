@@ -43,6 +43,11 @@ class Data:
     scale: str
     edges_given: bool = False
 
+    @property
+    def joined(self) -> bool:
+        """Whether several blocks of features are joined, which every method takes as they are prepared."""
+        return self.features is not None and self.features.kind == "blocks"
+
     def inputs(self, uses_graph: bool, store: ArtifactStore) -> dict[str, str | None]:
         """Digests of a method's inputs; the graph only if the method uses it."""
         inputs = {"labels": part_digest(self.manifest, "labels", store), "features": digest_of(self.features)}
@@ -103,7 +108,7 @@ def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
     method = get_method(name)
     if not method.uses_graph or _OWN_GRAPH & params.keys():
         return False
-    return not method.own_scaling or data.edges_given or data.scale == _OWN_SCALE
+    return not method.own_scaling or data.edges_given or data.joined or data.scale == _OWN_SCALE
 
 
 def method_settings(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,6 +155,7 @@ def _fit(
         label_names=dataset.label_names,
         recipe=dataset.recipe,
         thresholds=learn_thresholds(tuning, dataset, workspace.store) if tuning else None,
+        blocks=dataset.blocks,
     )
     return annotator.fit(dataset.X, dataset.Y, graph), dataset
 

@@ -13,11 +13,11 @@ from storage.artifacts.keys import ArtifactRef, Recipe, canonical_json
 from storage.artifacts.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceChanged, SourceError
-from storage.sources import Collection, Source
+from storage.sources import Collection, OpenedSource
 from storage.sources.base import combine_digests, digest_items
 from tasks.executor import Executor
 from tasks.reporter import Advance
-from tasks.settings import FeatureSettings, SourceSettings
+from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
 from tasks.stages.ingest import changed_meanwhile, part_digest
@@ -28,56 +28,50 @@ if TYPE_CHECKING:
 
 # The recipe of features that the source itself supplies.
 GIVEN = "given"
+# Key of a recipe: digests of the files of a model that computes the features.
+FILES = "files"
 # Metadata of a portion: the number of items without features.
 _UNREADABLE = "unreadable"
+# Skipped items that are shown with the reason.
+_LISTED = 5
 # Starting threads takes longer than extracting this many files.
 _FEW_FILES = 8
 _EXTRACTION = "embedding_core.features.extraction"
 
 
-def stage(
-    settings: FeatureSettings,
-    place: SourceSettings,
-    source: Source,
-    manifest: ArtifactRef | None,
-    workspace: Workspace,
-) -> Stage:
-    """Features of the items of a manifest; they do not depend on the labels."""
-    recipe = feature_recipe(settings, source.content == "images")
-    return recipe_stage(recipe, place, source, manifest, workspace)
-
-
 def recipe_stage(
     recipe: Mapping[str, Any],
     place: SourceSettings,
-    source: Source,
+    source: OpenedSource,
     manifest: ArtifactRef | None,
     workspace: Workspace,
+    variant: str = "",
 ) -> Stage:
-    """Features of the items of a manifest by a recipe, for instance that of a model."""
+    """Features of the items of a manifest by the recipe of one extractor; labels do not matter.
+
+    `variant` names the block if several are joined.
+    """
     items = part_digest(manifest, "items", workspace.store)
     return Stage(
         name="features",
+        variant=variant,
         code=_modules(recipe, source),
         params={**recipe, "strict": place.strict},
         inputs={"items": items},
-        produce=lambda: _compute(recipe, place, source, items, workspace),
-        produce_all=lambda: _compute(recipe, place, source, items, workspace, reuse=False),
+        produce=lambda: _compute(recipe, place, source, items, workspace, variant),
+        produce_all=lambda: _compute(recipe, place, source, items, workspace, variant, reuse=False),
     )
 
 
-def feature_recipe(settings: FeatureSettings, images: bool) -> dict[str, Any]:
-    """How features are computed: extractor, parameters and code fingerprint.
+def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """How features are computed: extractor, parameters, its code and the files of its model as they are now.
 
     The recipe is part of the stage's key and is stored with the features and with every model fitted on them.
     """
-    return extractor_recipe(settings.extractor, settings.parameters()) if images else {"extractor": GIVEN}
-
-
-def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of one extractor with the code that computes it now."""
     code = combine_digests(fingerprint((_extractor_module(name),)).values())
-    return {"extractor": name, name: dict(parameters), "code": code}
+    recipe = {"extractor": name, name: dict(parameters), "code": code}
+    files = make_extractor(recipe).file_digests()
+    return {**recipe, FILES: files} if files else recipe
 
 
 def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
@@ -88,15 +82,15 @@ def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
     return extractor_class(name)(**recipe[name])
 
 
-def feature_code(recipe: Mapping[str, Any], source: Source) -> dict[str, str]:
+def feature_code(recipe: Mapping[str, Any], source: OpenedSource) -> dict[str, str]:
     """Fingerprint of the code that computes the features of a source."""
     return task_code(_modules(recipe, source), __name__)
 
 
-def _modules(recipe: Mapping[str, Any], source: Source) -> tuple[str, ...]:
+def _modules(recipe: Mapping[str, Any], source: OpenedSource) -> tuple[str, ...]:
     """The extractor's module and the loop over files, or the reader that supplies the features."""
     if recipe["extractor"] == GIVEN:
-        return (type(source).__module__,)
+        return (source.module,)
     return (_EXTRACTION, _extractor_module(recipe["extractor"]))
 
 
@@ -121,7 +115,7 @@ def compute_features(
     collection : Collection
     rows : range
     recipe : mapping
-        See `feature_recipe`.
+        See `extractor_recipe`.
     executor : Executor
         Extracts several files at once.
     advance : callable
@@ -136,6 +130,10 @@ def compute_features(
     extractor = make_extractor(recipe)
     missing = [row for row in rows if known is None or collection.digests[row] not in known]
     made = _extract(collection, missing, extractor, executor, advance)
+    if extractor.file_digests() != recipe.get(FILES, {}):
+        raise SourceChanged(
+            f"a file of the extractor {extractor.name} changed during extraction", "run again"
+        )
     if known is not None:
         made |= {row: known.row(collection.digests[row]) for row in rows if row not in made}
     blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
@@ -181,16 +179,17 @@ def load_skipped(store: ArtifactStore, ref: ArtifactRef) -> dict[str, str]:
 def _compute(
     recipe: Mapping[str, Any],
     place: SourceSettings,
-    source: Source,
+    source: OpenedSource,
     items: str | None,
     workspace: Workspace,
+    variant: str,
     reuse: bool = True,
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
     if collection.items_digest != items:
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
-    known = load_known_rows(workspace.store, place, recipe, code) if reuse else None
+    known = load_known_rows(workspace.store, place, recipe, code, variant) if reuse else None
     portions = _Portions(collection, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
@@ -283,6 +282,8 @@ def _check_errors(
             f"{place.path}: {how_many}; the first is {name}: {why}. Fix or remove it"
             + (", or set source.strict=false to list such items and continue." if place.strict else ".")
         )
-    workspace.reporter.say(
-        f"  {len(errors)} of {n_items} items skipped as unreadable, for instance {name}: {why}"
-    )
+    workspace.reporter.say(f"  {len(errors)} of {n_items} items skipped as unreadable:")
+    for name, why in list(errors.items())[:_LISTED]:
+        workspace.reporter.say(f"    {name}: {why}")
+    if len(errors) > _LISTED:
+        workspace.reporter.say(f"    and {len(errors) - _LISTED} more; notes.csv of the report lists all")

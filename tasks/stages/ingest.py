@@ -9,7 +9,7 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, pack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceChanged, SourceError
-from storage.sources import Source, SourceOptions, open_source
+from storage.sources import OpenedSource, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
 from storage.sources.listing import forget_digests
@@ -27,22 +27,22 @@ def source_options(settings: SourceSettings) -> SourceOptions:
     return SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
 
 
-def open_collection(settings: SourceSettings, workspace: Workspace) -> Source:
+def open_collection(settings: SourceSettings, workspace: Workspace) -> OpenedSource:
     """Recognize and open the source that the settings name."""
     if settings.paranoid:
         forget_digests(workspace.cache_dir)
     source = open_source(source_options(settings), workspace.cache_dir)
-    if isinstance(source, DemoSource) and not source.is_drawn(workspace.cache_dir):
+    if isinstance(source.inner, DemoSource) and not source.inner.is_drawn(workspace.cache_dir):
         workspace.reporter.say_once("drawing the demo collection (first use only)")
     return source
 
 
-def stage(settings: SourceSettings, source: Source, workspace: Workspace) -> Stage:
+def stage(settings: SourceSettings, source: OpenedSource, workspace: Workspace) -> Stage:
     """The manifest of a source."""
     digest = source.digest(workspace.cache_dir)
     return Stage(
         name="ingest",
-        code=(type(source).__module__,),
+        code=(source.module,),
         params={
             **settings.model_dump(mode="json", exclude=_PATHS),
             **({} if settings.labeled else {"labeled": False}),
@@ -79,7 +79,7 @@ def changed_meanwhile(path: str) -> SourceChanged:
     return SourceChanged(f"{path} changed while it was being read", "run again")
 
 
-def _read(settings: SourceSettings, source: Source, digest: str, workspace: Workspace) -> Artifact:
+def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace: Workspace) -> Artifact:
     found = source.read(workspace.cache_dir)
     if source.digest(workspace.cache_dir) != digest:
         raise changed_meanwhile(settings.path)

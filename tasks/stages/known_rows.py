@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts import columns
-from storage.artifacts.keys import ArtifactRef, canonical_json
+from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
 from storage.artifacts.schemas import Features, unpack_feature_digests, unpack_features, unpack_parts
 from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
@@ -79,7 +79,11 @@ class KnownRows:
 
 
 def load_known_rows(
-    store: ArtifactStore, place: SourceSettings, recipe: Mapping[str, Any], code: Mapping[str, str]
+    store: ArtifactStore,
+    place: SourceSettings,
+    recipe: Mapping[str, Any],
+    code: Mapping[str, str],
+    variant: str = "",
 ) -> KnownRows:
     """Find the rows that the last run of a source computed with this recipe and this code.
 
@@ -91,10 +95,12 @@ def load_known_rows(
         The feature recipe. Rows that another recipe computed are not used.
     code : mapping
         Fingerprint of the code that computes features now.
+    variant : str
+        Name of the block, if the run joins several.
     """
     last = load_last_run(store, place)
     try:
-        features = ArtifactRef.from_json(last["features"])
+        features = _last_block(last, variant, recipe)
         known = store.details(features)
         made = known["recipe"]
         params = {name: value for name, value in made["params"].items() if name != "strict"}
@@ -106,10 +112,16 @@ def load_known_rows(
             for key, digest, rows in zip(parts.keys, parts.digests, parts.rows, strict=True)
         ]
         digests = _listed_digests(store, last, made) or _stored_digests(store, refs)
-    except (KeyError, StoreError):
+    except (KeyError, StopIteration, StoreError):
         return KnownRows(store, [], {})
     sound = known["metadata"].get(SKIPPED) == canonical_json({})
     return KnownRows(store, refs, {digest: row for row, digest in enumerate(digests)}, sound)
+
+
+def _last_block(last: Mapping[str, Any], variant: str, recipe: Mapping[str, Any]) -> ArtifactRef:
+    """The block in the last run, whether it stood alone then or beside others."""
+    labels = (stage_label("features", variant or recipe["extractor"]), "features")
+    return ArtifactRef.from_json(next(last[label] for label in labels if label in last))
 
 
 def _listed_digests(store: ArtifactStore, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:

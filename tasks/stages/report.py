@@ -1,7 +1,6 @@
 """Report: figures, tables and the content of the page as one artifact; the page is rendered from it."""
 
 import io
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,10 @@ import numpy as np
 
 from embedding_core.registry import get_method
 from storage.artifacts.artifact import Artifact
-from storage.artifacts.disk import store_errors, temporary_path
+from storage.artifacts.disk import create_file, remove_tree, store_errors, temporary_path
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.locks import hold_lock
+from storage.artifacts.regular_files import open_regular
 from storage.artifacts.schemas import (
     pack_files,
     unpack_embedding,
@@ -21,7 +21,8 @@ from storage.artifacts.schemas import (
     unpack_matrix,
 )
 from storage.artifacts.store import ArtifactStore
-from storage.sources import Source
+from storage.permissions import PRIVATE_FOLDER
+from storage.sources import OpenedSource
 from storage.tracking.models import check_file_name
 from tasks.dataset import Dataset, load_dataset
 from tasks.report.data import EmbeddingView, NoteRow, ReportData, Thumb
@@ -29,6 +30,7 @@ from tasks.settings import EvaluationSettings, ReportSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data
 from tasks.stages.evaluation import load_scores
+from tasks.stages.ingest import changed_meanwhile
 
 _THUMB_PIXELS = 200
 # File in a report's folder with what its page shows besides the artifact; it shows if the page is outdated.
@@ -39,7 +41,7 @@ def stage(
     settings: ReportSettings,
     evaluation: EvaluationSettings,
     title: str,
-    source: Source,
+    source: OpenedSource,
     data: Data,
     correlation: ArtifactRef | None,
     embeddings: Mapping[str, ArtifactRef | None],
@@ -111,9 +113,10 @@ def lay_out(folder: Path, page_name: str, mark: str, compose: Callable[[], Mappi
             return page
         with hold_lock(folder.parent / f".{folder.name}.lock"):
             place = temporary_path(folder)
-            shutil.rmtree(place, ignore_errors=True)
+            remove_tree(place)
+            place.mkdir(PRIVATE_FOLDER)
             _write_files({**compose(), _MARK: mark.encode()}, place)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             place.rename(folder)
     return page
 
@@ -121,15 +124,16 @@ def lay_out(folder: Path, page_name: str, mark: str, compose: Callable[[], Mappi
 def _write_files(files: Mapping[str, bytes], place: Path) -> None:
     for name, data in files.items():
         target = place / check_file_name(name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+        target.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with create_file(target) as file:
+            file.write(data)
 
 
 def _draw(
     settings: ReportSettings,
     evaluation: EvaluationSettings,
     title: str,
-    source: Source,
+    source: OpenedSource,
     inputs: Mapping[str, ArtifactRef | None],
     embeddings: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
@@ -171,7 +175,7 @@ def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]
     return [*notes, *((name, None, f"skipped: {error}") for name, error in errors.items())]
 
 
-def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace) -> list[Thumb]:
+def _thumbnails(count: int, source: OpenedSource, items: Dataset, workspace: Workspace) -> list[Thumb]:
     """Thumbnails of items spread evenly over the collection; none unless items are images."""
     if not count or source.content != "images":
         return []
@@ -181,7 +185,7 @@ def _thumbnails(count: int, source: Source, items: Dataset, workspace: Workspace
     return [
         Thumb(
             items.ids[row],
-            _shrink(paths[items.ids[row]].read_bytes()),
+            _shrink(paths[items.ids[row]]),
             _labels_of(items, int(row)),
         )
         for row in chosen
@@ -195,12 +199,16 @@ def _labels_of(items: Dataset, row: int) -> list[str] | None:
     return [name for name, given in zip(items.label_names, items.Y[row], strict=True) if given > 0]
 
 
-def _shrink(data: bytes) -> bytes:
+def _shrink(path: Path) -> bytes:
     from PIL import Image
 
-    from embedding_core.features.images import decode_image
+    from embedding_core.features.images import UnreadableImage, decode_image
 
-    picture = Image.fromarray(decode_image(data))
+    try:
+        with open_regular(path) as file:
+            picture = Image.fromarray(decode_image(file.read()))
+    except (OSError, UnreadableImage) as error:  # it was readable when its features were extracted
+        raise changed_meanwhile(str(path)) from error
     picture.thumbnail((_THUMB_PIXELS, _THUMB_PIXELS))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=85)

@@ -1,7 +1,7 @@
 """Tracking: log a run to MLflow as one parent run with one child per method; its record is an artifact."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING
 from storage.artifacts.schemas import Score, pack_files, unpack_files
 from storage.artifacts.store import ArtifactStore
+from storage.errors import TrackerDamaged
+from storage.servers import find_login
 from storage.tracking.client import (
     MethodRecord,
     RunRecord,
@@ -20,6 +22,7 @@ from storage.tracking.client import (
     default_artifact_root,
     default_uri,
 )
+from storage.tracking.logins import remember_token
 from storage.urls import redact
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.ranking import Entry, rank_entries
@@ -51,9 +54,25 @@ class Facts:
     tags: Mapping[str, str]
 
 
-def make_tracker(uri: str | None, home: Path) -> Tracker:
-    """Return the tracker at an address; default: the database in the home folder."""
-    return Tracker(uri, None) if uri else Tracker(default_uri(home), default_artifact_root(home))
+def make_tracker(uri: str | None, home: Path, warn: Callable[[str], None] | None = None) -> Tracker:
+    """Return the tracker at an address; default: the database in the home folder.
+
+    The server of this home gets its login. With `warn`, the tracker sets a damaged database aside and reports
+    that.
+    """
+    if not uri:
+        return Tracker(default_uri(home), default_artifact_root(home), warn=warn)
+    if token := find_login(home, uri):
+        remember_token(uri, token)
+    return Tracker(uri, None, home, warn)
+
+
+def is_tracked(tracker: Tracker, store: ArtifactStore, ref: ArtifactRef) -> bool:
+    """Return whether the tracker has the run of a record; a damaged database, to be set aside, has none."""
+    try:
+        return tracker.exists(load_tracked(store, ref).parent_id)
+    except TrackerDamaged:
+        return False
 
 
 def stage(
@@ -71,7 +90,7 @@ def stage(
 
     `correlation` is used only for the lineage in the report.
     """
-    tracker = make_tracker(settings.uri, workspace.home)
+    tracker = make_tracker(settings.uri, workspace.home, workspace.reporter.warn)
     refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
     refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
     refs |= {f"model[{name}]": ref for name, ref in models.items()}
@@ -81,13 +100,13 @@ def stage(
         # The stage logs results of other stages; a change in how they are sent does not make it stale.
         code=(),
         params={
-            "uri": redact(tracker.uri),
+            "uri": tracker.uri,
             "experiment": facts.experiment,
             "config": facts.config,
         },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
         produce=lambda: _track(tracker, facts, refs, scores, workspace.store, correlation),
-        holds=lambda ref: tracker.exists(load_tracked(workspace.store, ref).parent_id),
+        holds=lambda ref: is_tracked(tracker, workspace.store, ref),
     )
 
 
@@ -103,7 +122,9 @@ def list_collections(tracker: Tracker) -> list[str]:
 
 def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
     """Load the record of where a run was tracked."""
-    return TrackedRun(**json.loads(unpack_files(store.read(ref))[_RECORD]))
+    known = json.loads(unpack_files(store.read(ref))[_RECORD])
+    # Earlier versions recorded the address with its password.
+    return TrackedRun(**{**known, "uri": redact(known["uri"])})
 
 
 def _track(

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from storage.servers import token_path
 from tests.benchmarks.table import Row
 
 EMPTY_FLOW = """
@@ -66,6 +67,7 @@ def server_environment(home: Path) -> dict[str, str]:
         **os.environ,
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_API_URL": services["urls"]["prefect"],
+        "PREFECT_API_AUTH_STRING": token_path(home).read_text(encoding="utf-8").strip(),
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }

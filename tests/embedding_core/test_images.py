@@ -1,8 +1,12 @@
 """Decoding of image files: pixels of each format, and errors for everything else."""
 
 import io
+import struct
+import subprocess
+import sys
 import threading
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -320,3 +324,107 @@ def test_warning_filters_are_changed_by_one_thread_at_a_time_and_put_back(monkey
     decode_image(data)
     assert inside == [(True, True)]
     assert list(warnings.filters) == before
+
+
+def png_chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def flat_png(width: int, height: int, *extra: bytes) -> bytes:
+    """A transparent PNG whose file is a thousandth of its pixels, with other chunks before them."""
+    packer = zlib.compressobj(9)
+    rows = [packer.compress(b"\0" + bytes(4 * width)) for _ in range(height)]
+    header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)
+    chunks = [png_chunk(b"IHDR", header), *extra, png_chunk(b"IDAT", b"".join(rows) + packer.flush())]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks) + png_chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM"])
+def test_memory_is_bounded_before_decoding(file_format, monkeypatch):
+    data = encode(smooth_pixels(), file_format)
+    monkeypatch.setattr(images, "MAX_DECODE_BYTES", len(data) + 60 * 40 * 20)
+    assert decode_image(data).shape == (40, 60, 3)
+    monkeypatch.setattr(images, "MAX_DECODE_BYTES", 60 * 40 * 3)
+    monkeypatch.setattr(images.simplejpeg, "decode_jpeg", None)
+    monkeypatch.setattr(Image.Image, "load", None)
+    with pytest.raises(
+        UnreadableImage, match=rf"60 x 40 pixels is too large for a {file_format} file: .*scale"
+    ):
+        decode_image(data)
+
+
+def test_large_images_are_decoded_one_at_a_time(monkeypatch):
+    taken = []
+    original = images.simplejpeg.decode_jpeg
+
+    def watched(*arguments, **options):
+        taken.append(images._DECODING_LARGE.locked())
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(images.simplejpeg, "decode_jpeg", watched)
+    data = encode(smooth_pixels(), "JPEG")
+    decode_image(data)
+    monkeypatch.setattr(images, "_LARGE_BYTES", 100)
+    decode_image(data)
+    assert taken == [False, True]
+    assert not images._DECODING_LARGE.locked()
+
+
+@pytest.mark.parametrize("kind", ["RGBA", "LA", "P", "CMYK", "I;16", "1", "transparent"])
+def test_strips_give_the_same_pixels(kind, monkeypatch):
+    pixels = smooth_pixels()
+    if kind == "I;16":
+        data = encode(pixels[:, :, 0].astype(np.uint16) * 257, "PNG")
+    elif kind == "transparent":
+        data = encode(Image.fromarray(pixels).quantize(16), "PNG", transparency=3)
+    else:
+        image = Image.fromarray(pixels).convert(kind)
+        if kind in ("RGBA", "LA"):
+            image.putalpha(Image.fromarray(pixels[:, :, 1]))
+        data = encode(image, "TIFF" if kind == "CMYK" else "PNG")
+    whole = decode_image(data)
+    for strip in (1, 60, 60 * 7, 60 * 39):
+        monkeypatch.setattr(images, "_STRIP_PIXELS", strip)
+        np.testing.assert_array_equal(decode_image(data), whole)
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        png_chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(2**26), 9)),
+        png_chunk(b"iTXt", b"Comment\0\1\0\0\0" + zlib.compress(bytes(2**26), 9)),
+    ],
+    ids=["zTXt", "iTXt"],
+)
+def test_text_that_unpacks_to_more_than_it_should_is_refused(chunk):
+    with pytest.raises(UnreadableImage, match=r"its text metadata is too large .* save it without metadata"):
+        decode_image(flat_png(4, 4, chunk))
+
+
+def test_a_jpeg_of_thousands_of_scans_is_refused(monkeypatch):
+    data = encode(smooth_pixels(), "JPEG", progressive=True)
+    scans = data.count(b"\xff\xda")
+    assert scans > 3
+    monkeypatch.setattr(images, "_MAX_SCANNED_PIXELS", scans * 60 * 40)
+    assert decode_image(data).shape == (40, 60, 3)
+    monkeypatch.setattr(images, "_MAX_SCANNED_PIXELS", scans * 60 * 40 - 1)
+    with pytest.raises(UnreadableImage, match=f"the JPEG has {scans} scans"):
+        decode_image(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [8900, 12_000])
+def test_a_small_file_of_many_pixels_takes_less_than_a_gigabyte(side, tmp_path):
+    (tmp_path / "x.png").write_bytes(flat_png(side, side))
+    script = (
+        "import re, sys\nfrom pathlib import Path\n"
+        "from embedding_core.features.images import UnreadableImage, decode_image\n"
+        "try: print(decode_image(Path(sys.argv[1]).read_bytes()).shape)\n"
+        "except UnreadableImage as error: print(error)\n"
+        # `ru_maxrss` would include the process that started this one.
+        "print(re.search('VmHWM:[^0-9]*([0-9]+)', Path('/proc/self/status').read_text())[1])"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "x.png")]
+    said, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == "(8900, 8900, 3)" if side == 8900 else "too large" in said
+    assert int(peak) < (700_000 if side == 8900 else 200_000)  # kilobytes

@@ -1,5 +1,6 @@
 """A run in a flow: which result or error counts if Prefect itself fails."""
 
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -100,3 +101,21 @@ def test_a_flow_shows_the_parameters_and_passes_the_result_through() -> None:
     assert made.name == "a-name"
     assert set(made.parameters.properties) == {"config", "quick"}
     assert made.fn(config={}, quick=True) == "result"
+
+
+def test_prefect_sees_no_secret_of_an_error() -> None:
+    from flows.prefect_engine import Attempt, WithoutSecrets
+
+    class OddError(Exception):
+        """An error of a library."""
+
+    def fail() -> None:
+        raise OddError("no answer from http://me:hush@host/x") from ValueError("http://me:hush@host")
+
+    attempt: Attempt[None] = Attempt()
+    with pytest.raises(WithoutSecrets, match="OddError: no answer from http://host/x") as shown:
+        attempt.run(fail)
+    assert isinstance(attempt.error, OddError), "the command line explains the error itself"
+    assert "hush" not in "".join(traceback.format_exception(shown.value))
+    with pytest.raises(KeyboardInterrupt):
+        Attempt[Any]().run(interrupt)

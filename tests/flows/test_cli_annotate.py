@@ -199,13 +199,45 @@ class TestAnnotate:
         assert "another version of the extractor" in done.err
         assert "Train again" in done.err
 
-    def test_a_missing_output_folder(
+    def test_a_missing_output_folder_is_created(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
     ) -> None:
         use(models["images"])
         done = command("annotate", write_pictures(tmp_path / "new", 2), "--out", "no/such/place")
+        assert done.code == 0
+        assert (tmp_path / "no" / "such" / "place.csv").is_file()
+
+    @pytest.mark.parametrize(
+        ("out", "says"),
+        [
+            ("new/labels", "inside the items to annotate"),
+            ("new/below/labels", "inside the items to annotate"),
+            ("home/labels", "inside the home folder"),
+            ("file/labels", "file is a file where a folder is needed"),
+            ("taken", "taken.csv is a folder"),
+            ("/", "names no file"),
+            ("~nobody-here/labels", "the home folder of ~nobody-here is not known"),
+            ("x" * 300, "too long"),
+        ],
+    )
+    def test_an_unusable_place_for_the_output_is_refused_first(
+        self, command: Command, tmp_path: Path, out: str, says: str
+    ) -> None:
+        write_pictures(tmp_path / "new", 2)
+        (tmp_path / "file").write_text("mine")
+        for folder in ("home", "taken.csv"):
+            (tmp_path / folder).mkdir()
+        done = command("annotate", "new", "--home", "home", "--out", out)
         assert done.code == 2
-        assert "no/such/place.parquet" in done.err
+        assert says in done.err
+        assert "--out" in done.err
+        assert "resume" not in done.err
+
+    def test_the_output_does_not_overwrite_the_items(self, command: Command, tmp_path: Path) -> None:
+        (tmp_path / "table.csv").write_text("f0,f1\n1,2\n")
+        done = command("annotate", "table.csv", "--out", "table")
+        assert done.code == 2
+        assert "would overwrite table.csv" in done.err
 
     def test_before_the_first_run(self, command: Command, picture_folder: Path) -> None:
         for verb in (("annotate", picture_folder), ("compare",)):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from storage.tracking.client import Tracker, default_uri
+from storage.tracking.engine import open_client
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry
 from tasks.executor import SerialExecutor
 from tests.conftest import UNTRACKED, Command, interrupt_at, leftovers, start_command
@@ -240,7 +241,7 @@ class TestTitles:
         plain = auto("svm")  # a better plain baseline, within noise: it becomes champion
         assert (plain["title"], held(CHAMPION)) == ("champion", "6 svm")
         assert "1NN, input as given, is below the best plain baseline, Scaled SVM" in plain["reason"]
-        client = Tracker(default_uri(home)).client()
+        client = open_client(default_uri(home))
         client.delete_model_version_tag("labelscape-t", "6", "labelscape.recipe")  # as if registered by hand
         reported = command("auto", table, *QUICK, "--home", home, "--candidates", "1nn")
         assert "was not registered by labelscape auto and stays" in reported.out

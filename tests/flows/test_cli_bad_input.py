@@ -1,5 +1,6 @@
 """Bad and unusual input through the command line: refused with a remedy, or counted and listed."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from embedding_core.errors import InvalidInput
+from storage.errors import (
+    ConfigError,
+    DiskFull,
+    SourceChanged,
+    SourceError,
+    StageError,
+    StoreError,
+    StoreUnreachable,
+)
 from tests.conftest import UNTRACKED, Command, leftovers, write_pictures
 from tests.embedding_core.test_images import encode, with_orientation
 
@@ -100,7 +111,7 @@ BAD = [
     Bad(
         "unknown method", ("method 'mdla' is not known", "Did you mean mlda"), arguments=("--methods", "mdla")
     ),
-    Bad("no method", ("method '' is not known",), arguments=("--methods", "")),
+    Bad("no method", ("--methods ''", "is empty"), arguments=("--methods", "")),
     Bad("parameter of no method", ("method 'mlad'", "mlda"), arguments=set_to("embedding.params.mlad.x=1")),
     Bad(
         "unknown parameter",
@@ -236,12 +247,45 @@ class TestBadInput:
         assert done.code == 2
         assert "both the source and the home folder" in done.err
 
-    def test_only_resumable_errors_print_how_to_resume(self, command: Command, picture_folder: Path) -> None:
+    @pytest.mark.parametrize(
+        ("error", "code", "resumes"),
+        [
+            (ZeroDivisionError("a bug"), 1, True),
+            (DiskFull("no room"), 2, True),
+            (StoreUnreachable("no answer"), 2, True),
+            (SourceChanged("it changed"), 2, True),
+            (OSError(errno.ENOSPC, "No space left on device"), 2, True),
+            (StoreError("read-only"), 2, False),
+            (SourceError("refused input"), 2, False),
+            (ConfigError("no such method"), 2, False),
+            (StageError("two labels are needed"), 2, False),
+            (InvalidInput("refused by the core"), 2, False),
+            (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, False),
+        ],
+        ids=repr,
+    )
+    def test_a_command_is_offered_again_only_if_it_can_succeed(
+        self,
+        command: Command,
+        monkeypatch: pytest.MonkeyPatch,
+        picture_folder: Path,
+        error: Exception,
+        code: int,
+        resumes: bool,
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr("flows.runner.Run.execute", fail)
+        done = command("run", picture_folder, *UNTRACKED)
+        assert done.code == code
+        assert (f"resume with: labelscape run {picture_folder}" in done.err) is resumes
+
+    def test_refused_labels_are_not_offered_again(self, command: Command, picture_folder: Path) -> None:
         (picture_folder / "labels.csv").write_text("filename,labels\np00.png,red\n")
-        again = command("run", picture_folder, *UNTRACKED)
-        assert f"resume with: labelscape run {picture_folder}" in again.err
-        wrong = command("run", picture_folder, *UNTRACKED, "--methods", "mdla")
-        assert "resume" not in wrong.err
+        done = command("run", picture_folder, *UNTRACKED)
+        assert done.code == 2
+        assert "resume" not in done.err
 
     @pytest.mark.parametrize("verb", ["run", "auto"])
     def test_a_missing_source_is_refused_before_the_run_starts(

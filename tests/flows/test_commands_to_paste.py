@@ -99,6 +99,7 @@ def test_the_closing_lines_of_a_run_lead_to_its_home(here: Path) -> None:
         "notes": [],
         "tracking": {"run_id": "f" * 32, "uri": "u", "problem": "No answer."},
         "prefect": {"problem": "No server."},
+        "warnings": [],
     }
     config = load_config(None, home="h")
     text = "\n".join(closing_lines(config, summary))

@@ -1,23 +1,23 @@
 """Prefect or MLflow servers that cannot be reached or die during a run: real servers, real kills."""
 
 import contextlib
-import http.server
 import json
 import os
 import socket
 import subprocess
 import sys
-import threading
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows import services
+from storage.servers import token_path
 from storage.tracking.client import Tracker
+from tests.relay import HANG_UP, relaying
 
 pytestmark = pytest.mark.slow
 
@@ -108,23 +108,23 @@ def assert_lineage_is_tagged(summary: dict[str, Any]) -> None:
     assert '<svg class="lineage"' in Path(page).read_text(encoding="utf-8")
 
 
-def test_a_run_without_prefect_is_recorded_later(tmp_path: Path, prefect_url: str) -> None:
+def test_a_run_without_prefect_is_recorded_later(tmp_path: Path, prefect_variables: dict[str, str]) -> None:
     home = tmp_path / "home"
     given = ("run", "wine", "--json", *QUICK, "--set", "tracking.enabled=false", "--until", "affinity")
     summary = json.loads(labelscape(home, *given, PREFECT_API_URL=f"{nobody()}/api").stdout)
     assert summary["prefect"]["problem"]
-    later = labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url)
+    later = labelscape(home, "sync", "--json", **prefect_variables)
     assert later.returncode == 0, later.stdout + later.stderr
     [recorded] = json.loads(later.stdout)["prefect"]
-    known = ask(f"{prefect_url}/flow_runs/{recorded['tracked_as']}")
+    known = ask(prefect_variables, f"flow_runs/{recorded['tracked_as']}")
     assert known["state_type"] == "COMPLETED"
     assert summary["run"] in known["state"]["message"]
     assert known["parameters"]["config"]["source"]["path"] == "wine"
-    assert "Nothing to do" in labelscape(home, "sync", PREFECT_API_URL=prefect_url).stdout
+    assert "Nothing to do" in labelscape(home, "sync", **prefect_variables).stdout
 
 
 def test_model_selection_and_experiments_are_recorded_later_under_their_flows(
-    tmp_path: Path, prefect_url: str
+    tmp_path: Path, prefect_variables: dict[str, str]
 ) -> None:
     home, nowhere = tmp_path / "home", f"{nobody()}/api"
     (tmp_path / "labelscape.toml").write_text("[tracking]\nenabled = false\n")
@@ -132,19 +132,22 @@ def test_model_selection_and_experiments_are_recorded_later_under_their_flows(
     for given in (choice, ("reproduce", "dle-table3", "--quick", "--sets", "iris")):
         done = labelscape(home, *given, PREFECT_API_URL=nowhere)
         assert "Record it later: `labelscape sync" in done.stdout, done.stderr
-    later = json.loads(labelscape(home, "sync", "--json", PREFECT_API_URL=prefect_url).stdout)
+    later = json.loads(labelscape(home, "sync", "--json", **prefect_variables).stdout)
     flows = []
     for one in later["prefect"]:
-        known = ask(f"{prefect_url}/flow_runs/{one['tracked_as']}")
-        flows.append((ask(f"{prefect_url}/flows/{known['flow_id']}")["name"], set(known["parameters"])))
+        known = ask(prefect_variables, f"flow_runs/{one['tracked_as']}")
+        flow = ask(prefect_variables, f"flows/{known['flow_id']}")
+        flows.append((flow["name"], set(known["parameters"])))
     assert flows == [
         ("labelscape-auto", {"config"}),
         ("labelscape-reproduce", {"name", "quick", "folder", "sets"}),
     ]
 
 
-def ask(address: str) -> dict[str, Any]:
-    with urllib.request.urlopen(address, timeout=60) as answer:
+def ask(prefect: dict[str, str], path: str) -> dict[str, Any]:
+    headers = {"Authorization": f"Bearer {prefect['PREFECT_API_AUTH_STRING']}"}
+    request = urllib.request.Request(f"{prefect['PREFECT_API_URL']}/{path}", headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return dict(json.load(answer))
 
 
@@ -152,7 +155,9 @@ def test_prefect_dies_during_a_run(tmp_path: Path, undisturbed: dict[str, str]) 
     home, port = tmp_path / "home", free_port()
     with server("prefect", tmp_path / "prefect", port) as prefect:
         command = [sys.executable, "-m", "flows.cli", "run", "wine", *QUICK]
-        settings = environment(home, PREFECT_API_URL=f"http://127.0.0.1:{port}/api")
+        login = token_path(tmp_path / "prefect").read_text().strip()
+        address = f"http://127.0.0.1:{port}/api"
+        settings = environment(home, PREFECT_API_URL=address, PREFECT_API_AUTH_STRING=login)
         with subprocess.Popen(
             command, cwd=tmp_path, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as run:
@@ -171,7 +176,16 @@ def test_prefect_dies_during_a_run(tmp_path: Path, undisturbed: dict[str, str]) 
     assert digests(summary) == undisturbed
 
 
-def test_an_untracked_run_is_tracked_later(tmp_path: Path, undisturbed: dict[str, str]) -> None:
+def mlflow_login(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The variable with which other homes, and this process, use the MLflow server of a home."""
+    login = token_path(home).read_text().strip()
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", login)
+    return {"MLFLOW_TRACKING_TOKEN": login}
+
+
+def test_an_untracked_run_is_tracked_later(
+    tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     home, port = tmp_path / "home", free_port()
     uri, quiet = f"http://127.0.0.1:{port}", {"PREFECT_API_URL": f"{nobody()}/api"}
     address = ("--set", f"tracking.uri={uri}")
@@ -181,9 +195,13 @@ def test_an_untracked_run_is_tracked_later(tmp_path: Path, undisturbed: dict[str
     assert f"no tracking server answers at {uri}" in summary["tracking"]["problem"]
     assert digests(summary) == undisturbed
     too_early = labelscape(home, "sync", **quiet)
-    assert too_early.returncode == 1
+    assert too_early.returncode == 2
     assert "no tracking server answers" in too_early.stdout
     with server("mlflow", tmp_path / "mlflow", port):
+        refused = labelscape(home, "sync", **quiet)
+        assert refused.returncode == 2
+        assert "demands a login" in refused.stdout
+        quiet |= mlflow_login(tmp_path / "mlflow", monkeypatch)
         later = labelscape(home, "sync", "--json", **quiet)
         [synced] = json.loads(later.stdout)["runs"]
         assert synced["run"] == summary["run"]
@@ -216,51 +234,24 @@ def children(uri: str, parent: Any) -> list[Any]:
     return list(client(uri).search_runs([parent.info.experiment_id], chosen))
 
 
-@contextlib.contextmanager
-def dying_after(requests: int, target: str) -> Iterator[str]:
+def dying_after(requests: int, target: str) -> contextlib.AbstractContextManager[str]:
     """Relay requests to a server; stop answering after some of them."""
     left = requests
 
-    class Relay(http.server.BaseHTTPRequestHandler):
-        def _relay(self) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                self.close_connection = True
-                self.connection.close()
-                return
-            size = int(self.headers.get("Content-Length") or 0)
-            body = self.rfile.read(size) if size else None
-            headers = {name: self.headers[name] for name in ("Content-Type",) if self.headers[name]}
-            request = urllib.request.Request(target + self.path, body, headers, method=self.command)
-            try:
-                with urllib.request.urlopen(request, timeout=60) as answer:
-                    code, data = answer.status, answer.read()
-            except urllib.error.HTTPError as error:
-                code, data = error.code, error.read()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(data)
+    def refuse(headers: Message) -> int | None:
+        nonlocal left
+        left -= 1
+        return HANG_UP if left < 0 else None
 
-        do_GET = do_POST = do_PUT = do_PATCH = _relay  # noqa: N815
-
-        def log_message(self, *arguments: object) -> None:
-            """Silence."""
-
-    relay = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Relay)
-    threading.Thread(target=relay.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{relay.server_address[1]}"
-    finally:
-        relay.shutdown()
-        relay.server_close()
+    return relaying(target, refuse)
 
 
-def test_mlflow_dies_while_a_run_is_tracked(tmp_path: Path, undisturbed: dict[str, str]) -> None:
+def test_mlflow_dies_while_a_run_is_tracked(
+    tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     port, quiet = free_port(), {"PREFECT_API_URL": f"{nobody()}/api", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
     with server("mlflow", tmp_path / "mlflow", port):
+        quiet |= mlflow_login(tmp_path / "mlflow", monkeypatch)
         uri = f"http://127.0.0.1:{port}"
         for requests in (3, 8, 20):
             home = tmp_path / f"home{requests}"

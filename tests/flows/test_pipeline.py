@@ -5,7 +5,7 @@ import shutil
 import time
 import warnings
 from dataclasses import replace
-from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -260,14 +260,11 @@ def test_an_image_that_changes_while_it_is_read_is_not_stored(picture_folder, tm
 
 @pytest.mark.slow
 def test_a_transient_read_error_is_not_stored(picture_folder, tmp_path, monkeypatch):
-    original = Path.read_bytes
+    def refuse(path, flags):
+        raise OSError(24, "Too many open files")
 
-    def refuse_pictures(path):
-        if path.suffix == ".png":
-            raise OSError(24, "Too many open files")
-        return original(path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse_pictures)
+    known = {name: getattr(os, name) for name in ("O_RDONLY", "O_NONBLOCK", "fstat", "close")}
+    monkeypatch.setattr("embedding_core.features.extraction.os", SimpleNamespace(open=refuse, **known))
     with pytest.raises(LabelscapeError, match="Too many open files"):
         run_locally(picture_folder, tmp_path / "home")
     monkeypatch.undo()

@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from flows import schedule
-from flows.config import load_config
+from flows.config import RunConfig, load_config
 from flows.services import Services, down, up
 from storage.errors import ConfigError, ServiceError
+from storage.servers import read_token
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAND_IN = "tests.stand_in_flow.train"
@@ -58,7 +59,22 @@ class TestRefusals:
         ):
             schedule.serve({"home": str(tmp_path)}, "0 3 * * *", "nightly", entrypoint=STAND_IN)
 
-    @pytest.mark.parametrize("cron", ["", "at dawn", "61 3 * * *", "* * *", "@never"])
+    @pytest.mark.parametrize("cron", ["0 0 30 2 *", "0 0 31 4,6,9,11 *"])
+    def test_a_cron_that_never_fires_is_refused(self, cron: str) -> None:
+        with pytest.raises(ConfigError, match="no date matches it, so it would never run"):
+            schedule._schedule(cron, None)
+
+    def test_a_cron_of_leap_years_is_accepted(self) -> None:
+        assert schedule._schedule("0 0 29 2 *", None) is not None
+
+    @pytest.mark.parametrize("name", ["a/b", "50%", "a&b", "<x>", " ", "''"])
+    def test_a_name_that_prefect_refuses_is_refused_first(self, name: str) -> None:
+        with pytest.raises(ConfigError, match=r"--name .* choose a name without"):
+            schedule.deploy(RunConfig(), "0 3 * * *", "pool", name)
+        with pytest.raises(ConfigError, match=r"--pool .* choose a name without"):
+            schedule.deploy(RunConfig(), "0 3 * * *", name, "train")
+
+    @pytest.mark.parametrize("cron", ["", "at dawn", "61 3 * * *", "* * *", "@never", "0 0 31 2 *"])
     def test_a_bad_cron_is_refused_with_an_example(self, cron: str) -> None:
         with pytest.raises(ConfigError, match=r"five fields"):
             schedule._schedule(cron, None)
@@ -111,12 +127,13 @@ def test_prefect_yaml_matches_deploy() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Services]]:
     """A real server on a free port, and the settings with which this process uses it."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     home = tmp_path_factory.mktemp("schedule")
     try:
         services = up(home, 0, 0)
-        with temporary_settings({PREFECT_API_URL: services.prefect_url}):
+        login = {PREFECT_API_URL: services.prefect_url, PREFECT_API_AUTH_STRING: read_token(home)}
+        with temporary_settings(login):
             yield home, services
     finally:
         down(home)
@@ -130,9 +147,10 @@ def client(server: tuple[Path, Services]) -> Iterator[Any]:
         yield found
 
 
-def environment(api: str) -> dict[str, str]:
-    """The environment of processes in other folders: the address of the server, and the import path."""
-    return os.environ | {"PREFECT_API_URL": api, "PYTHONPATH": str(REPOSITORY)}
+def environment(server: tuple[Path, Services]) -> dict[str, str]:
+    """The environment of processes in other folders: address and login of the server, and the import path."""
+    login = {"PREFECT_API_URL": server[1].prefect_url, "PREFECT_API_AUTH_STRING": read_token(server[0]) or ""}
+    return os.environ | login | {"PYTHONPATH": str(REPOSITORY)}
 
 
 def runs_of(client: Any, deployment: Any, *states: str) -> list[Any]:
@@ -180,7 +198,7 @@ class TestRealServer:
             f"serve(config, '0 3 * * *', 'served', entrypoint={STAND_IN!r})"
         )
         command = [sys.executable, "-c", code, str(tmp_path)]
-        serving = subprocess.Popen(command, cwd=REPOSITORY, env=environment(server[1].prefect_url))
+        serving = subprocess.Popen(command, cwd=REPOSITORY, env=environment(server))
 
         def serves() -> bool:
             return serving.poll() is None
@@ -217,7 +235,7 @@ class TestRealServer:
         due = wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
         run_now(client, due[0])
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "shelf", "--run-once"]
-        subprocess.run(command, cwd=tmp_path, env=environment(server[1].prefect_url), check=True, timeout=180)
+        subprocess.run(command, cwd=tmp_path, env=environment(server), check=True, timeout=180)
         assert [run.id for run in runs_of(client, found, "COMPLETED")] == [due[0].id]
         assert (tmp_path / "ran.txt").read_text() == "demo threads:3"
 
@@ -263,7 +281,7 @@ class TestRealServer:
         schedule._ensure_pool("labelscape")
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         file = ["--prefect-file", str(REPOSITORY / "prefect.yaml")]
-        surroundings = environment(server[1].prefect_url) | {"PWD": str(tmp_path)}
+        surroundings = environment(server) | {"PWD": str(tmp_path)}
         subprocess.run([*command, *file], cwd=tmp_path, env=surroundings, check=True, timeout=120)
         found = deployment_named(client, "labelscape-train/nightly")
         assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])

@@ -124,7 +124,7 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
 
     notebook = Notebook()
     monkeypatch.setattr(ArtifactStore, "checks", refuse)
-    monkeypatch.setattr(tracking, "make_tracker", lambda uri, home: notebook)
+    monkeypatch.setattr(tracking, "make_tracker", lambda uri, home, warn: notebook)
     refs = {label: record.ref for label, record in iris.runner.records.items()}
     data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")
     facts = Facts("iris, auto", "iris", {}, {}, "", {})

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import psutil
 import pytest
@@ -19,6 +19,7 @@ from flows import services
 from flows.services import (
     Service,
     Services,
+    browser_links,
     down,
     find_process,
     read_tail,
@@ -29,6 +30,7 @@ from flows.services import (
 )
 from storage.errors import ServiceError
 from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_artifact_root, default_uri
+from tasks.stages.tracking import make_tracker
 
 pytestmark = pytest.mark.slow
 
@@ -250,12 +252,14 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Servi
 
 class TestRealServers:
     def test_both_serve_their_pages(self, real: tuple[Path, Services]) -> None:
-        found = real[1]
-        with urlopen(f"{found.prefect_ui}/ui-settings") as answer:
-            assert json.load(answer)["api_url"] == found.prefect_url
-        for page in (found.prefect_ui, found.mlflow_url):
-            with urlopen(page) as answer:
+        home, found = real
+        browser = build_opener(HTTPCookieProcessor())
+        for link in browser_links(home, found):
+            with browser.open(link) as answer:
                 assert b"<html" in answer.read()
+                assert "token" not in answer.url
+        with browser.open(f"{found.prefect_ui}/ui-settings") as answer:
+            assert json.load(answer)["api_url"] == found.prefect_url
 
     def test_runs_logged_with_and_without_the_server_share_one_database(
         self, real: tuple[Path, Services]
@@ -266,7 +270,7 @@ class TestRealServers:
         one = MethodRecord("m", "M", params=many, metrics=many, model=model)
         record = RunRecord("both ways", "run", methods=[one], files={"a.txt": b"a"})
         past = Tracker(default_uri(home), default_artifact_root(home))
-        through = Tracker(found.mlflow_url)
+        through = make_tracker(found.mlflow_url, home)
         done = [through.log(record), past.log(record), through.log(record)]
         for tracker in (past, through):
             assert all(tracker.exists(run.parent_id) for run in done)

@@ -1,6 +1,7 @@
 """Terminal output: results and messages on their own streams, bars in a terminal, plain lines in a pipe."""
 
 import io
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from rich.console import Console
 from flows import progress, terminal
 from flows.progress import ProgressBars, format_eta
 from flows.terminal import TerminalReporter, format_command, show, tell
+from tasks.report.tables import Table
+from tasks.safe_text import printable_lines
 
 ERASED = "\r\x1b[2K\x1b[?25h"
 """Control codes that erase the line and show the cursor again."""
@@ -224,3 +227,62 @@ def test_a_message_of_several_stages_is_printed_once(capsys: pytest.CaptureFixtu
     for text in ("a", "b", "a", "a"):
         reporter.say_once(text)
     assert capsys.readouterr().err == "a\nb\n"
+
+
+HOSTILE = "p\x1b[31m\x9b2J\u202egnp.\x07exe\r\u200b"
+SAFE = "p\ufffd[31m\ufffd2J\ufffdgnp.\ufffdexe\ufffd\ufffd"
+
+
+def test_control_characters_of_names_do_not_reach_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    show(f"skipped  {HOSTILE}\nnext line")
+    show(Table((HOSTILE,), ((HOSTILE,),), caption=HOSTILE))
+    tell(f"labelscape: {HOSTILE}: not an image")
+    TerminalReporter().say(HOSTILE)
+    found = capsys.readouterr()
+    assert found.out.startswith(f"skipped  {SAFE}\nnext line\n")
+    assert found.out.count(SAFE) == 4
+    assert found.err == f"labelscape: {SAFE}: not an image\n{SAFE}\n"
+
+
+def test_control_characters_of_names_do_not_reach_a_terminal(
+    screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    tell(f"A file {HOSTILE}")
+    reporter = TerminalReporter()
+    reporter.say(HOSTILE)
+    assert screen.getvalue() == f"A file {SAFE}\n{SAFE}\n"
+    with reporter.progress(HOSTILE, 4), reporter.working(HOSTILE):
+        reporter.say(f"{HOSTILE} above the bar")
+    assert "[31m" in screen.getvalue()
+    assert not any(part in screen.getvalue() for part in ("\x1b[31m", "\x9b", "\u202e", "\x07", "\u200b"))
+
+
+def test_markup_in_a_name_is_only_text(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    tell("the file [bold red]x[/] :smile: [link=http://a]")
+    tell("[red]x[/red]")
+    assert screen.getvalue() == "the file [bold red]x[/] :smile: [link=http://a]\n[red]x[/red]\n"
+
+
+def test_json_has_no_control_characters_and_the_same_values(capsys: pytest.CaptureFixture[str]) -> None:
+    show(json.dumps({HOSTILE: [HOSTILE]}, ensure_ascii=False, indent=2))
+    text = capsys.readouterr().out
+    assert printable_lines(text) == text
+    assert json.loads(text) == {HOSTILE: [HOSTILE]}
+
+
+def test_a_message_of_megabytes_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(f"labelscape: {'x' * 6_000_000}: rename it.")
+    tell("\n".join(f"line {number}" for number in range(100_000)))
+    show("y" * 300_000)
+    show(Table(("name",), (("z" * 300_000,),)))
+    found = capsys.readouterr()
+    assert len(found.err) < 20_000
+    assert len(found.out) < 10_000
+    assert "more characters) ..." in found.err
+    assert found.err.splitlines()[0].endswith("xxx: rename it.")
+
+
+def test_a_command_too_long_to_show_is_not_cut() -> None:
+    assert format_command("resume with:", f"labelscape run {'x' * 5000}") == "resume with: the same command"

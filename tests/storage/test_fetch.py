@@ -18,7 +18,9 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
+from storage import limits
 from storage.errors import ServiceDown, SourceError, StoreError
+from storage.reference import fetch_files
 from storage.reference.fetch import content_digest, fetch_set
 from storage.reference.sets import ReferenceSet, locate, reference_sets
 from storage.sources.base import SourceOptions
@@ -152,6 +154,24 @@ def test_an_html_page_and_a_missing_file_are_reported(web, tmp_path):
         fetch_set(wanted, tmp_path)
     (folder / "toy.mat").write_text("<html>moved</html>", encoding="utf-8")
     with pytest.raises(SourceError, match=r"toy\.mat cannot be read"):
+        fetch_set(wanted, tmp_path)
+
+
+def test_an_endless_download_is_stopped(web, tmp_path, monkeypatch):
+    folder, address = web
+    monkeypatch.setattr(fetch_files, "_LARGEST", 1000)
+    (folder / "toy.mat").write_bytes(bytes(1001))
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
+    with pytest.raises(SourceError, match=r"sends more than 1,000 bytes.*nothing was written"):
+        fetch_set(wanted, tmp_path)
+
+
+def test_a_file_that_unpacks_to_very_much_is_refused(web, tmp_path, monkeypatch):
+    folder, address = web
+    monkeypatch.setattr(limits, "SMALL", 10**6)
+    scipy.io.savemat(folder / "toy.mat", {"fea": np.zeros((1000, 1000)), "gnd": 1}, do_compression=True)
+    wanted = wanted_set(*draw_labeled(), "toy.parquet", f"{address}/toy.mat")
+    with pytest.raises(SourceError, match=r"toy\.mat: fea needs about .*Nothing was written"):
         fetch_set(wanted, tmp_path)
 
 

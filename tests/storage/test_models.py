@@ -17,6 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from storage import limits
+from storage.artifacts import models
 from storage.artifacts.models import dump_model, load_model
 from storage.errors import StoreError
 
@@ -119,3 +121,42 @@ def test_what_cannot_be_saved_is_refused_with_the_reason() -> None:
     model.connection_ = Stateless()
     with pytest.raises(StoreError, match="cannot be saved as skops: an open connection"):
         dump_model(model)
+
+
+# Sizes are checked before anything is read.
+
+
+def archive_bytes(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return target.getvalue()
+
+
+def test_a_huge_description_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "_LARGEST_COMPRESSED", 10_000)
+    payload = archive_bytes({"schema.json": b"[" + b"[]," * 5_000})
+    with pytest.raises(
+        StoreError, match="description of the model has 15,001 bytes; at most 10,000 are read"
+    ):
+        load_model(payload, [])
+    assert len(dump_model(list(range(1_000)))) > 20_000
+    load_model(dump_model(list(range(1_000))), [])
+
+
+def test_huge_arrays_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SMALL", 10**6)
+    matrix = io.BytesIO()
+    sparse.save_npz(
+        matrix, sparse.csr_array((np.zeros(10**5), np.zeros(10**5, int), [0, 10**5]), shape=(1, 1))
+    )
+    for name, inner in (("0.npz", matrix.getvalue()), ("0.bin", bytes(10**6))):
+        with pytest.raises(StoreError, match=r"The model needs about .* are plausible for a file of"):
+            load_model(archive_bytes({"schema.json": b"{}", name: inner}), [])
+
+
+def test_a_deep_description_is_refused() -> None:
+    with pytest.raises(StoreError, match="not a model: RecursionError") as caught:
+        load_model(archive_bytes({"schema.json": b"[" * 200_000}), [])
+    assert len(str(caught.value)) < 1000

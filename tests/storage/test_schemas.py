@@ -240,3 +240,44 @@ def test_a_matrix_of_slices_is_its_rows() -> None:
     parts = pa.concat_tables([table.slice(1, 2), table.slice(4)])
     np.testing.assert_array_equal(columns.matrix(parts, "x"), X[[1, 2, 4, 5]])
     assert columns.matrix(table.slice(6), "x").shape == (0, 4)
+
+
+# Content that no version of the program writes.
+
+
+def with_metadata(artifact: Artifact, **changes: str) -> pa.Table:
+    """The table of an artifact as the store returns it, with other metadata."""
+    table = pa.Table.from_batches(list(artifact.batches()), artifact.columns)
+    return table.replace_schema_metadata({"kind": artifact.kind, **artifact.metadata, **changes})
+
+
+def edges() -> Artifact:
+    return schemas.pack_edges(sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]])))
+
+
+def sparse_features() -> Artifact:
+    return schemas.pack_features(
+        schemas.Features(["a"], ["d"], sparse.csr_array(np.eye(1, 5, dtype=np.float32)))
+    )
+
+
+@pytest.mark.parametrize("n", ["1", "-1", "x", "9" * 5000, "1" + "0" * 12])
+def test_a_graph_of_an_impossible_size_is_refused(n: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        schemas.unpack_edges(with_metadata(edges(), n=n))
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_features": "0"},
+        {"n_features": "x"},
+        {"recipe": "{"},
+        {"recipe": "[" * 100_000},
+        {"feature_names": "\ud7ff"},
+    ],
+)
+def test_features_with_impossible_metadata_are_refused(changes: dict[str, str]) -> None:
+    with pytest.raises(StoreError, match="not usable"):
+        schemas.unpack_features(with_metadata(sparse_features(), **changes))

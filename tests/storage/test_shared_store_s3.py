@@ -193,8 +193,10 @@ class TestFromAnotherMachine:
         run.communicate()
         proxy.cut()
 
-    def test_a_run_inside_a_prefect_flow(self, server: S3Server, tmp_path: Path, prefect_url: str) -> None:
-        done = succeed(tmp_path / "home", server.port, "run", "wine", *SHORT, PREFECT_API_URL=prefect_url)
+    def test_a_run_inside_a_prefect_flow(
+        self, server: S3Server, tmp_path: Path, prefect_variables: dict[str, str]
+    ) -> None:
+        done = succeed(tmp_path / "home", server.port, "run", "wine", *SHORT, **prefect_variables)
         assert done["prefect"] == {"problem": None}
         assert set(states(done).values()) == {"computed"}
         assert_whole(server)

@@ -26,8 +26,11 @@ TRUSTED = ["tests.storage.test_tracking.Doubler"]
 class Doubler(BaseEstimator):
     """A minimal model: state, `predict` and a number of features."""
 
+    def __init__(self, factor: float = 2.0) -> None:
+        self.factor = factor
+
     def fit(self, X: np.ndarray) -> "Doubler":
-        self.factor_ = np.array([2.0])
+        self.factor_ = np.array([self.factor])
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -35,10 +38,10 @@ class Doubler(BaseEstimator):
         return X * self.factor_
 
 
-def payload() -> bytes:
+def payload(factor: float = 2.0) -> bytes:
     import skops.io
 
-    return bytes(skops.io.dumps(Doubler().fit(np.zeros((1, 3)))))
+    return bytes(skops.io.dumps(Doubler(factor).fit(np.zeros((1, 3)))))
 
 
 def method(name: str, f1: float = 0.5, **given: Any) -> MethodRecord:
@@ -253,6 +256,27 @@ class TestModels:
         with pytest.raises(TrackingError, match="has no model"):
             tracker.model(done.children["svm"])
 
+    def test_a_swapped_model_file_is_refused(self, tracker: Tracker, client: Any) -> None:
+        from storage.tracking.models import check_model_digest
+        from storage.tracking.registry import CHAMPION, ModelRegistry
+
+        both = (method("mlda", model=payload()), method("dle", model=payload(3.0)))
+        done = tracker.log(record("swapped", *both), TRUSTED)
+        data = {name: tracker.model(done.parent_id, name)[0] for name in ("mlda", "dle")}
+        assert data["mlda"] != data["dle"]
+        version = ModelRegistry(tracker).register("swapped", done.children["mlda"], CHAMPION, {})
+        check_model_digest(data["mlda"], version.tags, "the champion")
+        with pytest.raises(TrackingError, match="the champion is not the model that was logged"):
+            check_model_digest(data["dle"], version.tags, "the champion")
+        tags = client.get_run(done.children["mlda"]).data.tags
+        place = client.get_logged_model(tags["labelscape.model_id"]).artifact_location
+        (Path(place.removeprefix("file://")) / "model.skops").write_bytes(data["dle"])
+        with pytest.raises(
+            TrackingError, match=r"model\.skops is not the model .* expected .* --refresh tracking"
+        ):
+            tracker.model(done.parent_id, "mlda")
+        assert tracker.model(done.parent_id, "dle")[0] == data["dle"]
+
     def test_an_unknown_run_is_named(self, tracker: Tracker) -> None:
         tracker.log(record("unknown", method("mlda")))
         with pytest.raises(TrackingError, match="no run 'feed'"):
@@ -353,10 +377,37 @@ class TestBadAddresses:
         with pytest.raises(TrackingError, match="sqlite:////path"):
             Tracker(uri)
 
+    @pytest.mark.parametrize(
+        ("uri", "problem"),
+        [
+            ("ftp://me:secret@host/runs", "MLflow cannot record runs at ftp://"),
+            ("postgres://me:secret@host/runs", "Write postgresql://"),
+            ("http://me:secret@[::1", "Invalid IPv6"),
+            ("http://me:secret@host:99999", "Port out of range"),
+            ("http://me:secret@host:port", "Port could not be cast"),
+            ("http://", "names no host"),
+            ("postgresql+nothing://me:secret@host/runs", "nothing"),
+            ("sqlite:///:memory:", "names no file"),
+            ("mysql+two+drivers://me:secret@host/runs", "two"),
+        ],
+    )
+    def test_addresses_without_a_tracker_are_refused(self, uri: str, problem: str) -> None:
+        with pytest.raises(TrackingError) as caught:
+            Tracker(uri)
+        assert problem in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "uri",
+        ["HTTP://host:5000", "https://me:secret@host/path", "sqlite:///runs.db", "databricks://profile"],
+    )
+    def test_other_addresses_are_accepted(self, uri: str) -> None:
+        assert (Tracker(uri).uri, Tracker(uri).address) == (uri.replace("me:secret@", ""), uri)
+
     def test_a_foreign_file_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "mlflow.db").write_bytes(b"no database " * 500)
         foreign = Tracker(default_uri(tmp_path))
-        with pytest.raises(TrackingError, match="not an MLflow database"):
+        with pytest.raises(TrackingError, match=r"damaged \(it is not an SQLite database"):
             foreign.exists("a")
         with pytest.raises(TrackingError, match=r"mlflow\.db"):
             foreign.latest()

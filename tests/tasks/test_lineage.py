@@ -9,10 +9,12 @@ import pytest
 
 from flows.config import load_config, repeat_config
 from flows.runner import Run, RunResult
+from storage import credentials
 from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.schemas import SCHEMA_VERSION, pack_files
 from storage.artifacts.store import ArtifactStore
+from storage.credentials import reveal
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
 from tasks.report.lineage_figure import lineage_content
 from tasks.report.page import render_lineage
@@ -285,18 +287,21 @@ def test_a_stored_configuration_that_is_no_longer_valid_is_a_user_error(
     assert again.code == 2
     assert f"run {kept.id} is not valid:\n  gone: unknown key" in again.err
     later = command("sync", "--json")
-    assert later.code == 1
+    assert later.code == 2
     assert "gone: unknown key" in json.loads(later.out)["runs"][0]["problem"]
 
 
-def test_a_password_is_taken_from_the_present_configuration() -> None:
+def test_a_password_is_taken_from_the_present_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_entered", {})
     known = load_config(None, tracking={"uri": "http://tracker:5000"}).model_dump(mode="json")
     earlier = LoggedRun("a", "a", "iris", known, {})
     for uri, used in [
-        ("http://me:secret@tracker:5000", "http://me:secret@tracker:5000"),
         ("http://me:secret@another:5000", "http://tracker:5000"),
+        ("http://me:secret@tracker:5000", "http://me:secret@tracker:5000"),
     ]:
-        assert repeat_config(earlier, load_config(None, tracking={"uri": uri})).tracking.uri == used
+        config = repeat_config(earlier, load_config(None, tracking={"uri": uri}))
+        assert config.tracking.uri == "http://tracker:5000"
+        assert reveal(config.tracking.uri) == used
 
 
 def test_an_earlier_run_may_be_repeated_reading_every_file(
@@ -314,3 +319,34 @@ def test_an_earlier_run_may_be_repeated_reading_every_file(
         again = run(command, "--as", made["run"], "--until", "ingest", *more)
         assert again["run"] == made["run"]
     assert given == [False, True]
+
+
+def test_a_damaged_run_record_is_named_and_quarantined(command: Command, picture_folder: Path) -> None:
+    arguments = (picture_folder, *UNTRACKED, "--until", "ingest")
+    assert command("run", *arguments).code == 0
+    (record,) = Path(".labelscape/store/runs").glob("*.json")
+    intact = record.read_bytes()
+    record.write_bytes(intact[:-40])
+    for words in (("lineage",), ("lineage",), ("lineage", record.stem), ("run", "--as", record.stem[:6])):
+        done = command(*words)
+        assert done.code == 2
+        assert f"damaged: {record.absolute()}" in done.err
+        assert f"labelscape run {picture_folder}" in done.err
+        assert "no runs yet" not in done.err
+    assert not record.exists()
+    assert f"damaged: {record.absolute()}" in command("store", "ls", "--runs").err
+    assert command("run", *arguments).code == 0
+    done = command("lineage")
+    assert done.code == 0
+    assert done.err == ""
+
+
+def test_an_intact_run_is_shown_beside_a_damaged_one(command: Command, picture_folder: Path) -> None:
+    for until in ("ingest", "features"):
+        assert command("run", picture_folder, *UNTRACKED, "--until", until).code == 0
+    first = next(iter(Path(".labelscape/store/runs").glob("*.json")))
+    first.write_bytes(b"{}")
+    done = command("lineage")
+    assert done.code == 0
+    assert f"damaged: {first.absolute()}" in done.err
+    assert "run       " in done.out

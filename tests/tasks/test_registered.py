@@ -18,6 +18,9 @@ class Answering:
     def exists(self, run_id: str) -> bool:
         return run_id in self.known
 
+    def lost_runs(self, run_ids: set[str]) -> set[str]:
+        return run_ids if "set aside" in self.uri else set()
+
     def registered_runs(self) -> set[str]:
         if "silent" in self.uri:
             raise TrackingError("no server answers")
@@ -40,7 +43,10 @@ def test_every_tracker_is_asked_and_all_runs_of_an_unreachable_one_are_kept():
     }
     assert set(found.unreachable) == {"silent", "gone"}
     assert found.unreachable["silent"] == "no server answers"
-    assert found.unreachable["gone"] == "its file is missing, and here does not know 2 of its runs"
+    assert (
+        found.unreachable["gone"]
+        == "its file is missing or was set aside as damaged, and here does not know 2 of its runs"
+    )
     kept = [run for run in runs if found.keeps(run)]
     assert len(kept) == 6
 
@@ -52,7 +58,15 @@ def test_runs_of_a_database_that_has_moved_here_are_found():
     assert (found.run_ids, found.unreachable) == ({"gone champion"}, {})
     partly = find_registered(runs, Answering("here", frozenset({"gone other"})), Answering)
     assert partly.run_ids == {"gone champion"}, "nobody knows"
-    assert partly.unreachable == {"gone": "its file is missing, and here does not know 1 of its runs"}
+    assert partly.unreachable == {
+        "gone": "its file is missing or was set aside as damaged, and here does not know 1 of its runs"
+    }
+
+
+def test_runs_of_a_damaged_database_that_was_set_aside_are_kept():
+    found = find_registered(runs_at("set aside"), Answering("here"), Answering)
+    assert found.run_ids == {"set aside champion", "set aside other"}
+    assert list(found.unreachable) == ["set aside"]
 
 
 def test_all_runs_are_kept_if_the_present_tracker_is_unreachable_too():

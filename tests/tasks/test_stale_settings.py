@@ -34,6 +34,8 @@ USED: dict[str, tuple[str, set[str]]] = {
     "source.strict": ("true", {"features"}),
     "source.min_label_count": ("2", {"ingest"}),
     "source.drop_labels": ("['red']", {"ingest"}),
+    "features.fill": ("mean", {"features"}),
+    "features.extractors": ("efficientnet_lite0", {"features"}),
     "features.color_moments.grid": ("[2, 4]", {"features"}),
     "features.color_moments.moments": ("['mean']", {"features"}),
     "features.color_moments.color_space": ("hsv", {"features"}),
@@ -63,7 +65,16 @@ UNUSED = {
     "store.uri": "where results are kept",
     "store.grace_minutes": "what gc keeps",
     "source.paranoid": "how changes are noticed",
-    "features.extractor": "one is built in; test_feature_extractors registers a second one",
+    "features.scales": "test_feature_blocks: it names extractors",
+    "features.weights": "test_feature_blocks: it names extractors",
+    **dict.fromkeys(
+        ["features.efficientnet_lite0.fit"]
+        + [
+            f"features.onnx.{name}"
+            for name in ("path", "size", "mean", "std", "fit", "interpolation", "layout", "output", "pool")
+        ],
+        "used if this extractor is chosen, see test_network_features",
+    ),
     "affinity.memory_budget_gb": "when a dense graph is refused",
     "auto.budget": "which candidates are scored in time; each has its own stage",
     "auto.candidates": "which candidates are scored; each has its own stage",

@@ -14,11 +14,11 @@ from tasks.report.tables import (
     Table,
     display_width,
     notes_csv,
-    printable,
     render_markdown,
     scores_csv,
     shorten,
 )
+from tasks.safe_text import printable
 
 
 def rows(

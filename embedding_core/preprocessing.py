@@ -1,0 +1,155 @@
+"""Prepare features before a method: fill gaps, weigh terms, scale each block and balance the blocks.
+
+Everything is learned on the rows of the fit, so in a cross-validation on the training rows of a fold.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from embedding_core.blocks import FeatureBlock
+from embedding_core.errors import InvalidInput
+from embedding_core.scaling import Features, Scaler, as_features
+
+
+class Preprocessor(TransformerMixin, BaseEstimator):
+    """Prepare the blocks of a feature matrix.
+
+    Parameters
+    ----------
+    blocks : sequence of mappings
+        The blocks from left to right as plain data, see `FeatureBlock`.
+
+    Attributes
+    ----------
+    scalers_ : list of Scaler
+        One per block.
+    fillings_ : list of (width,) arrays
+        Replacement of missing values by block and column; empty if the block is not filled.
+    idf_ : list of (width,) arrays
+        Inverse document frequencies by block and term; empty for blocks that are not terms.
+    factors_ : (number of blocks,) array
+        Last factor of each block. It gives each of B blocks the total variance weight² p / B, where p is the
+        number of all columns: a wide block does not drown a narrow one. A single block is not multiplied.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> blocks = [FeatureBlock("wide", 3).to_json(), FeatureBlock("narrow", 1).to_json()]
+    >>> X = np.array([[1.0, 1.0, 1.0, 5.0], [-1.0, -1.0, -1.0, -5.0]])
+    >>> prepared = Preprocessor(blocks).fit_transform(X)
+    >>> float((prepared[:, :3] ** 2).sum()) == float((prepared[:, 3:] ** 2).sum())
+    True
+    """
+
+    def __init__(self, blocks: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.blocks = blocks
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn fillings, frequencies, scales and factors; y is ignored."""
+        X = as_features(X, missing=True)
+        parts = self._split(X)
+        self.scalers_, self.fillings_, self.idf_ = [], [], []
+        variances = []
+        for block, part in zip(self._checked(), parts, strict=True):
+            self.fillings_.append(_learn_filling(block, part))
+            part = _filled(block, part, self.fillings_[-1])
+            self.idf_.append(_learn_idf(part) if block.terms == "tfidf" else np.empty(0))
+            part = _weighed(part, self.idf_[-1])
+            self.scalers_.append(Scaler(block.scale).fit(part))
+            variances.append(_total_variance(self.scalers_[-1].transform(part)))
+        self.factors_ = self._factors(np.array(variances), X.shape[1])
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Features:
+        """Return the prepared rows; sparse if X is sparse."""
+        X = as_features(X, self.n_features_in_, missing=True)
+        made = []
+        for number, (block, part) in enumerate(zip(self._checked(), self._split(X), strict=True)):
+            part = _weighed(_filled(block, part, self.fillings_[number]), self.idf_[number])
+            scaled = self.scalers_[number].transform(part)
+            factor = self.factors_[number]
+            made.append(scaled if factor == 1.0 else (scaled * factor).astype(scaled.dtype))
+        if len(made) == 1:
+            return made[0]
+        return sp.hstack(made, format="csr") if sp.issparse(X) else np.hstack(made)
+
+    def _checked(self) -> list[FeatureBlock]:
+        return [FeatureBlock(**block) for block in self.blocks]
+
+    def _split(self, X: Features) -> list[Features]:
+        ends = np.cumsum([block.width for block in self._checked()])
+        if not len(ends) or ends[-1] != X.shape[1]:
+            total = int(ends[-1]) if len(ends) else 0
+            raise InvalidInput(f"the blocks have {total} columns in all, X has {X.shape[1]}.")
+        return [X[:, start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def _factors(self, variances: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
+        if len(variances) == 1:
+            return np.ones(1)
+        weights = np.array([block.weight for block in self._checked()])
+        share = n_features / len(variances)
+        # A block that is constant in the rows of the fit keeps its scale.
+        factors: NDArray[np.float64] = weights * np.sqrt(share / np.where(variances > 0, variances, share))
+        return factors
+
+
+def _learn_filling(block: FeatureBlock, part: Features) -> NDArray[np.float64]:
+    if block.fill == "none":
+        return np.empty(0)
+    if sp.issparse(part):
+        raise InvalidInput(f"block {block.name}: sparse features have no missing values to fill.")
+    missing = np.isnan(part)
+    if missing.all(axis=0).any():
+        column = int(np.flatnonzero(missing.all(axis=0))[0])
+        raise InvalidInput(
+            f"block {block.name}: column {column} has no value in any row of the fit; drop the column."
+        )
+    middle = np.nanmean if block.fill == "mean" else np.nanmedian
+    found: NDArray[np.float64] = middle(part.astype(np.float64), axis=0)
+    return found
+
+
+def _filled(block: FeatureBlock, part: Features, filling: NDArray[np.float64]) -> Features:
+    if sp.issparse(part):
+        return part
+    missing = np.isnan(part)
+    if not missing.any():
+        return part
+    if not len(filling):
+        raise InvalidInput(
+            f"block {block.name}: {int(missing.any(axis=1).sum())} rows have missing values; "
+            "set features.fill to mean or median, or drop these rows."
+        )
+    filled: NDArray[Any] = np.where(missing, filling.astype(part.dtype), part)
+    return filled
+
+
+def _learn_idf(counts: Features) -> NDArray[np.float64]:
+    n = counts.shape[0]
+    present = counts != 0
+    in_rows = np.asarray(present.sum(axis=0), dtype=np.float64).ravel()
+    idf: NDArray[np.float64] = np.log((1 + n) / (1 + in_rows)) + 1
+    # A term that no row of the fit contains says nothing about the labels.
+    return np.where(in_rows > 0, idf, 0.0)
+
+
+def _weighed(counts: Features, idf: NDArray[np.float64]) -> Features:
+    if not len(idf):
+        return counts
+    weighed = (counts @ sp.diags_array(idf)).tocsr() if sp.issparse(counts) else counts * idf
+    return Scaler("unit").fit(weighed).transform(weighed.astype(counts.dtype))
+
+
+def _total_variance(rows: Features) -> float:
+    """Mean squared distance of the rows from their mean."""
+    squares = rows.multiply(rows).sum() if sp.issparse(rows) else np.square(rows, dtype=np.float64).sum()
+    mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
+    variance = float(squares) / float(rows.shape[0]) - float(mean @ mean)
+    return max(variance, 0.0)

@@ -1,0 +1,63 @@
+"""Run Prefect's or MLflow's server behind the guard: `python -m flows.guarded_server prefect|mlflow PORT`.
+
+The home folder, and with it the token, is named by LABELSCAPE_HOME. `flows.services` starts this module.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from flows.guard import Guard
+from storage.errors import ServiceError
+from storage.servers import HOST, read_token
+from storage.tracking.addresses import default_artifact_root, default_uri
+
+HEALTH = {"prefect": "/api/health", "mlflow": "/health"}
+
+
+def load_prefect() -> Any:
+    """Return the application that `prefect server start` runs."""
+    from prefect.server.api.server import create_app
+
+    return create_app(final=True)
+
+
+def load_mlflow_server(home: Path) -> Any:
+    """Return the application that `mlflow server` runs, on the database of a home."""
+    from mlflow.server import constants
+
+    # Artifacts are not proxied, so runs logged with and without the server use the same folder.
+    uri, artifacts = default_uri(home), default_artifact_root(home).as_uri()
+    os.environ[constants.BACKEND_STORE_URI_ENV_VAR] = uri
+    os.environ[constants.REGISTRY_STORE_URI_ENV_VAR] = uri
+    os.environ[constants.ARTIFACT_ROOT_ENV_VAR] = artifacts
+    from mlflow.server.fastapi_app import app
+    from mlflow.server.handlers import initialize_backend_stores
+
+    initialize_backend_stores(uri, uri, artifacts)
+    return app
+
+
+def main(name: str, port: int, home: Path) -> None:
+    """Serve until stopped by a signal."""
+    import uvicorn
+
+    token = read_token(home)
+    if token is None:
+        raise ServiceError(f"{home} has no token for its servers; start them with `labelscape up`.")
+    os.umask(0o077)  # databases and logs are for the owner only
+    app = load_prefect() if name == "prefect" else load_mlflow_server(home)
+    uvicorn.run(
+        Guard(app, token, port, HEALTH[name]),
+        host=HOST,
+        port=port,
+        log_level="warning",
+        access_log=False,  # it would contain the token of the link
+        proxy_headers=False,
+        timeout_graceful_shutdown=5,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), Path(os.environ["LABELSCAPE_HOME"]))

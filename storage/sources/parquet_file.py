@@ -1,0 +1,60 @@
+"""Read columns of Parquet files: what the file claims is checked before its pages are decompressed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from storage.errors import SourceError
+from storage.limits import check_memory
+from storage.parquet_claims import claimed_bytes, has_lists
+from storage.parquet_footer import count_values
+from storage.quoting import shorten
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def parquet_names(path: Path) -> list[str]:
+    """Column names of a Parquet file."""
+    with _open(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> pa.Table:
+    """Read the wanted columns. Texts are dictionary-encoded, so that a repeated text is in memory once."""
+    import pyarrow as pa
+
+    with _open(path) as file:
+        leaves = [column.path for column in file.schema if column.physical_type == "BYTE_ARRAY"]
+    try:
+        with _open(path, leaves) as file:
+            names = [name for name in file.schema_arrow.names if wanted(name)]
+            values = count_values(path) if has_lists(file, names) else None
+            check_memory(
+                claimed_bytes(file, names, values) + file.metadata.num_rows * row_bytes,
+                f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns",
+                path.stat().st_size,
+            )
+            return file.read(columns=names)
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(f"{path} is damaged: {first_line(error)} Download or write it again.") from error
+
+
+def _open(path: Path, read_dictionary: Sequence[str] = ()) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, read_dictionary=list(read_dictionary))
+    except (OSError, pa.ArrowException) as error:
+        raise SourceError(
+            f"{path} is not a readable Parquet file: {first_line(error)} Download or write it again."
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """First line of an error of pyarrow, as a sentence."""
+    text = shorten((str(error).strip() or type(error).__name__).splitlines()[0], 200)
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,184 @@
+"""Blocks of features: a stage for each extractor, and the stage that joins several blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from embedding_core.blocks import FeatureBlock
+from embedding_core.features.registry import extractor_class, parse_choice
+from storage.artifacts.artifact import Artifact
+from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
+from storage.artifacts.schemas import pack_blocks
+from storage.errors import ConfigError, SourceError
+from storage.sources import OpenedSource
+from tasks.dataset import load_features
+from tasks.settings import FeatureSettings, SourceSettings
+from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, recipe_stage
+from tasks.stages.known_rows import SKIPPED
+
+# What `features.extractors = ["auto"]` means for each content of a source.
+DEFAULT_EXTRACTORS: Mapping[str, tuple[str, ...]] = {
+    "images": ("color_moments",),
+    "features": (GIVEN,),
+}
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """One block before it is computed.
+
+    Attributes
+    ----------
+    name : str
+        Its extractor as the configuration names it.
+    recipe : mapping
+        How its rows are computed; see `tasks.stages.features.extractor_recipe`.
+    preparation : mapping
+        How methods prepare it: scale, weight, fill and terms of `embedding_core.blocks.FeatureBlock`.
+    """
+
+    name: str
+    recipe: Mapping[str, Any]
+    preparation: Mapping[str, Any]
+
+    @property
+    def fills(self) -> bool:
+        """Whether missing values are filled in, which only a joined artifact can state."""
+        return bool(self.preparation.get("fill", "none") != "none")
+
+
+def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
+    """The blocks that a configuration asks for, in its order."""
+    images = source.content == "images"
+    names = settings.extractors
+    if names == ("auto",):
+        names = DEFAULT_EXTRACTORS[source.content]
+    choices = {_block_name(choice): choice for choice in names}
+    if len(choices) < len(names):
+        raise ConfigError("features.extractors: two models have the same file name; rename one of them.")
+    for choice in names:
+        _check_content(choice, source)
+    _check_names("features.scales", settings.scales, choices)
+    _check_names("features.weights", settings.weights, choices)
+    return [
+        BlockPlan(
+            name,
+            _recipe(choice, settings),
+            {
+                "scale": settings.scales.get(name, settings.resolve_scale(images)),
+                "weight": settings.weights.get(name, 1.0),
+                "fill": settings.fill,
+            },
+        )
+        for name, choice in choices.items()
+    ]
+
+
+def _block_name(choice: str) -> str:
+    """Short name of a block: `onnx:clip.onnx` for a model in a folder."""
+    extractor, colon, path = choice.partition(":")
+    return f"{extractor}{colon}{Path(path).name}"
+
+
+def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
+    if choice == GIVEN:
+        return {"extractor": GIVEN}
+    return extractor_recipe(parse_choice(choice)[0], settings.parameters(choice))
+
+
+def _check_content(choice: str, source: OpenedSource) -> None:
+    name = parse_choice(choice)[0]
+    reads = "features" if name == GIVEN else extractor_class(name).reads
+    if reads != source.content:
+        raise ConfigError(
+            f"features.extractors: {name} reads {reads}, but {source.options.path} contains "
+            f"{source.content}. Set features.extractors to auto, or name extractors that read "
+            f"{source.content}."
+        )
+
+
+def _check_names(setting: str, given: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    odd = [name for name in given if name not in names]
+    if odd:
+        raise ConfigError(
+            f"{setting} names {odd[0]!r}, which is not among the extractors: {', '.join(names)}."
+        )
+
+
+def blocks_of_recipe(recipe: Mapping[str, Any]) -> list[BlockPlan]:
+    """The blocks that a model was trained on."""
+    if "blocks" not in recipe:
+        return [BlockPlan(recipe.get("extractor", GIVEN), recipe or {"extractor": GIVEN}, {})]
+    return [BlockPlan(one["name"], one["recipe"], one["preparation"]) for one in recipe["blocks"]]
+
+
+def _extraction(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe without the names of supplied features, which a new table may have in another order."""
+    return {name: value for name, value in recipe.items() if name != "feature_names"}
+
+
+def block_stages(
+    blocks: Sequence[BlockPlan],
+    place: SourceSettings,
+    source: OpenedSource,
+    manifest: ArtifactRef | None,
+    made: Mapping[str, ArtifactRef | None],
+    workspace: Workspace,
+) -> Iterator[Stage]:
+    """A stage for each block, then the stage that joins them; a single plain block needs no joining.
+
+    Parameters
+    ----------
+    made : mapping
+        Artifacts of the stages yielded before, by variant. The caller fills it between two stages.
+    """
+    for block in blocks:
+        variant = block.name if _are_joined(blocks) else ""
+        yield recipe_stage(_extraction(block.recipe), place, source, manifest, workspace, variant)
+    if _are_joined(blocks):
+        yield _join_stage(blocks, {block.name: made[block.name] for block in blocks}, workspace)
+
+
+def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
+    """The block that a stage with this label computes; None for the stage that joins blocks."""
+    if not _are_joined(blocks):
+        return blocks[0]
+    return next((block for block in blocks if label == stage_label("features", block.name)), None)
+
+
+def _are_joined(blocks: Sequence[BlockPlan]) -> bool:
+    return len(blocks) > 1 or any(block.fills for block in blocks)
+
+
+def _join_stage(
+    blocks: Sequence[BlockPlan], refs: Mapping[str, ArtifactRef | None], workspace: Workspace
+) -> Stage:
+    return Stage(
+        name="features",
+        code=("embedding_core.preprocessing",),
+        params={"blocks": [{"name": block.name, **block.preparation} for block in blocks]},
+        inputs={name: digest_of(ref) for name, ref in refs.items()},
+        produce=lambda: _join(blocks, refs, workspace),
+    )
+
+
+def _join(
+    blocks: Sequence[BlockPlan], refs: Mapping[str, ArtifactRef | None], workspace: Workspace
+) -> Artifact:
+    store, found = workspace.store, [ref for ref in refs.values() if ref is not None]
+    prepared: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
+    ids: list[str] | None = None
+    for block, ref in zip(blocks, found, strict=True):
+        features = load_features(store, ref)
+        if ids is not None and features.ids != ids:
+            raise SourceError("the blocks of features describe different items; run again.")
+        ids = features.ids
+        prepared.append(
+            FeatureBlock(block.name, **{**block.preparation, "width": features.X.shape[1]}).to_json()
+        )
+        skipped |= {name: f"{block.name}: {why}" for name, why in load_skipped(store, ref).items()}
+    packed = pack_blocks(found, prepared)
+    return replace(packed, metadata={**packed.metadata, SKIPPED: canonical_json(skipped)}, links=tuple(found))

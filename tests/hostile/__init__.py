@@ -1,0 +1,1 @@
+"""Hostile inputs: cases with the expected outcome of each, see `python -m tests.hostile --help`."""

@@ -1,0 +1,19 @@
+"""The sections of the corpus, one module each with a function `cases`."""
+
+SECTIONS = (
+    "images",
+    "names",
+    "links",
+    "labels",
+    "arff",
+    "tables",
+    "arrays",
+    "edges",
+    "artifacts",
+    "models",
+    "configuration",
+    "secrets",
+    "environment",
+    "processes",
+    "doors",
+)

@@ -1,0 +1,161 @@
+"""Several extractors at once: one stage each, joined, prepared by block, and the same for new items."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from embedding_core.annotator import Annotator
+from flows.config import RunConfig
+from flows.pipeline import PipelineState, walk_data
+from flows.runner import open_workspace
+from flows.status import inspect_stages
+from storage.artifacts.keys import ArtifactRef
+from storage.errors import ConfigError
+from tasks import annotation
+from tasks.dataset import load_dataset, load_features
+from tasks.reporter import Reporter
+from tasks.runs import remember_run
+from tasks.settings import NewItems, make_feature_settings
+from tasks.stage import Stage, Workspace, run_stage
+from tasks.stages import evaluation, ingest
+from tasks.stages.feature_blocks import block_stages
+from tests.conftest import local_config
+
+Probe = Callable[[str], None]
+
+
+class Walk:
+    """Runs the stages up to the graph and keeps what was computed."""
+
+    def __init__(self, folder: Path, home: Path, **features: Any) -> None:
+        config = local_config(folder, home)
+        settings = make_feature_settings()(**{"extractors": ("color_moments", "probe"), **features})
+        self.config: RunConfig = config.model_copy(update={"features": settings})
+        self.workspace: Workspace = open_workspace(self.config, Reporter())
+        self.computed: set[str] = set()
+        self.refs: dict[str, ArtifactRef] = {}
+        self.state: PipelineState = walk_data(self.config, self.workspace, self.execute)
+        remember_run(self.workspace.store, self.config.source, self.refs)
+
+    def execute(self, stage: Stage) -> ArtifactRef:
+        outcome = run_stage(stage, self.workspace)
+        if not outcome.cached:
+            self.computed.add(stage.label)
+        self.refs[stage.label] = outcome.ref
+        return outcome.ref
+
+
+def test_blocks_stand_side_by_side(picture_folder: Path, tmp_path: Path, write_probe: Probe) -> None:
+    write_probe("mean")
+    made = Walk(picture_folder, tmp_path / "home")
+    store = made.workspace.store
+    moments, probe, joined = (
+        load_features(store, made.refs[label])
+        for label in ("features[color_moments]", "features[probe]", "features")
+    )
+    np.testing.assert_array_equal(joined.X, np.hstack([moments.X, probe.X]))
+    assert joined.ids == moments.ids
+    assert joined.feature_names is not None
+    assert joined.feature_names[-1] == "probe:probe_0"
+    dataset = load_dataset(store, made.refs["ingest"], made.refs["features"])
+    assert [(one["name"], one["width"], one["scale"]) for one in dataset.blocks or []] == [
+        ("color_moments", 384, "zscore"),
+        ("probe", 1, "zscore"),
+    ]
+
+
+def test_a_changed_block_recomputes_that_block_alone(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe
+) -> None:
+    write_probe("mean")
+    first = Walk(picture_folder, tmp_path / "home")
+    assert not Walk(picture_folder, tmp_path / "home").computed
+    write_probe("max")
+    states = {one.label: one.state for one in inspect_stages(first.config)}
+    assert states["features[color_moments]"] == "fresh"
+    assert states["features[probe]"] == "stale"
+    computed = Walk(picture_folder, tmp_path / "home").computed
+    assert {label for label in computed if label.startswith("features")} == {"features[probe]", "features"}
+
+
+def test_a_changed_image_is_extracted_in_every_block_and_no_other(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe
+) -> None:
+    write_probe("mean")
+    first = Walk(picture_folder, tmp_path / "home")
+    Image.new("RGB", (20, 20), (9, 200, 30)).save(picture_folder / "p05.png")
+    found = {one.label: one for one in inspect_stages(first.config)}
+    for label in ("features[color_moments]", "features[probe]"):
+        assert found[label].reasons[0] == "1 of 40 items to extract"
+
+
+def test_a_new_weight_leaves_the_blocks_fresh(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe
+) -> None:
+    write_probe("mean")
+    Walk(picture_folder, tmp_path / "home")
+    heavy = Walk(picture_folder, tmp_path / "home", weights={"probe": 3.0}, scales={"probe": "unit"})
+    assert {label for label in heavy.computed if label.startswith("features")} == {"features"}
+    assert "affinity" in heavy.computed
+    dataset = load_dataset(heavy.workspace.store, heavy.refs["ingest"], heavy.refs["features"])
+    assert [(one["scale"], one["weight"]) for one in dataset.blocks or []] == [("zscore", 1.0), ("unit", 3.0)]
+
+
+def test_methods_are_scored_on_joined_blocks(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe
+) -> None:
+    write_probe("mean")
+    scores = []
+    for weight in (1e-3, 1e3):
+        made = Walk(picture_folder, tmp_path / "home", weights={"probe": weight})
+        stage = evaluation.stage("1nn", {}, made.config.evaluation, made.state.data, made.workspace)
+        scores.append(evaluation.load_scores(made.workspace.store, made.execute(stage)))
+    assert scores[0] != scores[1], "a block of little weight and one of much decide alike"
+
+
+def test_new_items_get_the_features_of_the_model(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe
+) -> None:
+    write_probe("mean")
+    made = Walk(picture_folder, tmp_path / "home", weights={"probe": 2.0})
+    workspace, store = made.workspace, made.workspace.store
+    dataset = load_dataset(store, made.refs["ingest"], made.refs["features"])
+    annotator = Annotator(
+        "svm", blocks=dataset.blocks, recipe=dataset.recipe, label_names=dataset.label_names
+    ).fit(dataset.X, dataset.Y)
+    model = annotation.FittedModel(annotator, "digest", "run", "svm")
+
+    place = NewItems(path=str(picture_folder))
+    source = ingest.open_collection(place, workspace)
+    manifest = made.execute(ingest.stage(place, source, workspace))
+    new: dict[str, ArtifactRef | None] = {}
+    for stage in block_stages(model.blocks, place, source, manifest, new, workspace):
+        new[stage.variant] = made.execute(stage)
+    labels = made.execute(annotation.stage(model, place.path, new[""], workspace))
+    found = annotation.load_annotations(store, labels)
+    np.testing.assert_array_equal(found.scores, annotator.predict_scores(dataset.X))
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"weights": {"gabor": 2.0}}, r"features\.weights names 'gabor'.*color_moments, probe"),
+        ({"scales": {"gabor": "unit"}}, r"features\.scales names 'gabor'"),
+    ],
+)
+def test_settings_of_absent_extractors_are_refused(
+    picture_folder: Path, tmp_path: Path, write_probe: Probe, features: Any, message: str
+) -> None:
+    write_probe("mean")
+    with pytest.raises(ConfigError, match=message):
+        Walk(picture_folder, tmp_path / "home", **features)
+
+
+def test_extractors_of_images_are_refused_for_a_table(tmp_path: Path, write_probe: Probe) -> None:
+    write_probe("mean")
+    with pytest.raises(ConfigError, match=r"probe reads images, but iris contains features"):
+        Walk(Path("iris"), tmp_path / "home", extractors=("probe",))
