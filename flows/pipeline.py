@@ -79,7 +79,7 @@ class PipelineState:
     @cached_property
     def scale(self) -> Any:
         """How features are scaled: as configured, else by the kind of source."""
-        return self.config.features.resolve_scale(self.source.content == "images")
+        return self.config.features.resolve_scale(self.source.contents == ("images",))
 
     @property
     def data(self) -> embedding.Data:

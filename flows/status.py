@@ -25,7 +25,7 @@ from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
 from tasks.stages import ingest
 from tasks.stages.feature_blocks import find_block, plan_blocks
-from tasks.stages.features import feature_code
+from tasks.stages.features import feature_code, find_part
 from tasks.stages.known_rows import load_known_rows
 
 _SHOWN = 3
@@ -166,7 +166,8 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
     known = load_known_rows(workspace.store, config.source, block.recipe, code, block.name)
     if not known.positions:
         return one
-    missing = sum(digest not in known.positions for digest in collection.digests)
+    digests = collection.part(find_part(block.recipe, source.parts)).digests
+    missing = sum(digest not in known.positions for digest in digests)
     total = len(collection.ids)
     counted = f"{missing} of {total} items to extract"
     return replace(one, reasons=[counted, *one.reasons], seconds=known.seconds * missing / total)

@@ -111,24 +111,32 @@ def _match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
 
 def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
     """Reject a source of another kind, and a recipe that this installation computes differently."""
-    from embedding_core.features.registry import EXTRACTORS
+    from embedding_core.features.registry import EXTRACTORS, extractor_class
 
     path, extractor = source.options.path, recipe.get("extractor", GIVEN)
+    contents = " and ".join(source.contents)
     if extractor == GIVEN:
-        if source.content != "features":
+        if "features" not in source.contents:
             raise SourceError(
-                f"{path} contains {source.content}, but the model was trained on a table of features. "
+                f"{path} contains {contents}, but the model was trained on a table of features. "
                 "Give a source with the same features."
             )
+        part = recipe.get("part", GIVEN)
+        if part not in source.part_names:
+            raise SourceError(
+                f"{path} has no block of features {part!r}, which the model was trained on, but "
+                f"{', '.join(source.part_names)}. Give a source with the same columns."
+            )
         return
-    if source.content == "features":
-        raise SourceError(
-            f"{path} contains features, but the model was trained on images. Give a folder of new images."
-        )
     if extractor not in EXTRACTORS:
         raise SourceError(
             f"the model's features come from the extractor {extractor!r}, which this version does not have. "
             "Use the version that trained the model, or train again with `labelscape run`."
+        )
+    reads = extractor_class(extractor).reads
+    if reads not in source.contents:
+        raise SourceError(
+            f"{path} contains {contents}, but the model was trained on {reads}. Give a source of new {reads}."
         )
     now = extractor_recipe(extractor, recipe[extractor])
     if now.get(FILES) != recipe.get(FILES):

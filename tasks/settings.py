@@ -141,7 +141,8 @@ class BaseFeatureSettings(Settings):
         ("auto",),
         min_length=1,
         description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
-        "(onnx:PATH runs a model in a file); auto: color_moments for images, else the supplied features",
+        "(onnx:PATH runs a model in a file), or given (given:NAME for one of several supplied blocks); "
+        "auto: color_moments for images, else the supplied features",
     )
     scale: Literal["auto"] | Scale = Field(
         "auto",
@@ -165,11 +166,11 @@ class BaseFeatureSettings(Settings):
     @field_validator("extractors")
     @classmethod
     def _extractors_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = ("auto", *EXTRACTORS)
+        known = ("auto", "given", *EXTRACTORS)
         for name in names:
             if name.partition(":")[0] not in known:
                 raise ValueError(f"no extractor is called {name!r}; choose from {', '.join(known)}")
-            if name != "auto":
+            if name.partition(":")[0] in EXTRACTORS:
                 parse_choice(name)
         if "auto" in names and len(names) > 1:
             raise ValueError("auto stands alone; name every extractor instead")

@@ -15,8 +15,8 @@ from embedding_core.features.images import UnreadableImage
 
 # The features of a file, or the reason why it has none.
 Row = tuple[np.ndarray | None, str | None]
-# A path and the digest of the content that is expected there, if known.
-File = tuple[Path, str | None]
+# A path, or the content itself, and the digest of the content that is expected there, if known.
+File = tuple[Path | bytes, str | None]
 MapFiles = Callable[[Callable[[File], Row], Iterable[File]], Iterable[Row]]
 
 MAX_FILE_BYTES = 512 * 2**20
@@ -26,12 +26,13 @@ class FileChanged(InvalidInput):
     """The content of a file does not match its digest."""
 
 
-def extract_file(path: Path, extractor: FeatureExtractor, digest: str | None = None) -> np.ndarray:
+def extract_file(path: Path | bytes, extractor: FeatureExtractor, digest: str | None = None) -> np.ndarray:
     """Extract the features of one file.
 
     Parameters
     ----------
-    path : Path
+    path : Path or bytes
+        A file, or its content.
     extractor : FeatureExtractor
     digest : str, optional
         BLAKE2b digest (16 bytes, hexadecimal) of the expected content.
@@ -44,6 +45,8 @@ def extract_file(path: Path, extractor: FeatureExtractor, digest: str | None = N
         A digest is given, and the file cannot be read or has another content. This is not a property of
         the item, so the caller should retry instead of recording it.
     """
+    if isinstance(path, bytes):
+        return extractor.extract_bytes(path)
     data = _read_file(path, digest)
     if digest is not None and hashlib.blake2b(data, digest_size=16).hexdigest() != digest:
         raise FileChanged(f"{path} changed while it was being read; run again.")
@@ -76,7 +79,7 @@ def _check_status(status: os.stat_result) -> None:
 
 
 def extract_many(
-    paths: Sequence[Path],
+    paths: Sequence[Path | bytes],
     extractor: FeatureExtractor,
     digests: Sequence[str] | None = None,
     map_files: MapFiles = map,
@@ -85,7 +88,7 @@ def extract_many(
 
     Parameters
     ----------
-    paths : sequence of Path
+    paths : sequence of Path or bytes
     extractor : FeatureExtractor
     digests : sequence of str, optional
         Expected content of the files, see `extract_file`.

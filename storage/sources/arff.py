@@ -14,13 +14,15 @@ from storage.limits import check_memory
 from storage.quoting import list_names, quote
 from storage.sources.arff_text import ArffData, Attribute, parse_arff
 from storage.sources.base import (
+    FEATURE_PARTS,
     Collection,
-    Content,
     FileReader,
     Match,
+    PartName,
     SourceOptions,
     combine_digests,
     digest_rows,
+    given_features,
     given_file,
 )
 from storage.sources.labeling import Labeling, check_label_matrix, no_labels, settle_labels
@@ -236,7 +238,7 @@ class ArffSource:
     xml: Path | None
     options: SourceOptions
     kind: str = "arff"
-    content: Content = "features"
+    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     @property
     def name(self) -> str:
@@ -263,17 +265,15 @@ class ArffSource:
         labeling, notes = settle_labels(labeling, self.options, self.path.name)
         positions = sorted(set(range(len(data.attributes))) - set(labels))
         X, names = feature_matrix(data, positions, self.path)
+        digests = digest_rows(X) if isinstance(X, np.ndarray) else digest_sparse_rows(X)
         return Collection(
             kind=self.kind,
             ids=[str(row) for row in range(len(data.lines))],
-            digests=digest_rows(X) if isinstance(X, np.ndarray) else digest_sparse_rows(X),
+            parts=given_features(X, digests, names),
             labels=labeling.Y,
             label_names=labeling.names,
             split=None,
             single_label=labeling.single_label,
-            paths=None,
-            X=X,
-            feature_names=names,
             notes=notes,
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from storage.quoting import quote
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-Content = Literal["images", "features"]
+Content = Literal["images", "sound", "text", "features"]
 # Maximum number of listed notes of one kind; a folder of 100,000 images with a short label file has many.
 LISTED_NOTES = 100
 # Characters of a label, and of an id, which may be a path.
@@ -80,6 +80,65 @@ class Note:
     message: str
 
 
+class PartName(NamedTuple):
+    """Name and content of one part of the items; known before the source is read."""
+
+    name: str
+    content: Content
+
+
+# The only part of most sources.
+IMAGE_PARTS: tuple[PartName, ...] = (PartName("images", "images"),)
+FEATURE_PARTS: tuple[PartName, ...] = (PartName("given", "features"),)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One kind of content of all items: files or texts for an extractor, or features of the source.
+
+    Attributes
+    ----------
+    name : str
+        Its content if that is unique; "given" for supplied features, and the column for one of several.
+    content : {"images", "sound", "text", "features"}
+    digests : list of n str
+        Content digest of each item; "" for an item without this part.
+    paths : list of n Path or None
+        Files. None for an item without this part.
+    texts : list of n str or None
+    X : ndarray of float32 or csr_array of float32, shape (n, p)
+        Supplied features. NaN marks a missing value where `allows_missing` is True.
+    feature_names : list of p str or None
+    """
+
+    name: str
+    content: Content
+    digests: list[str]
+    paths: Sequence[Path | None] | None = None
+    texts: Sequence[str | None] | None = None
+    X: np.ndarray | csr_array | None = None
+    feature_names: list[str] | None = None
+    allows_missing: bool = False
+
+    @cached_property
+    def columns_digest(self) -> str:
+        """One digest of the number and names of the supplied features."""
+        width = 0 if self.X is None else self.X.shape[1]
+        return combine_digests([str(width), *(self.feature_names or [])])
+
+
+def image_files(paths: list[Path], digests: list[str]) -> tuple[Part, ...]:
+    """The parts of a collection of images."""
+    return (Part("images", "images", digests, paths=paths),)
+
+
+def given_features(
+    X: np.ndarray | csr_array, digests: list[str], names: list[str] | None
+) -> tuple[Part, ...]:
+    """The parts of a collection whose source supplies one block of features."""
+    return (Part("given", "features", digests, X=X, feature_names=names),)
+
+
 @dataclass(frozen=True, eq=False)
 class Collection:
     """Items with their labels.
@@ -88,28 +147,24 @@ class Collection:
     ----------
     kind : str
         Kind of the source.
-    ids, digests : list of str
-        Name and content digest of each item. Digests cover images or feature rows, not labels.
+    ids : list of str
+        Name of each item.
+    parts : tuple of Part
+        What the items consist of: one part for most sources, several for clips with pictures and sound or for
+        tables with several embeddings.
     labels : ndarray of int8, shape (n, K)
         0/1; rows of -1 for unlabeled items.
     split : list of str or None
         As stated by the source, "" for items without a split.
-    paths : list of Path or None
-        Files of the items, if an extractor computes the features.
-    X : ndarray of float32 or csr_array of float32, shape (n, p), or None
-        Features that the source supplies.
     """
 
     kind: str
     ids: list[str]
-    digests: list[str]
+    parts: tuple[Part, ...]
     labels: np.ndarray
     label_names: list[str]
     split: list[str] | None
     single_label: bool
-    paths: list[Path] | None
-    X: np.ndarray | csr_array | None
-    feature_names: list[str] | None
     notes: list[Note]
 
     def __post_init__(self) -> None:
@@ -123,21 +178,43 @@ class Collection:
         if self.labels.shape != expected:
             raise SourceError(f"{self.kind}: labels of shape {self.labels.shape}; expected {expected}.")
         check_texts(self.label_names, f"{self.kind}: the label", LONGEST_NAME)
-        for texts in (self.ids, self.split or [], self.feature_names or []):
+        names = [self.ids, self.split or [], *(part.feature_names or [] for part in self.parts)]
+        for texts in names:
             check_texts(texts, f"{self.kind}: the id, split or feature name", LONGEST_PATH, controls=True)
-        if self.X is not None:
-            _check_features(self.X, self.ids, self.kind)
+        for part in self.parts:
+            if part.X is not None:
+                _check_features(part, self.ids, self.kind)
 
     @cached_property
-    def columns_digest(self) -> str:
-        """One digest of the number and names of the supplied features."""
-        width = 0 if self.X is None else self.X.shape[1]
-        return combine_digests([str(width), *(self.feature_names or [])])
+    def digests(self) -> list[str]:
+        """Content digest of each item over all parts; labels do not matter."""
+        if len(self.parts) == 1:
+            return self.parts[0].digests
+        return [combine_digests(row) for row in zip(*(part.digests for part in self.parts), strict=True)]
 
-    @cached_property
-    def items_digest(self) -> str:
-        """One digest of everything that features depend on: the items and the supplied columns."""
-        return combine_digests([digest_items(self.ids, self.digests), self.columns_digest])
+    @property
+    def paths(self) -> Sequence[Path | None] | None:
+        """Image files of the items, if they have any."""
+        return next((part.paths for part in self.parts if part.content == "images"), None)
+
+    @property
+    def X(self) -> np.ndarray | csr_array | None:  # noqa: N802, as in Part
+        """The first block of features that the source supplies."""
+        return next((part.X for part in self.parts if part.content == "features"), None)
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the first block of supplied features."""
+        return next((part.feature_names for part in self.parts if part.content == "features"), None)
+
+    def part(self, name: str) -> Part:
+        """The part of this name."""
+        return next(part for part in self.parts if part.name == name)
+
+    def part_digest(self, name: str) -> str:
+        """One digest of everything that the features of a part depend on: the items and the columns."""
+        part = self.part(name)
+        return combine_digests([digest_items(self.ids, part.digests), part.columns_digest])
 
 
 def check_texts(texts: Sequence[str], what: str, longest: int, controls: bool = False) -> None:
@@ -157,15 +234,18 @@ def check_texts(texts: Sequence[str], what: str, longest: int, controls: bool = 
             raise SourceError(f"{what} {quote(text)} contains the character {bad[0]!r}. Remove it.")
 
 
-def _check_features(X: np.ndarray | csr_array, ids: list[str], kind: str) -> None:
+def _check_features(part: Part, ids: list[str], kind: str) -> None:
+    X = part.X
+    assert X is not None
     if X.ndim != 2 or X.shape[0] != len(ids) or X.shape[1] == 0:
         raise SourceError(
             f"{kind}: features of shape {X.shape} for {len(ids)} items; "
             "expected one row per item with at least one number each."
         )
     values = X if isinstance(X, np.ndarray) else X.data
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(X.sum(axis=1, dtype=np.float64)))[0])
+    is_bad = np.isinf if part.allows_missing else lambda values: ~np.isfinite(values)
+    if is_bad(values).any():
+        row = int(np.flatnonzero(is_bad(X.sum(axis=1, dtype=np.float64)))[0])
         raise SourceError(
             f"{kind}: the features of item {quote(ids[row])} contain a missing or infinite value. "
             "Fill it or drop the item."
@@ -181,8 +261,8 @@ class Source(Protocol):
         ...
 
     @property
-    def content(self) -> Content:
-        """What the items are: "images" that an extractor reads, or rows of "features"."""
+    def parts(self) -> tuple[PartName, ...]:
+        """What the items consist of; at most a header is read for it."""
         ...
 
     @property

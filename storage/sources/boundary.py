@@ -19,7 +19,7 @@ from xml.parsers import expat
 
 from storage.errors import LabelscapeError, SourceError
 from storage.quoting import shorten
-from storage.sources.base import Collection, Content, Source, SourceOptions
+from storage.sources.base import Collection, Content, PartName, Source, SourceOptions
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -92,8 +92,18 @@ class OpenedSource:
         return self.inner.kind
 
     @property
-    def content(self) -> Content:
-        return self.inner.content
+    def parts(self) -> tuple[PartName, ...]:
+        with reading(self.options.path):
+            return self.inner.parts
+
+    @property
+    def contents(self) -> tuple[Content, ...]:
+        """What the items consist of, without repetition."""
+        return tuple(dict.fromkeys(part.content for part in self.parts))
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts)
 
     @property
     def name(self) -> str:

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from storage.sources.base import (
+    FEATURE_PARTS,
+    IMAGE_PARTS,
     Collection,
-    Content,
     Match,
+    PartName,
     SourceOptions,
     combine_digests,
     digest_rows,
+    given_features,
 )
 from storage.sources.image_folder import ImageFolder, find_label_file
 from storage.sources.labeling import label_classes, settle_labels
@@ -32,7 +35,7 @@ class DemoSource:
 
     options: SourceOptions
     kind: str = "images"
-    content: Content = "images"
+    parts: tuple[PartName, ...] = IMAGE_PARTS
     name: str = "demo"
 
     def digest(self, cache_dir: Path) -> str:
@@ -65,7 +68,7 @@ class BuiltinTable:
     name: str
     options: SourceOptions
     kind: str = "builtin"
-    content: Content = "features"
+    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     def digest(self, cache_dir: Path) -> str:
         spec = importlib.util.find_spec("sklearn")
@@ -92,7 +95,7 @@ class ToySource:
     name: str
     options: SourceOptions
     kind: str = "builtin"
-    content: Content = "features"
+    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     def digest(self, cache_dir: Path) -> str:
         toy = TOY_SETS[self.name]()
@@ -112,14 +115,11 @@ def _collect(
     return Collection(
         kind="builtin",
         ids=[str(row) for row in range(len(X))],
-        digests=digest_rows(X),
+        parts=given_features(X, digest_rows(X), feature_names),
         labels=labeling.Y,
         label_names=labeling.names,
         split=None,
         single_label=True,
-        paths=None,
-        X=X,
-        feature_names=feature_names,
         notes=notes,
     )
 

@@ -13,13 +13,15 @@ from storage.artifacts.file_stats import scan_folders
 from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
 from storage.sources.base import (
+    IMAGE_PARTS,
     Collection,
-    Content,
     Match,
     Note,
+    PartName,
     SourceOptions,
     combine_digests,
     given_file,
+    image_files,
     limit_notes,
     refuse_if_strict,
 )
@@ -107,7 +109,7 @@ class ImageFolder:
     label_file: Path | None
     options: SourceOptions
     kind: str = "images"
-    content: Content = "images"
+    parts: tuple[PartName, ...] = IMAGE_PARTS
 
     @property
     def name(self) -> str:
@@ -165,14 +167,11 @@ class ImageFolder:
         return Collection(
             kind=self.kind,
             ids=ids,
-            digests=digests,
+            parts=image_files(list(listing.images.values()), digests),
             labels=labeling.Y,
             label_names=labeling.names,
             split=split,
             single_label=labeling.single_label,
-            paths=list(listing.images.values()),
-            X=None,
-            feature_names=None,
             notes=[*limit_notes(listing.notes), *notes, *counts],
         )
 

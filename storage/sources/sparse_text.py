@@ -16,13 +16,15 @@ from storage.limits import ITEM_BYTES, check_memory
 from storage.npz import ClaimedArray, inspect_npz
 from storage.quoting import shorten
 from storage.sources.base import (
+    FEATURE_PARTS,
     Collection,
-    Content,
     FileReader,
     Match,
     Note,
+    PartName,
     SourceOptions,
     combine_digests,
+    given_features,
     given_file,
 )
 from storage.sources.columns import CSV_SUFFIXES, column_names, read_columns
@@ -140,7 +142,7 @@ class SparseSource:
     labels_path: Path | None
     options: SourceOptions
     kind: str = "sparse"
-    content: Content = "features"
+    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     @property
     def name(self) -> str:
@@ -172,14 +174,11 @@ class SparseSource:
         return Collection(
             kind=self.kind,
             ids=ids,
-            digests=digest_sparse_rows(X),
+            parts=given_features(X, digest_sparse_rows(X), None),
             labels=labeling.Y,
             label_names=labeling.names,
             split=split,
             single_label=labeling.single_label,
-            paths=None,
-            X=X,
-            feature_names=None,
             notes=notes,
         )
 

@@ -13,14 +13,16 @@ import numpy as np
 from storage.errors import SourceError
 from storage.quoting import list_names, quote
 from storage.sources.base import (
+    FEATURE_PARTS,
     Collection,
-    Content,
     FileReader,
     Match,
     Note,
+    PartName,
     SourceOptions,
     combine_digests,
     digest_rows,
+    given_features,
 )
 from storage.sources.columns import (
     CSV_SUFFIXES,
@@ -167,7 +169,7 @@ class TableSource:
     path: Path
     options: SourceOptions
     kind: str = "table"
-    content: Content = "features"
+    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     @property
     def name(self) -> str:
@@ -191,14 +193,11 @@ class TableSource:
         return Collection(
             kind=self.kind,
             ids=read_ids(table, self.path),
-            digests=digest_rows(X),
+            parts=given_features(X, digest_rows(X), _feature_names(table, features)),
             labels=labeling.Y,
             label_names=labeling.names,
             split=read_split(table),
             single_label=labeling.single_label,
-            paths=None,
-            X=X,
-            feature_names=_feature_names(table, features),
             notes=[*notes, *ignored_note(self.path, names, table.column_names)],
         )
 

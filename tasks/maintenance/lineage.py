@@ -241,7 +241,8 @@ def _gone(role: str, digest: str) -> Node:
 def _digests(manifest: Mapping[str, Any]) -> Iterator[str]:
     """The digests by which other stages use an artifact: its own, and those of its parts."""
     yield manifest["digest"]
-    yield from (manifest["metadata"][part] for part in ("items", "labels") if part in manifest["metadata"])
+    facts = manifest["metadata"]
+    yield from (digest for name, digest in facts.items() if name == "labels" or name.startswith("items:"))
 
 
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -90,6 +90,7 @@ def read_picture(data: DatasetRef, row: int, workspace: Workspace) -> np.ndarray
     items = load_items(workspace.store, data)
     found = ingest.open_collection(data.settings, workspace).read(workspace.cache_dir)
     path = dict(zip(found.ids, found.paths or [], strict=True))[items.ids[paper_rows(items, data.name)[row]]]
+    assert path is not None  # an image collection
     return decode_image(path.read_bytes())
 
 

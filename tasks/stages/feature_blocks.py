@@ -12,6 +12,7 @@ from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
 from storage.artifacts.schemas import pack_blocks
 from storage.errors import ConfigError, SourceError
 from storage.sources import OpenedSource
+from storage.sources.base import PartName
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -19,10 +20,7 @@ from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, recipe_
 from tasks.stages.known_rows import SKIPPED
 
 # What `features.extractors = ["auto"]` means for each content of a source.
-DEFAULT_EXTRACTORS: Mapping[str, tuple[str, ...]] = {
-    "images": ("color_moments",),
-    "features": (GIVEN,),
-}
+DEFAULT_EXTRACTORS: Mapping[str, str] = {"images": "color_moments", "features": GIVEN}
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,10 @@ class BlockPlan:
 
 def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
     """The blocks that a configuration asks for, in its order."""
-    images = source.content == "images"
+    images = source.contents == ("images",)
     names = settings.extractors
     if names == ("auto",):
-        names = DEFAULT_EXTRACTORS[source.content]
+        names = tuple(_default_choice(part, source) for part in source.parts)
     choices = {_block_name(choice): choice for choice in names}
     if len(choices) < len(names):
         raise ConfigError("features.extractors: two models have the same file name; rename one of them.")
@@ -76,6 +74,12 @@ def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPl
     ]
 
 
+def _default_choice(part: PartName, source: OpenedSource) -> str:
+    """What `auto` means for a part of the items; each of several supplied blocks is named."""
+    choice = DEFAULT_EXTRACTORS[part.content]
+    return f"{choice}:{part.name}" if choice == GIVEN and part.name != GIVEN else choice
+
+
 def _block_name(choice: str) -> str:
     """Short name of a block: `onnx:clip.onnx` for a model in a folder."""
     extractor, colon, path = choice.partition(":")
@@ -83,19 +87,26 @@ def _block_name(choice: str) -> str:
 
 
 def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
-    if choice == GIVEN:
-        return {"extractor": GIVEN}
+    name, colon, part = choice.partition(":")
+    if name == GIVEN:
+        return {"extractor": GIVEN, "part": part} if colon else {"extractor": GIVEN}
     return extractor_recipe(parse_choice(choice)[0], settings.parameters(choice))
 
 
 def _check_content(choice: str, source: OpenedSource) -> None:
-    name = parse_choice(choice)[0]
+    name, _, part = choice.partition(":")
     reads = "features" if name == GIVEN else extractor_class(name).reads
-    if reads != source.content:
+    contents = " and ".join(source.contents)
+    if reads not in source.contents:
         raise ConfigError(
             f"features.extractors: {name} reads {reads}, but {source.options.path} contains "
-            f"{source.content}. Set features.extractors to auto, or name extractors that read "
-            f"{source.content}."
+            f"{contents}. Set features.extractors to auto, or name extractors that read {contents}."
+        )
+    given = [one.name for one in source.parts if one.content == "features"]
+    if name == GIVEN and (part or GIVEN) not in given:
+        choices = ", ".join(GIVEN if one == GIVEN else f"{GIVEN}:{one}" for one in given)
+        raise ConfigError(
+            f"features.extractors: {source.options.path} supplies no block {choice!r}; choose from {choices}."
         )
 
 

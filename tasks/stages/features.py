@@ -1,8 +1,9 @@
 """Features: one row per item, stored in portions so that a changed item rewrites only one portion."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,14 @@ from storage.artifacts.keys import ArtifactRef, Recipe, canonical_json
 from storage.artifacts.schemas import SCHEMA_VERSION, Features, Parts, pack_features, pack_parts
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceChanged, SourceError
-from storage.sources import Collection, OpenedSource
-from storage.sources.base import combine_digests, digest_items
+from storage.sources import OpenedSource
+from storage.sources.base import Part, PartName, combine_digests, digest_items
 from tasks.executor import Executor
 from tasks.reporter import Advance
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
-from tasks.stages.ingest import changed_meanwhile, part_digest
+from tasks.stages.ingest import changed_meanwhile, items_of, part_digest
 from tasks.stages.known_rows import SKIPPED, KnownRows, Row, load_known_rows
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def recipe_stage(
 
     `variant` names the block if several are joined.
     """
-    items = part_digest(manifest, "items", workspace.store)
+    items = part_digest(manifest, items_of(find_part(recipe, source.parts)), workspace.store)
     return Stage(
         name="features",
         variant=variant,
@@ -82,6 +83,16 @@ def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
     return extractor_class(name)(**recipe[name])
 
 
+def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
+    """Name of the part of the items that a recipe reads."""
+    from embedding_core.features.registry import extractor_class
+
+    if recipe["extractor"] == GIVEN:
+        return str(recipe.get("part", GIVEN))
+    reads = extractor_class(recipe["extractor"]).reads
+    return next(part.name for part in parts if part.content == reads)
+
+
 def feature_code(recipe: Mapping[str, Any], source: OpenedSource) -> dict[str, str]:
     """Fingerprint of the code that computes the features of a source."""
     return task_code(_modules(recipe, source), __name__)
@@ -101,7 +112,8 @@ def _extractor_module(name: str) -> str:
 
 
 def compute_features(
-    collection: Collection,
+    ids: Sequence[str],
+    part: Part,
     rows: range,
     recipe: Mapping[str, Any],
     executor: Executor,
@@ -112,7 +124,10 @@ def compute_features(
 
     Parameters
     ----------
-    collection : Collection
+    ids : sequence of str
+        Ids of all items.
+    part : Part
+        What the items consist of, as far as this recipe reads it.
     rows : range
     recipe : mapping
         See `extractor_recipe`.
@@ -123,26 +138,26 @@ def compute_features(
     known : KnownRows, optional
         Rows that need not be extracted again.
     """
-    ids, digests = _slice(collection.ids, rows), _slice(collection.digests, rows)
+    names, digests = _slice(ids, rows), _slice(part.digests, rows)
     if recipe["extractor"] == GIVEN:
-        X = collection.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
-        return Features(ids, digests, X, None, recipe, collection.feature_names)
+        X = part.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
+        return Features(names, digests, X, None, recipe, part.feature_names)
     extractor = make_extractor(recipe)
-    missing = [row for row in rows if known is None or collection.digests[row] not in known]
-    made = _extract(collection, missing, extractor, executor, advance)
+    missing = [row for row in rows if known is None or part.digests[row] not in known]
+    made = _extract(part, missing, extractor, executor, advance)
     if extractor.file_digests() != recipe.get(FILES, {}):
         raise SourceChanged(
             f"a file of the extractor {extractor.name} changed during extraction", "run again"
         )
     if known is not None:
-        made |= {row: known.row(collection.digests[row]) for row in rows if row not in made}
+        made |= {row: known.row(part.digests[row]) for row in rows if row not in made}
     blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
     X = np.stack([vector if (vector := made[row][0]) is not None else blank for row in rows])
-    return Features(ids, digests, X, [made[row][1] for row in rows], recipe, extractor.feature_names())
+    return Features(names, digests, X, [made[row][1] for row in rows], recipe, extractor.feature_names())
 
 
 def _extract(
-    collection: Collection,
+    part: Part,
     rows: Sequence[int],
     extractor: "FeatureExtractor",
     executor: Executor,
@@ -150,19 +165,30 @@ def _extract(
 ) -> dict[int, Row]:
     from embedding_core.features.extraction import FileChanged, extract_many
 
-    assert collection.paths is not None
-    paths = [collection.paths[row] for row in rows]
-    digests = [collection.digests[row] for row in rows]
-    made: dict[int, Row] = {}
+    made: dict[int, Row] = {
+        row: (None, f"the item has no {part.content}") for row in rows if not part.digests[row]
+    }
+    rows = [row for row in rows if row not in made]
+    digests = [part.digests[row] for row in rows]
     map_files = executor.map if len(rows) > _FEW_FILES else map
     try:
-        for row, found in zip(rows, extract_many(paths, extractor, digests, map_files), strict=True):
+        for row, found in zip(
+            rows, extract_many(_contents(part, rows), extractor, digests, map_files), strict=True
+        ):
             made[row] = found
             advance(len(made))
     except FileChanged as error:
         what, _, advice = str(error).removesuffix(".").rpartition("; ")
         raise SourceChanged(what, advice) from error
     return made
+
+
+def _contents(part: Part, rows: Sequence[int]) -> "list[Path | bytes]":
+    """The files, or the texts, of some rows that have this part."""
+    if part.paths is not None:
+        return [path for row in rows if (path := part.paths[row]) is not None]
+    assert part.texts is not None
+    return [(part.texts[row] or "").encode() for row in rows]
 
 
 def _advance_after(done: int, advance: Advance) -> Advance:
@@ -186,11 +212,12 @@ def _compute(
     reuse: bool = True,
 ) -> Artifact:
     collection = source.read(workspace.cache_dir)
-    if collection.items_digest != items:
+    part = find_part(recipe, source.parts)
+    if collection.part_digest(part) != items:
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
     known = load_known_rows(workspace.store, place, recipe, code, variant) if reuse else None
-    portions = _Portions(collection, recipe, code, known, workspace)
+    portions = _Portions(collection.ids, collection.part(part), recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
     packed = pack_parts(
@@ -213,14 +240,16 @@ class _Portions:
 
     def __init__(
         self,
-        collection: Collection,
+        ids: Sequence[str],
+        part: Part,
         recipe: Mapping[str, Any],
         code: Mapping[str, str],
         known: KnownRows | None,
         workspace: Workspace,
     ) -> None:
         self.errors: dict[str, str] = {}
-        self._collection = collection
+        self._ids = ids
+        self._part = part
         self._recipe = recipe
         self._code = code
         self._known = known
@@ -229,20 +258,20 @@ class _Portions:
     def compute(self) -> list[ArtifactRef]:
         """Compute every portion in order; only one is in memory at a time."""
         refs = []
-        with self._workspace.reporter.progress("features", len(self._collection.ids)) as advance:
-            for rows in split_items(self._collection.ids):
+        with self._workspace.reporter.progress("features", len(self._ids)) as advance:
+            for rows in split_items(self._ids):
                 refs.append(self._portion(rows, _advance_after(rows.start, advance)))
                 advance(rows.stop)
         return refs
 
     def _portion(self, rows: range, advance: Advance) -> ArtifactRef:
-        ids, digests = _slice(self._collection.ids, rows), _slice(self._collection.digests, rows)
+        ids, digests = _slice(self._ids, rows), _slice(self._part.digests, rows)
         recipe = Recipe(
             stage=PART_STAGE,
             variant="",
             code=self._code,
             params=self._recipe,
-            inputs={"items": digest_items(ids, digests), "columns": self._collection.columns_digest},
+            inputs={"items": digest_items(ids, digests), "columns": self._part.columns_digest},
             schema=SCHEMA_VERSION,
         )
         store = self._workspace.store
@@ -255,7 +284,7 @@ class _Portions:
 
     def _pack(self, rows: range, advance: Advance) -> Artifact:
         executor = self._workspace.executor
-        found = compute_features(self._collection, rows, self._recipe, executor, advance, self._known)
+        found = compute_features(self._ids, self._part, rows, self._recipe, executor, advance, self._known)
         packed = pack_features(found)
         unreadable = str(int((~found.readable).sum()))
         return replace(packed, metadata={**packed.metadata, _UNREADABLE: unreadable})

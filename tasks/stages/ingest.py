@@ -58,8 +58,19 @@ def digest_labels(manifest: Manifest) -> str:
     return combine_digests(facts)
 
 
+def items_of(part: str) -> str:
+    """Name of the fact of a manifest that tells whether a part of the items changed; for `part_digest`."""
+    return f"items:{part}"
+
+
 def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -> str | None:
-    """Digest of the `items` or of the `labels` of a manifest. A change of one leaves the other fresh."""
+    """Digest of the labels of a manifest, or of a part of its items. A change of one leaves the others fresh.
+
+    Parameters
+    ----------
+    part : str
+        "labels", or what `items_of` returns.
+    """
     return InputDigest(_facts(manifest, store)[part], manifest) if manifest else None
 
 
@@ -96,7 +107,8 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
         notes=[(note.file, note.row, note.message) for note in found.notes],
     )
     packed = pack_manifest(manifest)
-    parts = {"items": found.items_digest, "labels": digest_labels(manifest)}
+    parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}
+    parts["labels"] = digest_labels(manifest)
     last = load_last_run(workspace.store, settings).get("ingest")
     history = changes_since(workspace.store, last, manifest)
     return replace(packed, metadata={**packed.metadata, **parts}, history=history)

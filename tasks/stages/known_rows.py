@@ -17,7 +17,7 @@ from storage.errors import StoreError
 from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stages.chunks import PART_STAGE
-from tasks.stages.ingest import part_digest
+from tasks.stages.ingest import items_of
 
 SKIPPED = "skipped"
 
@@ -127,8 +127,11 @@ def _last_block(last: Mapping[str, Any], variant: str, recipe: Mapping[str, Any]
 def _listed_digests(store: ArtifactStore, last: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
     """Digests of the items, read from their manifest; empty if the manifest lists other items."""
     manifest = ArtifactRef.from_json(last["ingest"])
-    if made["inputs"]["items"] != part_digest(manifest, "items", store):
-        return []  # a run that stopped before its features stage left a newer manifest
+    facts = store.details(manifest)["metadata"]
+    items = [digest for name, digest in facts.items() if name.startswith(items_of(""))]
+    if items != [made["inputs"]["items"]]:
+        # A run that stopped before its features stage left a newer manifest, or the items have several parts.
+        return []
     return columns.strings(store.read(manifest, ["digest"]), "digest")
 
 

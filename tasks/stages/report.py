@@ -176,19 +176,16 @@ def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]
 
 
 def _thumbnails(count: int, source: OpenedSource, items: Dataset, workspace: Workspace) -> list[Thumb]:
-    """Thumbnails of items spread evenly over the collection; none unless items are images."""
-    if not count or source.content != "images":
+    """Thumbnails of items spread evenly over the collection; none unless items have images."""
+    if not count or "images" not in source.contents:
         return []
     collection = source.read(workspace.cache_dir)
     paths = dict(zip(collection.ids, collection.paths or [], strict=True))
     chosen = np.unique(np.linspace(0, len(items.ids) - 1, min(count, len(items.ids))).astype(int))
     return [
-        Thumb(
-            items.ids[row],
-            _shrink(paths[items.ids[row]]),
-            _labels_of(items, int(row)),
-        )
+        Thumb(items.ids[row], _shrink(path), _labels_of(items, int(row)))
         for row in chosen
+        if (path := paths[items.ids[row]]) is not None
     ]
 
 

@@ -38,10 +38,10 @@ def check_collection(found: Collection) -> None:
     """Check what the stages rely on; `Collection` checks the rest itself."""
     assert len(found.ids) == len(found.digests) == len(found.labels)
     assert found.split is None or len(found.split) == len(found.ids)
-    assert found.X is not None or found.paths is not None
+    assert found.parts
     assert all(len(note.message) < LONGEST_MESSAGE for note in found.notes)
     pack_manifest(Manifest(found.ids, found.digests, found.labels, found.label_names, found.split))
-    assert found.items_digest
+    assert all(found.part_digest(part.name) for part in found.parts)
 
 
 def _write_images(folder: Path) -> None:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from storage.errors import SourceError
 from storage.sources import Collection, Source, SourceOptions, open_source
-from storage.sources.base import Content, FileReader, Match
+from storage.sources.base import FEATURE_PARTS, FileReader, Match, given_features
 from storage.sources.registry import READERS, source_names, supported_sources
 
 
@@ -20,7 +20,7 @@ class TinySource:
     path: Path
     options: SourceOptions
     kind: str = "tiny"
-    content: Content = "features"
+    parts = FEATURE_PARTS
     name: str = "tiny"
 
     def digest(self, cache_dir: Path) -> str:
@@ -96,7 +96,7 @@ HOLE = np.array([[1, 2], [3, np.nan]], dtype=np.float32)
 
 def collect(X: "np.ndarray | csr_array | None", ids: str = "ab", rows: int = 2) -> Collection:
     labels = np.zeros((rows, 1), dtype=np.int8)
-    return Collection("tiny", list(ids), list(ids), labels, ["red"], None, False, None, X, None, [])
+    return Collection("tiny", list(ids), given_features(X, list(ids), None), labels, ["red"], None, False, [])
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_a_model_that_changes_during_extraction_is_noticed(picture_folder: Path,
     with pytest.raises(
         SourceChanged, match="a file of the extractor onnx changed during extraction; run again"
     ):
-        compute_features(found, range(2), recipe, None, lambda done: None)  # type: ignore[arg-type]
+        compute_features(found.ids, found.parts[0], range(2), recipe, None, lambda done: None)  # type: ignore[arg-type]
 
 
 def test_annotate_needs_the_same_model_file(picture_folder: Path, tmp_path: Path) -> None:
