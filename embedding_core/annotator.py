@@ -162,7 +162,7 @@ class Annotator(BaseEstimator):
         Y_seen = indicator.Y
         if not (method.sees_all_rows or indicator.labeled.all()):
             X, Y_seen = X[indicator.labeled], Y_seen[indicator.labeled]
-        self.scaler_ = self._make_scaler(method).fit(X)
+        self.scaler_ = self._make_scaler(method).fit(X, Y_seen)
         graph = {"affinity": affinity} if method.uses_graph else {}
         scaled = self.scaler_.transform(X)
         self.model_ = self._build(method).fit(scaled, Y_seen, **graph)

@@ -31,6 +31,10 @@ class FeatureBlock:
         What replaces a missing value (NaN): the mean or median of its column in the rows of the fit.
     terms : {"none", "tfidf"}
         "tfidf" turns counts of terms into TF-IDF: count · (ln((1 + n) / (1 + n_t)) + 1), rows of length 1.
+    alternatives : int
+        The block consists of this many alternatives of equal width, for instance color spaces. A fit with
+        labels keeps the one that describes the labels of its rows best, see `choose_alternative`; a fit
+        without labels keeps all.
     """
 
     name: str
@@ -39,10 +43,16 @@ class FeatureBlock:
     weight: float = 1.0
     fill: Fill = "none"
     terms: Terms = "none"
+    alternatives: int = 1
 
     def __post_init__(self) -> None:
         if self.width < 1:
             raise InvalidInput(f"block {self.name}: width={self.width}; expected at least one column.")
+        if self.alternatives < 1 or self.width % self.alternatives:
+            raise InvalidInput(
+                f"block {self.name}: {self.width} columns are not {self.alternatives} alternatives of equal "
+                "width."
+            )
         if not (self.weight > 0 and isfinite(self.weight)):
             raise InvalidInput(f"block {self.name}: weight={self.weight}; expected a positive number.")
         for what, value, known in (("fill", self.fill, FILLS), ("terms", self.terms, TERMS)):

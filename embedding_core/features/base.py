@@ -36,6 +36,11 @@ class FeatureExtractor(Protocol):
         """Names of the features in the order of a row."""
         ...
 
+    @property
+    def alternatives(self) -> int:
+        """Number of alternatives of equal width in a row, of which a method keeps one; see `FeatureBlock`."""
+        ...
+
     def extract_bytes(self, data: bytes) -> np.ndarray:
         """Return a float32 row for the bytes of one file; raise `UnreadableImage` with a reason."""
         ...
@@ -68,6 +73,11 @@ class ImageExtractor(ABC):
     def feature_names(self) -> list[str]:
         """Names of the features in the order of a row."""
         return [f"{self.name}_{number}" for number in range(self.n_features)]
+
+    @property
+    def alternatives(self) -> int:
+        """Number of alternatives of equal width in a row, of which a method keeps one; by default 1."""
+        return 1
 
     def extract_bytes(self, data: bytes) -> np.ndarray:
         """Decode an image file and extract its features; raises `UnreadableImage` with a reason."""

@@ -9,7 +9,7 @@ import numpy as np
 from embedding_core.errors import InvalidInput
 from embedding_core.features.base import ImageExtractor
 
-ColorSpace = Literal["rgb", "ycbcr", "hsv", "luv"]
+ColorSpace = Literal["rgb", "ycbcr", "hsv", "luv", "auto"]
 Moment = Literal["mean", "variance", "std", "skewness"]
 
 BANDS: dict[str, tuple[str, str, str]] = {
@@ -125,8 +125,10 @@ class ColorMoments(ImageExtractor):
     moments : tuple of {"mean", "variance", "std", "skewness"}, default ("mean", "variance")
         Moments of each block and band, in this order. Variance is the population variance (divided by the
         number of pixels n), std its square root. Skewness is m3 / m2^1.5, and 0 where m2 = 0.
-    color_space : {"rgb", "ycbcr", "hsv", "luv"}, default "rgb"
-        Color space of the bands; `embedding_core.features.moment_kernels` defines the last three.
+    color_space : {"rgb", "ycbcr", "hsv", "luv", "auto"}, default "rgb"
+        Color space of the bands; `embedding_core.features.moment_kernels` defines the second to fourth.
+        "auto" extracts the features of each space, one after the other. Methods then keep the space that
+        suits the labels of their training rows, see `embedding_core.alternatives`.
 
     Notes
     -----
@@ -157,29 +159,44 @@ class ColorMoments(ImageExtractor):
         default=("mean", "variance"),
         metadata={"description": "moments of each block and band, in this order"},
     )
-    color_space: ColorSpace = field(default="rgb", metadata={"description": "color space of the bands"})
+    color_space: ColorSpace = field(
+        default="rgb",
+        metadata={"description": "color space of the bands; auto: chosen in each fit by its training labels"},
+    )
 
     def __post_init__(self) -> None:
         # A configuration read from JSON contains lists.
         object.__setattr__(self, "grid", _checked_grid(self.grid))
         object.__setattr__(self, "moments", _checked_moments(self.moments))
-        if self.color_space not in tuple(BANDS):
+        known = get_args(ColorSpace)
+        if self.color_space not in known:
             raise InvalidInput(
-                f"color_space={self.color_space!r} is unknown; choose one of {', '.join(BANDS)}."
+                f"color_space={self.color_space!r} is unknown; choose one of {', '.join(known)}."
             )
+
+    @property
+    def spaces(self) -> tuple[ColorSpace, ...]:
+        """The color spaces whose features are extracted."""
+        return ("rgb", "ycbcr", "hsv", "luv") if self.color_space == "auto" else (self.color_space,)
+
+    @property
+    def alternatives(self) -> int:
+        """Number of color spaces that a method chooses from."""
+        return len(self.spaces)
 
     @property
     def n_features(self) -> int:
         """Length of the feature vector."""
-        return self.grid[0] * self.grid[1] * 3 * len(self.moments)
+        return self.grid[0] * self.grid[1] * 3 * len(self.moments) * self.alternatives
 
     def feature_names(self) -> list[str]:
         """Names in the order of the features, such as `block0_7_red_mean` (row 0, column 7)."""
         return [
             f"block{row}_{column}_{band}_{moment}"
+            for space in self.spaces
             for row in range(self.grid[0])
             for column in range(self.grid[1])
-            for band in BANDS[self.color_space]
+            for band in BANDS[space]
             for moment in self.moments
         ]
 
@@ -195,7 +212,10 @@ class ColorMoments(ImageExtractor):
         float32 array (n_features,)
         """
         pixels = _checked_pixels(rgb)
-        central = self._central_moments(pixels)
+        return np.concatenate([self._extract_space(pixels, space) for space in self.spaces])
+
+    def _extract_space(self, pixels: np.ndarray, space: ColorSpace) -> np.ndarray:
+        central = self._central_moments(pixels, space)
         if self.moments == ("mean", "variance"):  # the layout of the kernels
             return central[..., :2].astype(np.float32).reshape(-1)
         out = np.empty((*self.grid, 3, len(self.moments)), np.float32)
@@ -208,9 +228,9 @@ class ColorMoments(ImageExtractor):
         if n_items > _FEW_IMAGES:
             import embedding_core.features.moment_kernels  # noqa: F401
 
-    def _central_moments(self, pixels: np.ndarray) -> np.ndarray:
+    def _central_moments(self, pixels: np.ndarray, space: ColorSpace) -> np.ndarray:
         """Mean and variance, and the third central moment where a conversion or skewness needs it."""
-        if self.color_space == "rgb" and "skewness" not in self.moments:
+        if space == "rgb" and "skewness" not in self.moments:
             if _KERNELS not in sys.modules and pixels.size <= _PLAIN_BYTES:
                 return plain_moments(pixels, self.grid)
             from embedding_core.features.moment_kernels import rgb_moments
@@ -221,5 +241,5 @@ class ColorMoments(ImageExtractor):
             from embedding_core.features.moment_kernels import CODES, converted_moments
 
             central = np.empty((*self.grid, 3, 3))
-            converted_moments(pixels, CODES[self.color_space], central)
+            converted_moments(pixels, CODES[space], central)
         return central

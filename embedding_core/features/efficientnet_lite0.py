@@ -49,6 +49,13 @@ class EfficientNetLite0(NetworkExtractor):
         if self.fit not in FITS:
             raise InvalidInput(f"fit={self.fit!r} is unknown; choose one of {', '.join(FITS)}.")
 
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether the package with the weights is installed."""
+        from embedding_core.features.model_files import find_installed
+
+        return find_installed(_PACKAGE, _FILE) is not None
+
     @property
     def n_features(self) -> int:
         """Length of a row, known without the weights."""

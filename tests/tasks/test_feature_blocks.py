@@ -159,3 +159,20 @@ def test_extractors_of_images_are_refused_for_a_table(tmp_path: Path, write_prob
     write_probe("mean")
     with pytest.raises(ConfigError, match=r"probe reads images, but iris contains features"):
         Walk(Path("iris"), tmp_path / "home", extractors=("probe",))
+
+
+def test_color_space_auto_is_chosen_by_each_fit_and_used_for_new_items(
+    picture_folder: Path, tmp_path: Path
+) -> None:
+    moments = {"grid": (2, 2), "color_space": "auto"}
+    made = Walk(picture_folder, tmp_path / "home", extractors=("color_moments",), color_moments=moments)
+    dataset = load_dataset(made.workspace.store, made.refs["ingest"], made.refs["features"])
+    (block,) = dataset.blocks or []
+    assert (block["width"], block["alternatives"]) == (4 * 24, 4)
+    model = Annotator("1nn", blocks=dataset.blocks, recipe=dataset.recipe).fit(dataset.X, dataset.Y)
+    assert model.scaler_.choices_[0] in range(4)
+    assert model.scaler_.transform(dataset.X).shape[1] == 24
+    fitted = annotation.FittedModel(model, "digest", "run", "1nn")
+    assert [plan.learns for plan in fitted.blocks] == [True]
+    stage = evaluation.stage("1nn", {}, made.config.evaluation, made.state.data, made.workspace)
+    assert evaluation.load_scores(made.workspace.store, made.execute(stage))
