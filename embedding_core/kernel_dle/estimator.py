@@ -148,8 +148,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         on z-scored features. "auto" is "mixture" for dense data. If more than half of the entries are zero,
         it is the mean of these two and of Gaussian and linear kernels on rows of unit length; for text (more
         than nine tenths zero, none negative) only the latter two. "linear" is x^T z of z-scored features.
-        "intersection" is the sum of min(x, z) for histograms, never scaled. For "precomputed", X is the kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with
-        them afterwards. A callable takes rows (m, p) and (h, p) and returns kernel values (m, h).
+        "intersection" is the sum of min(x, z) for histograms, never scaled. For "precomputed", X is the
+        kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with them afterwards. A
+        callable takes rows (m, p) and (h, p) and returns kernel values (m, h).
     graph_weight : float or "loo", default=0.0
         Weight mu >= 0 of the roughness along the graph. "loo" chooses among 0, 0.1, 1 and 10 by leave-one-out
         scores. With few labels all four are averaged, see `few_labels`. Values of these grids that are too

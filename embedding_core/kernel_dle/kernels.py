@@ -1,8 +1,8 @@
 """Bandwidth-free kernels: means over several widths, with distances in units of their median.
 
 Distances and gradients of a block of rows are computed in one call without the interpreter lock, so that
-several threads share the rows. The value of a pair depends only on its two rows, not on how the rows are split
-into blocks.
+several threads share the rows. The value of a pair depends only on its two rows, not on how the rows are
+split into blocks.
 """
 
 from collections.abc import Callable, Mapping

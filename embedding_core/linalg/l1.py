@@ -107,10 +107,10 @@ def intersection_kernel(
 
     Notes
     -----
-    min(a, b) = (a + b - |a - b|) / 2, so the kernel is (|x|_1 + |z|_1 - |x - z|_1) / 2 and shares the compiled
-    distances of Kernel DLE. It differs from a sum of minima by rounding (below 1e-12, relative to |x|_1).
-    Sparse rows cost their entries. All cores share the rows, a block at a time; a block of sparse rows is made
-    dense for its turn only.
+    min(a, b) = (a + b - |a - b|) / 2, so the kernel is (|x|_1 + |z|_1 - |x - z|_1) / 2 and shares the
+    compiled distances of Kernel DLE. It differs from a sum of minima by rounding (below 1e-12, relative to
+    |x|_1). Sparse rows cost their entries. All cores share the rows, a block at a time; a block of sparse
+    rows is made dense for its turn only.
 
     With the weighted histograms of a spatial pyramid as rows, this is the pyramid match kernel [2]_.
 

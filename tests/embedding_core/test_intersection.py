@@ -63,7 +63,7 @@ def test_other_input_is_refused(X, Z, message):
 
 
 def test_the_memory_budget_is_kept():
-    with pytest.raises(InvalidInput, match="kernel of 50 x 50 items needs .* budget .*; use landmarks"):
+    with pytest.raises(InvalidInput, match=r"kernel of 50 x 50 items needs .* budget .*; use landmarks"):
         intersection_kernel(histograms(50, 3), memory_budget=19_000)
 
 
