@@ -154,7 +154,7 @@ def intersection_kernel(
 
 
 def _histograms(X: Any) -> Any:
-    rows = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    rows: Any = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     if rows.ndim != 2:
         raise InvalidInput(f"histograms have shape {rows.shape}; expected one row per item.")
     values = rows.data if sp.issparse(rows) else rows
