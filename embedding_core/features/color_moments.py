@@ -220,7 +220,7 @@ class ColorMoments(ImageExtractor):
 
             central = np.empty((*self.grid, 3, 2))
             rgb_moments(pixels, central)
-        elif self.color_space == "luv":
+        elif space == "luv":
             from embedding_core.features.luv_kernels import luv_moments
 
             central = np.empty((*self.grid, 3, 3))

@@ -24,10 +24,10 @@ MSRC = Experiment(
     quick={"trials": 1},
     preprocessing=("zscore",),
     primary="zscore",
-    note="MSRC v2, 591 photographs and 22 labels, random splits of 400 and 191, z-scored by the training rows; "
-    "Hamming loss at threshold 0.5; micro-F1 with one threshold and macro-F1 with one threshold per label, "
-    "tuned on left-out scores of the training rows; LRAP. color_space auto and the words of bow_sift are "
-    "learned from the training rows. Joined: color_moments, gabor, edge_histogram, bow_sift and "
+    note="MSRC v2, 591 photographs and 22 labels, random splits of 400 and 191, z-scored by the training "
+    "rows; Hamming loss at threshold 0.5; micro-F1 with one threshold and macro-F1 with one threshold per "
+    "label, tuned on left-out scores of the training rows; LRAP. color_space auto and the words of bow_sift "
+    "are learned from the training rows. Joined: color_moments, gabor, edge_histogram, bow_sift and "
     "efficientnet_lite0, each scaled on its own to the same variance",
 )
 

@@ -116,12 +116,12 @@ CALTECH = Experiment(
     paper=LPSSVM_PAPER,
     protocol="embedding_core.protocols.new_rows",
     note=(
-        "recognition rates, the mean over the 101 categories, without the background class; SPM kernel: dense "
-        "SIFT (16 x 16 pixels every 8), 50 words per category from its 5 labeled images, joined to one codebook "
-        "of 5,050 words that all classifiers share, levels 0, 1 and 2 of the pyramid, histogram intersection; "
-        "graphs of 10 neighbors; gamma_I of LapSVM and gamma_A and gamma_I of LapRLS by cross-validation on the "
-        "labeled rows; the second data set, ours, has the cosine kernel of pretrained features instead. A quick "
-        "run uses the first 15 categories"
+        "recognition rates, the mean over the 101 categories, without the background class; SPM kernel: "
+        "dense SIFT (16 x 16 pixels every 8), 50 words per category from its 5 labeled images, joined to one "
+        "codebook of 5,050 words that all classifiers share, levels 0, 1 and 2 of the pyramid, histogram "
+        "intersection; graphs of 10 neighbors; gamma_I of LapSVM and gamma_A and gamma_I of LapRLS by "
+        "cross-validation on the labeled rows; the second data set, ours, has the cosine kernel of "
+        "pretrained features instead. A quick run uses the first 15 categories"
     ),
 )
 

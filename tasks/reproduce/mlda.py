@@ -34,9 +34,9 @@ TABLE1 = Experiment(
         "yahoo": ("raw", "unit"),
     },
     note=f"5-fold cross-validation, 1NN one class at a time, K-1 dimensions; {LIBSVM_READING}; MSRC (SIFT): "
-    "bags of 200 visual words of dense SIFT, learned from the training images of each fold, because the paper "
-    'only says that it employs "SIFT features to measure similarities"; a quick run uses two of the folds, '
-    "and 500 pages of Yahoo or key frames of TRECVID",
+    "bags of 200 visual words of dense SIFT, learned from the training images of each fold, because the "
+    'paper only says that it employs "SIFT features to measure similarities"; a quick run uses two of the '
+    "folds, and 500 pages of Yahoo or key frames of TRECVID",
 )
 
 FIG3 = Experiment(
