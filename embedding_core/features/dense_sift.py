@@ -1,7 +1,8 @@
 """Dense SIFT: gradient histograms of square patches on a regular grid, in the flat-window form."""
 
 from dataclasses import dataclass
-from math import exp
+from functools import lru_cache
+from math import ceil, exp
 
 import numpy as np
 
@@ -85,38 +86,63 @@ class DenseSift:
 
     def describe(self, gray: np.ndarray) -> Descriptors:
         """Return the descriptors of gray values, uint8 or float32 (height, width), row by row."""
-        from embedding_core.features.sift_kernels import normalize_descriptors, orientation_planes
+        from embedding_core.features.sift_kernels import orientation_planes
 
-        rest = [(0, max(0, self.patch - side)) for side in gray.shape]
-        image = np.pad(gray, rest, mode="edge").astype(np.float32)
+        image = gray.astype(np.float32)
+        if min(image.shape) < self.patch:
+            rest = [(0, max(0, self.patch - side)) for side in image.shape]
+            image = np.pad(image, rest, mode="edge")
         if self.smoothing:
             image = _smooth(image, self.smoothing)
-        planes = np.empty((N_ORIENTATIONS, *image.shape), np.float32)
+        planes = np.empty((*image.shape, N_ORIENTATIONS), np.float32)
         orientation_planes(image, planes)
-        tops, lefts = (grid_starts(side, self.patch, self.step) for side in image.shape)
-        values = self._cells(planes, tops, lefts)
-        normalize_descriptors(CLIP, values)
-        grid = zip((tops, lefts), image.shape, strict=True)
-        middles = [(starts + self.patch / 2) / side for starts, side in grid]
-        centers = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
-        return Descriptors(values, centers)
+        grid = _grid(*image.shape, self.patch, self.step)
+        return Descriptors(_describe_patches(planes, grid, self.patch // N_CELLS), grid.centers)
 
-    def _cells(self, planes: np.ndarray, tops: np.ndarray, lefts: np.ndarray) -> np.ndarray:
-        """Weighted sums of the cells of all patches, (patches, 128), before normalization."""
-        from embedding_core.features.sift_kernels import filter_columns, filter_rows
 
-        cell = self.patch // N_CELLS
-        taps = _triangle(cell)
-        rows, row_of = np.unique(_cell_starts(tops, cell), return_inverse=True)
-        columns, column_of = np.unique(_cell_starts(lefts, cell), return_inverse=True)
-        between = np.empty((N_ORIENTATIONS, len(rows), planes.shape[2]), np.float32)
-        filter_rows(planes, rows, taps, between)
-        sums = np.empty((len(rows), len(columns), N_ORIENTATIONS), np.float32)
-        filter_columns(between, columns, taps, sums)
-        row_of, column_of = row_of.reshape(-1, N_CELLS), column_of.reshape(-1, N_CELLS)
-        patches = sums[row_of[:, np.newaxis, :, np.newaxis], column_of[np.newaxis, :, np.newaxis, :]]
-        patches *= window_weights()[:, :, np.newaxis]
-        return np.ascontiguousarray(patches.reshape(-1, N_VALUES))
+@dataclass(frozen=True)
+class _Grid:
+    """Where the cells of the patches lie.
+
+    Attributes
+    ----------
+    rows, columns : int64 arrays
+        First pixel under the triangles of the cells, each once although patches share cells.
+    row_of, column_of : int64 arrays (patches in one direction, 4)
+        The entries of `rows` and `columns` that the cells of a patch have.
+    centers : float64 array (n, 2)
+        See `Descriptors`.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    row_of: np.ndarray
+    column_of: np.ndarray
+    centers: np.ndarray
+
+
+@lru_cache(maxsize=32)
+def _grid(height: int, width: int, patch: int, step: int) -> _Grid:
+    tops, lefts = grid_starts(height, patch, step), grid_starts(width, patch, step)
+    rows, row_of = np.unique(_cell_starts(tops, patch // N_CELLS), return_inverse=True)
+    columns, column_of = np.unique(_cell_starts(lefts, patch // N_CELLS), return_inverse=True)
+    middles = (tops + patch / 2) / height, (lefts + patch / 2) / width
+    centers = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    centers.flags.writeable = False  # images of one size share them
+    return _Grid(rows, columns, row_of.reshape(-1, N_CELLS), column_of.reshape(-1, N_CELLS), centers)
+
+
+def _describe_patches(planes: np.ndarray, grid: _Grid, cell: int) -> np.ndarray:
+    from embedding_core.features.sift_kernels import filter_columns, filter_rows, join_cells
+
+    taps = _triangle(cell)
+    between = np.empty((len(grid.rows), *planes.shape[1:]), np.float32)
+    filter_rows(planes, grid.rows, taps, between)
+    sums = np.empty((len(grid.rows), len(grid.columns), N_ORIENTATIONS), np.float32)
+    filter_columns(between, grid.columns, taps, sums)
+    values = np.empty((len(grid.centers), N_VALUES), np.float32)
+    join_cells(sums, grid.row_of, grid.column_of, window_weights(), CLIP, values)
+    return values
 
 
 def grid_starts(side: int, patch: int, step: int) -> np.ndarray:
@@ -124,6 +150,7 @@ def grid_starts(side: int, patch: int, step: int) -> np.ndarray:
     return np.arange((side - patch) % step // 2, side - patch + 1, step)
 
 
+@lru_cache(maxsize=1)
 def window_weights() -> np.ndarray:
     """The Gaussian window at the middles of the cells, float32 (4, 4)."""
     offsets = np.arange(N_CELLS) - (N_CELLS - 1) / 2
@@ -136,6 +163,7 @@ def _cell_starts(starts: np.ndarray, cell: int) -> np.ndarray:
     return starts[:, np.newaxis] + np.arange(N_CELLS) * cell - cell // 2
 
 
+@lru_cache(maxsize=8)
 def _triangle(cell: int) -> np.ndarray:
     """Weights of the pixels around the middle of a cell, from 1 in the middle to 0 at the next middles."""
     distances = np.arange(-2 * cell, 2 * cell + 1) + (0.5 if cell % 2 == 0 else 0.0)
@@ -144,7 +172,15 @@ def _triangle(cell: int) -> np.ndarray:
 
 
 def _smooth(image: np.ndarray, deviation: float) -> np.ndarray:
-    from scipy.ndimage import gaussian_filter
+    from embedding_core.features.sift_kernels import smooth_image
 
-    smoothed: np.ndarray = gaussian_filter(image, deviation, mode="nearest", truncate=4.0)
+    smoothed = np.empty_like(image)
+    smooth_image(image, _gaussian(deviation), smoothed)
     return smoothed
+
+
+@lru_cache(maxsize=8)
+def _gaussian(deviation: float) -> np.ndarray:
+    reach = ceil(4 * deviation)
+    taps: np.ndarray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    return (taps / taps.sum()).astype(np.float32)
