@@ -239,8 +239,11 @@ def _load_learned(store: ArtifactStore, data: DatasetRef, number: int) -> TrialD
     # A kernel of features that learn nothing is the same in all trials.
     ref = data.learned[number if len(data.learned) > 1 else 0]
     assert ref is not None and all(data.features)
-    own = learned.load_block(store, ref)
-    blocks = [learned.load_block(store, one).X[positions] for one in data.features if one] + [own.X]
+    static = [learned.load_block(store, one) for one in data.features if one]
+    blocks = [
+        *(learned.readable_rows(one, positions) for one in static),
+        learned.load_block(store, ref).X,
+    ]
     return replace(labels, X=side_by_side(blocks), blocks=_blocks_of(data.name, [X.shape[1] for X in blocks]))
 
 

@@ -144,9 +144,13 @@ def _histograms(pictures: Pictures, extractor: "FittedBowSift", workspace: Works
     with workspace.reporter.progress("visual words", len(paths)) as advance:
         for done, (name, (row, reason)) in enumerate(zip(pictures.ids, made, strict=True), start=1):
             if row is None:
-                raise SourceError(f"{name}: {reason}. Replace the image; all images of this set are needed.")
+                raise _unreadable(name, reason)
             advance(done)
             yield csr_array(row[np.newaxis])
+
+
+def _unreadable(name: str, reason: str | None) -> SourceError:
+    return SourceError(f"{name}: {reason}. Replace the image; all images of this set are needed.")
 
 
 def kernel_stage(
@@ -181,7 +185,7 @@ def _compute_kernel(
 ) -> Artifact:
     assert ref is not None
     found = load_block(store, ref)
-    X = found.X[np.asarray(positions)]
+    X = readable_rows(found, positions)
     ids, digests = ([given[row] for row in positions] for given in (found.ids, found.digests))
     return pack_features(Features(ids, digests, kernel_matrix(X, kernel).astype(np.float32)))
 
@@ -196,6 +200,15 @@ def kernel_matrix(X: Any, kernel: str) -> NDArray[np.float64]:
 
     rows = np.asarray(Scaler("unit").fit(X).transform(X), dtype=np.float64)
     return rows @ rows.T
+
+
+def readable_rows(found: Features, rows: Sequence[int] | NDArray[np.intp]) -> Any:
+    """Return some rows of features; SourceError if an image of these rows could not be read."""
+    for row in rows:
+        reason = found.errors[row] if found.errors else None
+        if reason is not None:
+            raise _unreadable(found.ids[row], reason)
+    return found.X[np.asarray(rows)]
 
 
 def load_block(store: ArtifactStore, ref: ArtifactRef) -> Features:

@@ -9,13 +9,15 @@ from PIL import Image, ImageDraw
 
 from embedding_core.features.codebook import fit_codebook
 from embedding_core.features.gray import gray_pixels
-from embedding_core.protocols import new_rows
+from embedding_core.protocols import new_rows, tuned_split
 from flows.config import load_config
 from flows.experiments import ExperimentPlan
 from flows.runner import Run, RunResult, open_workspace
+from storage.artifacts.schemas import Features
 from storage.errors import SourceChanged, SourceError
 from storage.reference import sets
 from storage.reference.published import published_cells, published_claims
+from storage.sources.base import Part
 from tasks.reporter import Reporter
 from tasks.reproduce import datasets, learned
 from tasks.reproduce.datasets import DatasetRef, load_trial_data, open_dataset
@@ -190,9 +192,7 @@ def test_joined_blocks_are_described_and_prepared_in_each_fit(tmp_path, workspac
         ("bow_sift", 25, "zscore"),
     ]
     assert data.X.shape == (28, 384 + 25)
-    from embedding_core.protocols.tuned_split import trial
-
-    (_, micro, *_) = trial(data, MSRC.arms[0], settings, "zscore", 0)
+    (_, micro, *_) = tuned_split.trial(data, MSRC.arms[0], settings, "zscore", 0)
     assert micro.metric == "micro_f1" and micro.value > 0.4
     assert set(ref.inputs(workspace.store)) == {"labels", "features", "features[trial 0]"}
 
@@ -200,8 +200,6 @@ def test_joined_blocks_are_described_and_prepared_in_each_fit(tmp_path, workspac
 def test_an_image_that_changed_or_is_unreadable_is_an_error(tmp_path, workspace):
     folder = write_categories(tmp_path)
     paths = sorted(folder.glob("images/*.png"))
-    from storage.sources.base import Part
-
     part = Part("images", "images", ["0" * 32] * len(paths), paths=paths)
     every = np.arange(len(paths))
     pictures = learned.Pictures([path.name for path in paths], part, every, every % 4)
@@ -210,6 +208,10 @@ def test_an_image_that_changed_or_is_unreadable_is_an_error(tmp_path, workspace)
     paths[1].unlink()
     with pytest.raises(SourceError, match="cannot be read"):
         learned._read_image(pictures, 1)
+    found = Features(["a.png", "b.png"], ["", ""], np.ones((2, 3)), [None, "not an image"])
+    assert learned.readable_rows(found, [0]).shape == (1, 3)
+    with pytest.raises(SourceError, match=r"b\.png: not an image\. Replace the image"):
+        learned.readable_rows(found, [0, 1])
 
 
 def test_the_published_numbers_are_those_of_the_papers():
