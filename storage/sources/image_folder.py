@@ -40,6 +40,7 @@ from storage.sources.image_names import NameResolver, assign_entries, no_match
 from storage.sources.label_entries import LabelEntry, LabelFile
 from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
 from storage.sources.label_places import (
+    ANNOTATIONS,
     CONTAINERS,
     SPLITS,
     LabelPart,
@@ -146,8 +147,10 @@ class ImageFolder:
         """Images that can be read, with notes about the others, and their digests."""
         listing = list_images(self.folder, skip=cache_dir)
         if not listing.images:
+            labels = f" with --set source.labels={self.parts[0].path}" if self.parts else ""
             raise SourceError(
-                f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
+                f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder"
+                f"{labels}."
             )
         digests, problems = digest_readable(
             list(listing.images.values()), index_path(cache_dir, self.folder), MAX_IMAGE_BYTES
@@ -284,7 +287,7 @@ class ImageReader:
         if path.is_dir():
             return ImageFolder(path, _label_parts(path, options), options)
         folder = path.parent
-        if not holds_images(folder) and holds_images(folder.parent):  # annotations/instances_val.json
+        if folder.name in (ANNOTATIONS, *CONTAINERS) and not holds_images(folder):
             folder = folder.parent
         parts = (LabelPart(check_inside(path, folder)),) if options.labeled else ()
         return ImageFolder(folder, parts, options)

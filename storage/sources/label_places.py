@@ -16,6 +16,7 @@ from storage.sources.label_files import LABEL_FILE_NAMES, is_label_file_name
 IMAGES = "images"
 # Folders that contain all images, or their label file.
 CONTAINERS = (IMAGES, "data")
+ANNOTATIONS = "annotations"
 SPLITS = ("train", "test", "val", "valid", "validation")
 # Initials of `labels` and `metadata`.
 _INITIALS = "lLmM"
@@ -45,7 +46,7 @@ def find_label_files(folder: Path) -> tuple[LabelPart, ...]:
     for place in (folder, *(folder / name for name in CONTAINERS)):
         if found := _one_table(place):
             return (LabelPart(found),)
-    for place in (folder, folder / "annotations", *(folder / name for name in CONTAINERS)):
+    for place in (folder, folder / ANNOTATIONS, *(folder / name for name in CONTAINERS)):
         if parts := _annotations(place):
             return parts
     for place in (folder, *(folder / name for name in CONTAINERS)):
