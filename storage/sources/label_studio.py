@@ -24,6 +24,8 @@ _REGIONS = (
     "labels",
 )
 # fmt: on
+# Members of a task of the full export.
+_FULL = ("data", "annotations", "completions")
 # Members of a record of JSON-MIN that are not made by annotators.
 _FACTS = frozenset(("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement"))
 # Label Studio writes a random prefix before the name of an uploaded file.
@@ -58,8 +60,8 @@ def read_label_studio(path: Path) -> LabelFile:
         where = f"{path}, task {number}"
         if member or not isinstance(number, int) or not isinstance(record, dict):
             raise SourceError(f"{path}: {quote(record)} found; expected a list of tasks.")
-        is_full = isinstance(record.get("data"), dict)
-        data = record["data"] if is_full else record
+        is_full = not record.keys().isdisjoint(_FULL)
+        data = record.get("data") if is_full else record
         task = _task(tasks, _image_name(data, where), number, counts=is_full)
         if is_full:
             cancelled += _add_annotations(task, record, where)
@@ -112,8 +114,10 @@ def _repeated(tasks: dict[str, _Task], path: Path) -> list[Note]:
     ]
 
 
-def _image_name(data: dict[str, object], where: str) -> str:
+def _image_name(data: object, where: str) -> str:
     """Path of the image of a task: of an upload, a local file or an address, without host and prefix."""
+    if not isinstance(data, dict):
+        raise SourceError(f"{where}: data is {quote(data)}; expected an object with the address of an image.")
     values = [data.get("image"), *(value for value in data.values() if isinstance(value, str))]
     for value in values:
         if isinstance(value, str) and is_image_name(name := _path_in(value)):
@@ -129,11 +133,11 @@ def _path_in(address: str) -> str:
     """The path in an address; addresses of local files have it in `d`."""
     try:
         parts = urlsplit(address)
-        query = parse_qs(parts.query, max_num_fields=20)
+        is_local = parts.path.rstrip("/").endswith("/data/local-files")
+        if is_local and (given := parse_qs(parts.query, max_num_fields=20).get("d")):
+            return given[0]
     except ValueError:  # not an address
         return address
-    if parts.path.rstrip("/").endswith("/data/local-files") and "d" in query:
-        return query["d"][0]
     if not parts.scheme and not address.startswith("/data/"):
         return address  # a plain name may contain "#", "?" and "%"
     return unquote(parts.path).lstrip("/")
