@@ -18,8 +18,8 @@ _CARD, _INFO = "README.md", "dataset_info.json"
 _LONGEST_CARD = 4 * 1024**2
 _MOST_NAMES = 100_000
 _DEEPEST = 8
-_FEATURE = re.compile(r"\s*-?\s*name:\s*['\"]?([\w.-]+)['\"]?\s*")
-_NAME = re.compile(r"\s+(?:['\"]?([0-9]{1,6})['\"]?:|-)\s+(.+?)\s*")
+_FEATURE = re.compile(r"(?:-\s+)?name:\s*['\"]?([\w.-]+)['\"]?")
+_NAME = re.compile(r"(?:['\"]?([0-9]{1,6})['\"]?:|-)\s+(.+)")
 
 
 def class_name_files(label_file: Path, folder: Path) -> list[Path]:
@@ -91,8 +91,8 @@ def names_in_card(text: str) -> ClassNames:
         return {}
     found: ClassNames = {}
     column, names, is_class = "", None, False
-    for line in lines[1:]:
-        if line.strip() == "---":
+    for line in map(str.strip, lines[1:]):
+        if line == "---":
             break
         entry = _NAME.fullmatch(line) if names is not None else None
         if names is not None and entry and not _FEATURE.fullmatch(line) and len(names) < _MOST_NAMES:
@@ -100,8 +100,8 @@ def names_in_card(text: str) -> ClassNames:
             if _is_name(name):
                 names[entry[1] or str(len(names))] = name
             continue
-        names = found.setdefault(column, {}) if is_class and line.strip() == "names:" else None
-        is_class = line.strip() == "class_label:"
+        names = found.setdefault(column, {}) if is_class and line == "names:" else None
+        is_class = line == "class_label:"
         if feature := _FEATURE.fullmatch(line):
             column = feature[1]
     return {column: known for column, known in found.items() if known}

@@ -107,7 +107,7 @@ def _notes(content: _Content) -> list[Note]:
         Note(
             file,
             None,
-            f"image {place + 1}: {content.names[place]!r} has the id {quote(known)} of another image; it is "
+            f"image {place + 1}: {quote(content.names[place])} has the id {quote(known)} of another image; it is "
             "treated as unlabeled",
         )
         for place, known in content.repeated.items()
@@ -115,7 +115,9 @@ def _notes(content: _Content) -> list[Note]:
     seen: dict[str, int] = {}
     for row, name in enumerate(content.names, start=1):
         if seen.setdefault(name, row) != row:
-            notes.append(Note(file, None, f"image {row}: {name!r} is repeated, as in image {seen[name]}"))
+            notes.append(
+                Note(file, None, f"image {row}: {quote(name)} is repeated, as in image {seen[name]}")
+            )
     for image, found in content.found.items():
         for category, number in found.items():
             if image not in content.images:

@@ -65,7 +65,7 @@ def _entries(
             elif 0 <= target < len(classes):
                 labels.append(classes[target])
             else:
-                text = f"label {row}: {name!r} has the class {target}; there are {len(classes)} classes"
+                text = f"label {row}: {quote(name)} has the class {quote(target)}; there are {len(classes)} classes"
                 notes.append(Note(path.name, None, text))
         is_unknown = found is None or (bool(found) and not labels)
         entries.append(LabelEntry(name, None if is_unknown else tuple(dict.fromkeys(labels)), row, ""))

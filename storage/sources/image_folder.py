@@ -176,7 +176,7 @@ class ImageFolder:
         chosen: dict[str, LabelEntry] = {}
         kinds: list[list[Note]] = []
         for part, labels in found:
-            names = NameResolver(ids, self._bases(part), self.folder, labels.match)
+            names = NameResolver(ids, self._bases(part), self.folder, labels.match, part.split)
             kinds += [labels.notes, assign_entries(labels, names, part, chosen)]
         if not chosen:
             raise no_match(found[0][1], ids, found[0][0].path, self.folder)

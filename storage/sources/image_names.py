@@ -14,8 +14,13 @@ from storage.errors import SourceError
 from storage.quoting import quote
 from storage.sources.base import Note
 from storage.sources.label_entries import LabelEntry, LabelFile, Matching
-from storage.sources.label_places import LabelPart
+from storage.sources.label_places import LabelPart, split_in_name
 from storage.sources.label_studio import without_prefix
+
+# Folders of a path that are compared.
+_DEEPEST = 30
+# Characters of a name in a note.
+_LONGEST_SHOWN = 300
 
 
 class NameResolver:
@@ -31,15 +36,20 @@ class NameResolver:
         The folder of the collection; absolute names may be inside.
     match : {"path", "stem", "tail", "name"}
         How the entries name images.
+    split : str
+        Split of the images; those in a folder of another split are not found by the end of their path.
     """
 
-    def __init__(self, ids: list[str], bases: Sequence[str], folder: Path, match: Matching = "path") -> None:
+    def __init__(
+        self, ids: list[str], bases: Sequence[str], folder: Path, match: Matching = "path", split: str = ""
+    ) -> None:
         self._ids = set(ids)
         # File systems may store an accented letter as two characters, label files as one.
         self._composed = {unicodedata.normalize("NFC", name): name for name in ids}
         self._bases = list(dict.fromkeys(bases))
         self._folder = str(folder.absolute())
-        self._match = match
+        self._prefixes = tuple(dict.fromkeys((f"{self._folder}/", f"{folder.resolve()}/")))
+        self._match, self._split = match, split
 
     def resolve(self, name: str) -> str | None:
         """The image with this name; None if there is none, or several."""
@@ -83,52 +93,57 @@ class NameResolver:
     def _candidates(self, name: str) -> Iterator[str]:
         """Paths in the collection that a name may mean; none if it leads outside."""
         for spelling in dict.fromkeys((name, name.strip(), name.strip().replace("\\", "/"))):
-            inside = spelling.removeprefix(f"{self._folder}/")
+            inside = next((spelling[len(p) :] for p in self._prefixes if spelling.startswith(p)), spelling)
             for base in self._bases:
                 path = posixpath.normpath(posixpath.join(base, inside))
                 if not path.startswith(("../", "/")) and path != "..":
                     yield path
 
     def _by_end(self, name: str) -> list[str]:
-        """Images whose whole paths end in a name; for `name` those with the longest common end."""
-        parts = posixpath.normpath(name.strip().replace("\\", "/")).lstrip("/").split("/")
+        """Images whose paths end in a name, at most two; for `name` those with the longest common end."""
+        whole = posixpath.normpath(name.strip().replace("\\", "/"))
+        parts = whole.strip("/").split("/")[-_DEEPEST:]
         if self._match == "tail":
-            if ".." in parts or name.startswith("/"):
-                return []
-            end = "/" + "/".join(parts)
-            return [one for one in self._by_name.get(parts[-1], []) if f"{self._folder}/{one}".endswith(end)]
-        found = self._by_name.get(parts[-1], [])
-        if not found and (short := without_prefix(parts[-1])) is not None:
-            found = self._by_name.get(short, [])
-        lengths = [_common_end(parts[:-1], one.split("/")[:-1]) for one in found]
-        return [one for one, length in zip(found, lengths, strict=True) if length == max(lengths)]
+            is_outside = whole.startswith(("/", "../"))
+            return [] if is_outside else self._ends.get(whole) or self._below(parts)
+        short = without_prefix(parts[-1])
+        for tail in (parts, [*parts[:-1], short] if short else []):
+            for start in range(len(tail)):
+                if found := self._ends.get("/".join(tail[start:])):
+                    return found
+        return []
+
+    def _below(self, parts: list[str]) -> list[str]:
+        """The image of a name that begins with the last folders of the collection itself."""
+        for count in range(1, len(parts)):
+            if self._folder.endswith("/" + "/".join(parts[:count])):
+                name = "/".join(parts[count:])
+                return [name] if name in self._ids else []
+        return []
 
     @cached_property
     def _folded(self) -> dict[str, str]:
         return {name.casefold(): name for name in self._ids}
 
     @cached_property
-    def _by_name(self) -> dict[str, list[str]]:
+    def _ends(self) -> dict[str, list[str]]:
+        """The first two images by each end of their paths."""
         found: dict[str, list[str]] = defaultdict(list)
         for name in sorted(self._ids):
-            found[PurePosixPath(name).name].append(name)
-        return found
+            parts = name.split("/")[-_DEEPEST:]
+            if self._split and any(split_in_name(one) not in ("", self._split) for one in parts[:-1]):
+                continue
+            for start in range(len(parts)):
+                if len(known := found["/".join(parts[start:])]) < 2:
+                    known.append(name)
+        return dict(found)
 
     @cached_property
     def _stems(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)
         for name in sorted(self._ids):
             found[posixpath.splitext(name)[0]].append(name)
-        return found
-
-
-def _common_end(first: list[str], second: list[str]) -> int:
-    count = 0
-    for one, other in zip(reversed(first), reversed(second), strict=False):
-        if one != other:
-            break
-        count += 1
-    return count
+        return dict(found)
 
 
 def assign_entries(
@@ -144,16 +159,17 @@ def assign_entries(
         notes.append(Note(path.name, entry.row if is_text else None, f"{place}{text}"))
 
     for given in labels.entries:
-        entry = replace(given, split=given.split or part.split)
+        entry = replace(given, split=given.split or part.split) if part.split else given
+        shown = quote(entry.name, _LONGEST_SHOWN)
         name = names.resolve(entry.name)
         if name is None:
-            note(entry, f"labels for {entry.name!r}, {names.problem(entry.name)}")
+            note(entry, f"labels for {shown}, {names.problem(entry.name)}")
         elif name in own and not _same(own[name], entry):
             raise _contradiction(own[name], entry, path, labels.unit)
         elif name in own:
-            note(entry, f"{entry.name!r} is repeated, as in {labels.unit} {own[name].row}")
+            note(entry, f"{shown} is repeated, as in {labels.unit} {own[name].row}")
         elif name in chosen:
-            note(entry, f"{entry.name!r} is also in another label file, which counts")
+            note(entry, f"{shown} is also in another label file, which counts")
         else:
             own[name] = entry
     chosen.update(own)
@@ -168,7 +184,7 @@ def _same(first: LabelEntry, second: LabelEntry) -> bool:
 def _contradiction(first: LabelEntry, second: LabelEntry, path: Path, unit: str) -> SourceError:
     now, before = ("|".join(entry.labels or ())[:80] for entry in (second, first))
     return SourceError(
-        f"{path}, {unit} {second.row}: {second.name!r} is repeated with other labels than in {unit} "
+        f"{path}, {unit} {second.row}: {quote(second.name, _LONGEST_SHOWN)} is repeated with other labels than in {unit} "
         f"{first.row} ({now!r}, before {before!r}). "
         f"Keep one {unit} per file, with all its labels."
     )

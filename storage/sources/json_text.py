@@ -19,7 +19,8 @@ HEAD = 64 * 1024
 # Memory of a dict or list without its content.
 _CONTAINER_BYTES = 72
 _SPACE = re.compile(r"[ \t\n\r]*")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+# A text that does not end is one token: searching for an end from each quote in it takes quadratic time.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*+"?|[\[\]{}]', re.DOTALL)
 _VALUE = re.compile(r"\s*:\s*(\[\s*[\[{\]]?|\S)?")
 
 Found = Generator[tuple[str, "str | int", object], None, int]

@@ -108,7 +108,11 @@ def _disagreements(tasks: dict[str, _Task], path: Path) -> list[Note]:
 
 def _repeated(tasks: dict[str, _Task], path: Path) -> list[Note]:
     return [
-        Note(path.name, None, f"task {task.row}: {name!r} is in {task.times} tasks; their labels are joined")
+        Note(
+            path.name,
+            None,
+            f"task {task.row}: {quote(name)} is in {task.times} tasks; their labels are joined",
+        )
         for name, task in tasks.items()
         if task.times > 1
     ]

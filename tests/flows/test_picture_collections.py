@@ -350,6 +350,19 @@ class TestCoco:
         assert found.splits["test/001.jpg"] == "test"
         assert found.splits["valid/008.jpg"] == "valid"
 
+    @pytest.mark.parametrize("place", ["{}/_annotations.coco.json", "annotations/instances_{}.json"])
+    def test_a_missing_file_is_not_looked_for_in_another_split(
+        self, run: Run, folder: Path, place: str
+    ) -> None:
+        draw_all(folder / "train", FILES[1:8])
+        draw_all(folder / "valid", [*FILES[8:], FILES[0]])
+        write_json(folder / place.format("train"), coco({name: TAGS[name] for name in FILES[:8]}))
+        write_json(folder / place.format("valid"), coco({name: TAGS[name] for name in FILES[8:]}))
+        found = run(folder)
+        assert found.labels["train/001.jpg"] == ["sky"]
+        assert found.labels["valid/000.jpg"] is None
+        assert "image 1: labels for '000.jpg', which does not exist" in found.notes
+
     def test_annotations_elsewhere(self, run: Run, folder: Path, tmp_path: Path) -> None:
         draw_all(folder)
         path = write_json(tmp_path / "elsewhere" / "mine.json", coco(TAGS))
