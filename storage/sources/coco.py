@@ -107,8 +107,8 @@ def _notes(content: _Content) -> list[Note]:
         Note(
             file,
             None,
-            f"image {place + 1}: {quote(content.names[place])} has the id {quote(known)} of another image; it is "
-            "treated as unlabeled",
+            f"image {place + 1}: {quote(content.names[place])} has the id {quote(known)} of another image; "
+            "it is treated as unlabeled",
         )
         for place, known in content.repeated.items()
     ]

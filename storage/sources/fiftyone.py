@@ -65,8 +65,8 @@ def _entries(
             elif 0 <= target < len(classes):
                 labels.append(classes[target])
             else:
-                text = f"label {row}: {quote(name)} has the class {quote(target)}; there are {len(classes)} classes"
-                notes.append(Note(path.name, None, text))
+                what = f"the class {quote(target)}; there are {len(classes)} classes"
+                notes.append(Note(path.name, None, f"label {row}: {quote(name)} has {what}"))
         is_unknown = found is None or (bool(found) and not labels)
         entries.append(LabelEntry(name, None if is_unknown else tuple(dict.fromkeys(labels)), row, ""))
     return entries, notes

@@ -183,9 +183,10 @@ def _same(first: LabelEntry, second: LabelEntry) -> bool:
 
 def _contradiction(first: LabelEntry, second: LabelEntry, path: Path, unit: str) -> SourceError:
     now, before = ("|".join(entry.labels or ())[:80] for entry in (second, first))
+    name = quote(second.name, _LONGEST_SHOWN)
     return SourceError(
-        f"{path}, {unit} {second.row}: {quote(second.name, _LONGEST_SHOWN)} is repeated with other labels than in {unit} "
-        f"{first.row} ({now!r}, before {before!r}). "
+        f"{path}, {unit} {second.row}: {name} is repeated with other labels than in {unit} {first.row} "
+        f"({now!r}, before {before!r}). "
         f"Keep one {unit} per file, with all its labels."
     )
 
