@@ -20,7 +20,8 @@ from storage.sources.base import (
     digest_rows,
     given_features,
 )
-from storage.sources.image_folder import ImageFolder, find_label_file
+from storage.sources.image_folder import ImageFolder
+from storage.sources.label_places import find_label_files
 from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.toy_sets import TOY_SETS
@@ -54,7 +55,7 @@ class DemoSource:
 
         folder = _demo_folder(cache_dir)
         write_demo(folder)
-        return ImageFolder(folder, find_label_file(folder), self.options)
+        return ImageFolder(folder, find_label_files(folder), self.options)
 
 
 def _demo_folder(cache_dir: Path) -> Path:

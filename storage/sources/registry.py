@@ -177,7 +177,7 @@ def _not_supported(path: Path) -> SourceError:
     elif suffix == ".xml":
         advice = "is XML. Give the .arff file it belongs to"
     elif suffix in _ARCHIVES:
-        advice = "is an archive. Unpack it first and give the folder"
+        advice = "is an archive. Unpack it (also a WebDataset shard) and give the folder"
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
         shown = list_names(header, 8)
@@ -193,4 +193,5 @@ def _contents(folder: Path) -> str:
         return "is empty"
     kinds = Counter("folder" if p.is_dir() else p.suffix.lower() or "no extension" for p in visible)
     shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common(6))
-    return f"contains no supported data (found: {shown})"
+    archives = ". Unpack the archives (WebDataset shards too) and give the folder with the files"
+    return f"contains no supported data (found: {shown}){archives if kinds.keys() & set(_ARCHIVES) else ''}"

@@ -12,6 +12,7 @@ from storage.errors import SourceChanged, SourceError
 from storage.sources import OpenedSource, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
+from storage.sources.hygiene import label_notes
 from storage.sources.listing import forget_digests
 from tasks.changes import changes_since
 from tasks.runs import load_last_run
@@ -104,7 +105,7 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
         split=found.split,
         single_label=found.single_label,
         source_kind=found.kind,
-        notes=[(note.file, note.row, note.message) for note in found.notes],
+        notes=[(note.file, note.row, note.message) for note in (*found.notes, *label_notes(found))],
     )
     packed = pack_manifest(manifest)
     parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}

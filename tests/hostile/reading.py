@@ -49,6 +49,11 @@ def _write_images(folder: Path) -> None:
         Image.new("RGB", (2, 2)).save(folder / f"{k}.png")
 
 
+def _write_numbered(folder: Path) -> None:
+    _write_images(folder)
+    (folder / "metadata.csv").write_text("file_name,label\n0.png,0\n1.png,1\n2.png,1\n")
+
+
 def _write_arff(folder: Path) -> None:
     (folder / "set.arff").write_text(
         "@relation r\n@attribute x real\n@attribute sky {0,1}\n@attribute sea {0,1}\n@data\n1,0,1\n2,1,0\n"
@@ -77,6 +82,11 @@ READINGS = {
     "labels": Reading("labels.csv", read_source, _write_images),
     "labels-jsonl": Reading("metadata.jsonl", read_source, _write_images),
     "labels-parquet": Reading("metadata.parquet", read_source, _write_images),
+    "coco": Reading("coco.json", read_source, _write_images),
+    "fiftyone": Reading("labels.json", read_source, _write_images),
+    "label-studio": Reading("export.json", read_source, _write_images),
+    "json-min": Reading("minimal.json", read_source, _write_images),
+    "card": Reading("README.md", read_source, _write_numbered),
     "edges": Reading("edges.csv", lambda folder: _read_edges(folder / "data" / "edges.csv")),
     "edges-parquet": Reading("edges.parquet", lambda folder: _read_edges(folder / "data" / "edges.parquet")),
     "toml": Reading("run.toml", lambda folder: _read_config(folder / "data" / "run.toml"), None, 10**6),

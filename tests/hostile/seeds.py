@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from scipy import sparse
 
+from tests.picture_collections import coco, fiftyone, minimal, task
+
 NUMBERS = [
     "0",
     "1",
@@ -127,11 +129,74 @@ def _value(rng: random.Random, depth: int = 0) -> Any:
 
 def make_jsonl(rng: random.Random) -> bytes:
     lines = []
+    nested = rng.random() < 0.3
     for k in range(rng.randint(0, 4)):
         labels = rng.choice([["a"], ["a", "b"], "b"]) if rng.random() < 0.8 else _value(rng)
         record = {"file_name": f"{k}.png" if rng.random() < 0.9 else _value(rng), "labels": labels}
+        if nested:
+            record["objects"] = {"bbox": [[0, 0, 1, 1]], "categories": record.pop("labels")}
         lines.append(json.dumps(record if rng.random() < 0.95 else _value(rng)))
     return "\n".join(lines).encode()
+
+
+def _given(rng: random.Random) -> dict[str, list[str]]:
+    """Labels of some images, mostly of those that exist."""
+    labels = [["a"], ["b"], ["a", "b"], []]
+    return {_clean(rng, [f"{k}.png"], TEXTS): rng.choice(labels) for k in range(rng.randint(0, 4))}
+
+
+def _spoil(rng: random.Random, value: Any) -> Any:
+    """Replace a value somewhere below by another one, or delete it."""
+    keys = (
+        list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    )
+    if not keys or rng.random() < 0.2:
+        return _value(rng)
+    key = rng.choice(keys)
+    if rng.random() < 0.1:
+        del value[key]
+    else:
+        value[key] = _spoil(rng, value[key])
+    return value
+
+
+def _spoiled(rng: random.Random, value: Any) -> bytes:
+    for _ in range(rng.choice([0, 1, 1, 2])):
+        value = _spoil(rng, value)
+    return json.dumps(value, indent=rng.choice([None, None, 1])).encode()
+
+
+def make_coco(rng: random.Random) -> bytes:
+    content = coco(_given(rng))
+    keys = rng.sample(list(content), len(content)) if rng.random() < 0.3 else list(content)
+    return _spoiled(rng, {key: content[key] for key in keys})
+
+
+def make_fiftyone(rng: random.Random) -> bytes:
+    return _spoiled(rng, fiftyone(_given(rng), multi=True))
+
+
+def make_tasks(rng: random.Random) -> bytes:
+    kind = rng.choice(["choices", "rectanglelabels", "taxonomy"])
+    forms = ["{}", "/data/upload/1/0a1b2c3d-{}", "/data/local-files/?d=x/{}", "http://h/{}?a=b"]
+    tasks = [
+        task(k, rng.choice(forms).format(name), [given], kind=kind)
+        for k, (name, given) in enumerate(_given(rng).items())
+    ]
+    return _spoiled(rng, tasks)
+
+
+def make_minimal(rng: random.Random) -> bytes:
+    answers = [{"choices": ["a", "b"]}, "a", "b", [{"polygonlabels": ["a"]}], [], {"text": ["x"]}]
+    return _spoiled(rng, [minimal(k, name, tags=rng.choice(answers)) for k, name in enumerate(_given(rng))])
+
+
+def make_card(rng: random.Random) -> bytes:
+    names = [_clean(rng, [f"'{k}': name {k}", f"- name {k}"], TEXTS) for k in range(rng.randint(0, 4))]
+    column = _clean(rng, ["label", "labels", "objects"], TEXTS)
+    head = ["---", "dataset_info:", "  features:", f"  - name: {column}", "    dtype:", "      class_label:"]
+    lines = [*head, "        names:", *(f"          {name}" for name in names), "---", "# Text"]
+    return rng.choice(["\n", "\r\n"]).join(lines).encode("utf-8", "surrogatepass")
 
 
 def make_edges(rng: random.Random) -> bytes:
@@ -255,6 +320,11 @@ SEEDS: dict[str, Callable[[random.Random], bytes]] = {
         ["file_name", "labels", "label", "split"],
         {"file_name": -1, "labels": 11, "label": 8, "split": 8},
     ),
+    "coco": make_coco,
+    "fiftyone": make_fiftyone,
+    "label-studio": make_tasks,
+    "json-min": make_minimal,
+    "card": make_card,
     "edges": make_edges,
     "edges-parquet": lambda rng: make_parquet(rng, ["i", "j", "w", "source", "target"], {"i": 3, "j": 3}),
     "toml": make_toml,

@@ -8,6 +8,7 @@ import pytest
 
 from storage.errors import LabelscapeError, SourceError
 from storage.sources import Collection, Note, SourceOptions, open_source
+from storage.sources.hygiene import label_notes
 from tests.storage.test_sources_images import CSV, labels_of, put_images
 
 
@@ -242,8 +243,10 @@ def test_all_labels_dropped(folder: Path, cache: Path) -> None:
 
 
 def test_a_class_with_one_member_is_noted(folder: Path, cache: Path) -> None:
-    notes = read(folder, cache).notes
-    assert notes == [Note("labels.csv", None, "label 'water' has one item, too few for training and testing")]
+    few = "2 of 2 labels have fewer than 5 items, too few for training and testing: 'water' (1), 'sky' (2); "
+    assert label_notes(read(folder, cache)) == [
+        Note("labels", None, f"{few}source.min_label_count=5 drops them")
+    ]
 
 
 # Tables.

@@ -5,6 +5,7 @@ SECTIONS = (
     "names",
     "links",
     "labels",
+    "annotations",
     "arff",
     "tables",
     "arrays",
