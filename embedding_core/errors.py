@@ -14,6 +14,10 @@ class InvalidInput(ValueError):
     """
 
 
+class UnreadableItem(InvalidInput):
+    """The file of an item cannot be decoded. The message is a short reason without the file name."""
+
+
 class TooManyComponents(InvalidInput):
     """More dimensions were requested than exist; `most` is the number that exist."""
 

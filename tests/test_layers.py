@@ -27,6 +27,7 @@ CORE_MAY_USE = {
     "simplejpeg",
     "threadpoolctl",
     "onnxruntime",
+    "soundfile",
 } | set(sys.stdlib_module_names)
 HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba", "onnxruntime"}
 

@@ -122,8 +122,9 @@ class DiscriminativeProjections(GraphEmbedding):
     mu : float or "auto", default="auto"
         Weight of the graph, >= 0. "auto" is l/s, the number of labeled items divided by the sum of all
         similarities (section 4 of [1]_): labels and graph have equal weight.
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        f is linear in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
+    kernel : {"linear", "rbf", "intersection", "precomputed"}, default="linear"
+        f is linear in the features, or in the feature space of a kernel: exp(-gamma d²), the sum of
+        min(x, z) for histograms, or X itself (n, n).
         The paper mentions the kernel form at the end of section 3 without giving it.
     gamma : float or "scale", default="scale"
         Parameter of the "rbf" kernel; "scale" is 1 / (p Var(X)).
@@ -173,7 +174,7 @@ class DiscriminativeProjections(GraphEmbedding):
     landmarks_ : ndarray of shape (h,)
         Row numbers of these items: all items, or the landmarks that are linearly independent.
     X_fit_ : array or CSR matrix of shape (h, p)
-        The x_i, for the "rbf" kernel.
+        The x_i, for a kernel that is not precomputed.
     gamma_ : float
         For the "rbf" kernel.
     n_features_in_ : int
@@ -426,7 +427,7 @@ class DiscriminativeProjections(GraphEmbedding):
         else:
             self.dual_coef_, self.eigenvalues_ = projection, solution.eigenvalues
             self.classes_ = target.classes
-            if self.kernel == "rbf":
+            if self.kernel != "precomputed":
                 self.X_fit_ = self._kernel.take(X, self.landmarks_)
             self.embedding_ = self._by_kernel(X)
         times = target.counts(weight)
@@ -434,7 +435,7 @@ class DiscriminativeProjections(GraphEmbedding):
         return self
 
     def _by_kernel(self, X: Any) -> NDArray[np.float64]:
-        support = self.X_fit_ if self.kernel == "rbf" else self.landmarks_
+        support = self.landmarks_ if self.kernel == "precomputed" else self.X_fit_
         return place_by_kernel(self._kernel, X, support, self.dual_coef_)
 
     @property

@@ -18,7 +18,7 @@ class FeatureExtractor(Protocol):
     name : str
         Name in the registry and in the configuration.
     reads : str
-        Content of the sources that it accepts: "images" for now.
+        Content of the sources that it accepts: "images" or "sound".
     argument : str or None
         The parameter that `name:value` sets, see `parse_choice`.
     """
@@ -42,7 +42,7 @@ class FeatureExtractor(Protocol):
         ...
 
     def extract_bytes(self, data: bytes) -> np.ndarray:
-        """Return a float32 row for the bytes of one file; raise `UnreadableImage` with a reason."""
+        """Return a float32 row for the bytes of one file; raise `UnreadableItem` with a reason."""
         ...
 
     def file_digests(self) -> dict[str, str]:

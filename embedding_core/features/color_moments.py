@@ -8,6 +8,7 @@ import numpy as np
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features.base import ImageExtractor
+from embedding_core.features.pixels import check_grid, check_pixels
 
 ColorSpace = Literal["rgb", "ycbcr", "hsv", "luv", "auto"]
 Moment = Literal["mean", "variance", "std", "skewness"]
@@ -18,7 +19,6 @@ BANDS: dict[str, tuple[str, str, str]] = {
     "hsv": ("hue", "saturation", "value"),
     "luv": ("l", "u", "v"),
 }
-_MAX_GRID = 256
 # Loading the compiled kernels takes longer than extracting this many images without them.
 _FEW_IMAGES = 8
 # For larger images loading the compiled kernels pays off at once.
@@ -87,31 +87,12 @@ def _moment(central: np.ndarray, moment: Moment) -> np.ndarray:
     return np.where(flat, 0.0, central[..., 2] / np.where(flat, 1.0, variance) ** 1.5)
 
 
-def _checked_grid(grid: object) -> tuple[int, int]:
-    sides = tuple(grid) if isinstance(grid, tuple | list) else ()
-    if len(sides) != 2 or not all(type(side) is int and 1 <= side <= _MAX_GRID for side in sides):
-        raise InvalidInput(
-            f"grid={grid!r} is not a pair of integers from 1 to {_MAX_GRID}; "
-            "give block rows and columns, for instance (8, 8)."
-        )
-    return sides[0], sides[1]
-
-
 def _checked_moments(moments: object) -> tuple[Moment, ...]:
     names = tuple(moments) if isinstance(moments, tuple | list) else ()
     known = get_args(Moment)
     if not names or any(name not in known or names.count(name) > 1 for name in names):
         raise InvalidInput(f"moments={moments!r}: give one or more of {', '.join(known)}, each once.")
     return names
-
-
-def _checked_pixels(rgb: np.ndarray) -> np.ndarray:
-    if not isinstance(rgb, np.ndarray) or rgb.dtype != np.uint8 or rgb.ndim != 3 or rgb.shape[2] != 3:
-        found = f"{rgb.dtype} {rgb.shape}" if isinstance(rgb, np.ndarray) else type(rgb).__name__
-        raise InvalidInput(f"found {found}; expected a uint8 array (height, width, 3) of RGB pixels.")
-    if rgb.size == 0:
-        raise InvalidInput(f"the image has no pixels (shape {rgb.shape}); leave it out.")
-    return np.ascontiguousarray(rgb)
 
 
 @dataclass(frozen=True)
@@ -126,9 +107,9 @@ class ColorMoments(ImageExtractor):
         Moments of each block and band, in this order. Variance is the population variance (divided by the
         number of pixels n), std its square root. Skewness is m3 / m2^1.5, and 0 where m2 = 0.
     color_space : {"rgb", "ycbcr", "hsv", "luv", "auto"}, default "rgb"
-        Color space of the bands; `embedding_core.features.moment_kernels` defines the second to fourth.
-        "auto" extracts the features of each space, one after the other. Methods then keep the space that
-        suits the labels of their training rows, see `embedding_core.alternatives`.
+        Color space of the bands; `embedding_core.features.moment_kernels` defines "ycbcr" and "hsv",
+        `luv_kernels` "luv". "auto" extracts the features of each space, one after the other. Methods then
+        keep the space that suits the labels of their training rows, see `embedding_core.alternatives`.
 
     Notes
     -----
@@ -166,7 +147,7 @@ class ColorMoments(ImageExtractor):
 
     def __post_init__(self) -> None:
         # A configuration read from JSON contains lists.
-        object.__setattr__(self, "grid", _checked_grid(self.grid))
+        object.__setattr__(self, "grid", check_grid(self.grid))
         object.__setattr__(self, "moments", _checked_moments(self.moments))
         known = get_args(ColorSpace)
         if self.color_space not in known:
@@ -211,7 +192,7 @@ class ColorMoments(ImageExtractor):
         -------
         float32 array (n_features,)
         """
-        pixels = _checked_pixels(rgb)
+        pixels = check_pixels(rgb)
         return np.concatenate([self._extract_space(pixels, space) for space in self.spaces])
 
     def _extract_space(self, pixels: np.ndarray, space: ColorSpace) -> np.ndarray:
@@ -226,7 +207,9 @@ class ColorMoments(ImageExtractor):
     def warm_up(self, n_items: int) -> None:
         """Load the compiled kernels if there are more than a few images."""
         if n_items > _FEW_IMAGES:
-            import embedding_core.features.moment_kernels  # noqa: F401
+            import embedding_core.features.moment_kernels
+        if n_items and "luv" in self.spaces:
+            import embedding_core.features.luv_kernels  # noqa: F401
 
     def _central_moments(self, pixels: np.ndarray, space: ColorSpace) -> np.ndarray:
         """Mean and variance, and the third central moment where a conversion or skewness needs it."""
@@ -237,6 +220,11 @@ class ColorMoments(ImageExtractor):
 
             central = np.empty((*self.grid, 3, 2))
             rgb_moments(pixels, central)
+        elif space == "luv":
+            from embedding_core.features.luv_kernels import luv_moments
+
+            central = np.empty((*self.grid, 3, 3))
+            luv_moments(pixels, central)
         else:
             from embedding_core.features.moment_kernels import CODES, converted_moments
 

@@ -9,9 +9,8 @@ from stat import S_ISREG
 
 import numpy as np
 
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, UnreadableItem
 from embedding_core.features.base import FeatureExtractor
-from embedding_core.features.images import UnreadableImage
 
 # The features of a file, or the reason why it has none.
 Row = tuple[np.ndarray | None, str | None]
@@ -39,7 +38,7 @@ def extract_file(path: Path | bytes, extractor: FeatureExtractor, digest: str | 
 
     Raises
     ------
-    UnreadableImage
+    UnreadableItem
         The file cannot be decoded.
     FileChanged
         A digest is given, and the file cannot be read or has another content. This is not a property of
@@ -66,16 +65,14 @@ def _read_file(path: Path, digest: str | None) -> bytes:
         reason = f"the file cannot be read ({error.strerror or error})"
         if digest is not None:
             raise FileChanged(f"{path}: {reason}; run again when it is readable.") from error
-        raise UnreadableImage(reason) from error
+        raise UnreadableItem(reason) from error
 
 
 def _check_status(status: os.stat_result) -> None:
     if not S_ISREG(status.st_mode):
-        raise UnreadableImage("not a regular file")
+        raise UnreadableItem("not a regular file")
     if status.st_size > MAX_FILE_BYTES:
-        raise UnreadableImage(
-            f"the file has {status.st_size} bytes (limit {MAX_FILE_BYTES}); scale the image down"
-        )
+        raise UnreadableItem(f"the file has {status.st_size} bytes (limit {MAX_FILE_BYTES}); make it smaller")
 
 
 def extract_many(
@@ -110,5 +107,5 @@ def _extract_or_reason(extractor: FeatureExtractor, file: File) -> Row:
     path, digest = file
     try:
         return extract_file(path, extractor, digest), None
-    except UnreadableImage as error:
+    except UnreadableItem as error:
         return None, str(error)

@@ -11,7 +11,7 @@ import numpy as np
 import simplejpeg
 from PIL import Image, UnidentifiedImageError
 
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import UnreadableItem
 
 # Formats that Pillow may try. EPS would start Ghostscript; others do not occur in photo collections.
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
@@ -40,8 +40,8 @@ _OPENING = threading.Lock()
 _DECODING_LARGE = threading.Lock()
 
 
-class UnreadableImage(InvalidInput):
-    """The file cannot be decoded. The message is a short reason without the file name."""
+class UnreadableImage(UnreadableItem):
+    """The image file cannot be decoded."""
 
 
 class PixelBuffer(threading.local):

@@ -11,10 +11,6 @@ hsv
     Hexcone. V = max, S = 255 (max − min) / max, H = 255 times the hue as a fraction of the full turn (red 0,
     green 85, blue 170). Gray has H = 0; black also has S = 0. H is averaged as a number although it is an
     angle: reds on both sides of 0 average to cyan.
-luv
-    CIE 1976 L*u*v*, L in 0..100. Bytes are sRGB (IEC 61966-2-1 transfer curve, BT.709 primaries). The white
-    point is D65, computed as the row sums of the sRGB matrix so that grays have u = v = 0. Black is
-    (0, 0, 0).
 rgb
     The bytes themselves, for moments that `rgb_moments` does not compute.
 """
@@ -126,15 +122,7 @@ def rgb_moments(rgb: np.ndarray, out: np.ndarray) -> None:
                 out[block_row, block, band, 1] = _variance(total, totals[block, band, 1], n)
 
 
-CODES = {"rgb": 0, "ycbcr": 1, "hsv": 2, "luv": 3}
-
-_BYTES = np.arange(256) / 255
-_LINEAR = np.where(_BYTES <= 0.04045, _BYTES / 12.92, ((_BYTES + 0.055) / 1.055) ** 2.4)
-_TO_XYZ = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
-)
-_XN, _YN, _ZN = (float(value) for value in _TO_XYZ.sum(axis=1))
-_UN, _VN = 4 * _XN / (_XN + 15 * _YN + 3 * _ZN), 9 * _YN / (_XN + 15 * _YN + 3 * _ZN)
+CODES = {"rgb": 0, "ycbcr": 1, "hsv": 2}
 
 
 @numba.njit(nogil=True)
@@ -159,20 +147,6 @@ def _hsv(red: np.int64, green: np.int64, blue: np.int64) -> tuple[float, float, 
 
 
 @numba.njit(nogil=True)
-def _luv(red: np.int64, green: np.int64, blue: np.int64) -> tuple[float, float, float]:
-    r, g, b = _LINEAR[red], _LINEAR[green], _LINEAR[blue]
-    x = _TO_XYZ[0, 0] * r + _TO_XYZ[0, 1] * g + _TO_XYZ[0, 2] * b
-    y = _TO_XYZ[1, 0] * r + _TO_XYZ[1, 1] * g + _TO_XYZ[1, 2] * b
-    z = _TO_XYZ[2, 0] * r + _TO_XYZ[2, 1] * g + _TO_XYZ[2, 2] * b
-    if y == 0:
-        return 0.0, 0.0, 0.0
-    relative = y / _YN
-    lightness = 116 * np.cbrt(relative) - 16 if relative > (6 / 29) ** 3 else relative * (29 / 3) ** 3
-    scale = 1 / (x + 15 * y + 3 * z)
-    return lightness, 13 * lightness * (4 * x * scale - _UN), 13 * lightness * (9 * y * scale - _VN)
-
-
-@numba.njit(nogil=True)
 def _convert(code: int, red: np.uint8, green: np.uint8, blue: np.uint8) -> tuple[float, float, float]:
     # numba subtracts bytes as unsigned numbers
     r, g, b = np.int64(red), np.int64(green), np.int64(blue)
@@ -180,8 +154,6 @@ def _convert(code: int, red: np.uint8, green: np.uint8, blue: np.uint8) -> tuple
         return _ycbcr(r, g, b)
     if code == 2:
         return _hsv(r, g, b)
-    if code == 3:
-        return _luv(r, g, b)
     return float(r), float(g), float(b)
 
 

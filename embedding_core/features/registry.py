@@ -8,8 +8,13 @@ from embedding_core.features.base import FeatureExtractor
 # Name → class. To add an extractor, add one line; its module loads only when a configuration is read.
 EXTRACTORS = {
     "color_moments": "embedding_core.features.color_moments.ColorMoments",
+    "gabor": "embedding_core.features.gabor.Gabor",
+    "edge_histogram": "embedding_core.features.edge_histogram.EdgeHistogram",
+    "lpssvm_visual": "embedding_core.features.lpssvm_visual.LpssvmVisual",
+    "bow_sift": "embedding_core.features.bow_sift.BowSift",
     "efficientnet_lite0": "embedding_core.features.efficientnet_lite0.EfficientNetLite0",
     "onnx": "embedding_core.features.onnx_model.OnnxModel",
+    "mfcc": "embedding_core.features.mfcc.Mfcc",
 }
 
 

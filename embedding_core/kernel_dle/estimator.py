@@ -143,13 +143,14 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Parameters
     ----------
-    kernel : {"auto", "mixture", "linear", "precomputed"} or callable, default="auto"
+    kernel : {"auto", "mixture", "linear", "intersection", "precomputed"} or callable, default="auto"
         "mixture" is the mean of Gaussian and Laplacian kernels with five widths around the median distance,
         on z-scored features. "auto" is "mixture" for dense data. If more than half of the entries are zero,
         it is the mean of these two and of Gaussian and linear kernels on rows of unit length; for text (more
-        than nine tenths zero, none negative) only the latter two. "linear" is x^T z of z-scored features. For
-        "precomputed", X is the kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with
-        them afterwards. A callable takes rows (m, p) and (h, p) and returns kernel values (m, h).
+        than nine tenths zero, none negative) only the latter two. "linear" is x^T z of z-scored features.
+        "intersection" is the sum of min(x, z) for histograms, never scaled. For "precomputed", X is the
+        kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with them afterwards. A
+        callable takes rows (m, p) and (h, p) and returns kernel values (m, h).
     graph_weight : float or "loo", default=0.0
         Weight mu >= 0 of the roughness along the graph. "loo" chooses among 0, 0.1, 1 and 10 by leave-one-out
         scores. With few labels all four are averaged, see `few_labels`. Values of these grids that are too
@@ -192,7 +193,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     regularization_, graph_weight_ : float or list of float
         lambda and mu of the machines; a list if labels are few.
     kernel_ : str
-        Kind of the kernel: "mixture", "sparse", "text", "linear", "precomputed" or "callable".
+        Kind of the kernel: "mixture", "sparse", "text", "linear", "intersection", "precomputed" or
+        "callable".
     few_labels_ : bool
     sparse_ : bool
         Whether items are kept and compared as sparse rows.
@@ -336,6 +338,9 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if callable(self.kernel):
             self.kernel_ = "callable"
             return CallableKernel(self.kernel), rows
+        if self.kernel == "intersection":
+            self.kernel_ = "intersection"
+            return Kernel("intersection"), rows
         self.kernel_ = resolve_kernel(self.kernel, rows)
         scaler = Scaler(self.input_scale).fit(rows.astype(np.float64))
         return fit_kernel(self.kernel_, rows, self.random_state, scaler=scaler), rows
@@ -345,7 +350,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if isinstance(kernel, MixedKernel):
             views = kernel.views(X)
             return local_graph(views.get("z", views.get("c")))
-        return local_kernel_graph(X) if isinstance(kernel, Kernel) else local_graph(X)
+        return local_kernel_graph(X) if kernel.name == "precomputed" else local_graph(X)
 
     def _keep(self, fits: list[Fit]) -> None:
         self.machines_: list[KernelExpansion] = [fit.machine for fit in fits]

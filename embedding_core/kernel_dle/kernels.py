@@ -1,8 +1,8 @@
 """Bandwidth-free kernels: means over several widths, with distances in units of their median.
 
-L1 distances and gradients are compiled. The pairs of a block of rows are computed in one call without the
-interpreter lock, so that several threads share the rows. The value of a pair depends only on its two rows,
-not on how the rows are split into blocks.
+Distances and gradients of a block of rows are computed in one call without the interpreter lock, so that
+several threads share the rows. The value of a pair depends only on its two rows, not on how the rows are
+split into blocks.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,12 @@ from embedding_core.compiled import compile_kernel
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.knn import squared_norms
 from embedding_core.linalg.conditioning import EPS
+from embedding_core.linalg.l1 import l1_distances
 from embedding_core.scaling import Scaler
 from embedding_core.threads import for_row_blocks
 
 _ROWS = numba.types.Array(numba.types.float64, 2, "C", readonly=True)
-_VALUES = numba.types.Array(numba.types.float64, 1, "C", readonly=True)
-_INDICES = numba.types.Array(numba.types.int64, 1, "C", readonly=True)
 _RESULT = numba.types.Array(numba.types.float64, 2, "C")
-_TILE = 32
 
 WIDTHS = (1 / 4, 1 / 2, 1, 2, 4)
 """Factors s of exp(-s d / median). Each is twice the previous one: `multi_scale` relies on it."""
@@ -39,21 +37,10 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "text": ("c_rbf", "c_linear"),
 }
 """Parts that are averaged, by kernel; z: z-scored rows, c: rows of unit length."""
-KERNELS = ("auto", "mixture", "linear", "precomputed")
+KERNELS = ("auto", "mixture", "linear", "intersection", "precomputed")
 SPARSE_SHARE, TEXT_SHARE = 0.5, 0.9
 """Fractions of zeros above which "auto" treats rows as sparse, and non-negative rows as text."""
 MEDIAN_ROWS = 2000
-
-
-def l1_distances(A: Any, B: Any) -> NDArray[np.float64]:
-    """Return L1 distances (n, m) between all rows of A and B, both dense or both CSR."""
-    result = np.empty((A.shape[0], B.shape[0]))
-    if sp.issparse(B):
-        indptr, indices = B.indptr.astype(np.int64), B.indices.astype(np.int64)
-        _sparse_distances(np.ascontiguousarray(A.toarray()), B.data, indices, indptr, result)
-    else:
-        _dense_distances(np.ascontiguousarray(A), np.ascontiguousarray(B), result)
-    return result
 
 
 def l1_gradients(
@@ -64,52 +51,6 @@ def l1_gradients(
     rows, items, weights = (np.ascontiguousarray(given) for given in (rows, items, weights))
     _signed_sums(rows, items, weights, result)
     return result
-
-
-@compile_kernel(_ROWS, _ROWS, _RESULT, reorder_sums=True)
-def _dense_distances(A: Any, B: Any, result: Any) -> None:
-    """Process four rows of B at a time: each value of A is loaded once; a tile of B stays in the cache."""
-    n, m, p = A.shape[0], B.shape[0], A.shape[1]
-    for start in range(0, m, _TILE):
-        end = min(start + _TILE, m)
-        for i in range(n):
-            j = start
-            while j + 4 <= end:
-                first = second = third = fourth = 0.0
-                for k in range(p):
-                    x = A[i, k]
-                    first += abs(x - B[j, k])
-                    second += abs(x - B[j + 1, k])
-                    third += abs(x - B[j + 2, k])
-                    fourth += abs(x - B[j + 3, k])
-                result[i, j], result[i, j + 1], result[i, j + 2], result[i, j + 3] = (
-                    first,
-                    second,
-                    third,
-                    fourth,
-                )
-                j += 4
-            while j < end:
-                total = 0.0
-                for k in range(p):
-                    total += abs(A[i, k] - B[j, k])
-                result[i, j] = total
-                j += 1
-
-
-@compile_kernel(_ROWS, _VALUES, _INDICES, _INDICES, _RESULT)
-def _sparse_distances(A: Any, data: Any, indices: Any, indptr: Any, result: Any) -> None:
-    """Use |a - b| = |a| + sum over the entries of b of |a_k - b_k| - |a_k|, which skips the zeros of b."""
-    for i in range(A.shape[0]):
-        length = 0.0
-        for k in range(A.shape[1]):
-            length += abs(A[i, k])
-        for j in range(len(indptr) - 1):
-            change = 0.0
-            for e in range(indptr[j], indptr[j + 1]):
-                x = A[i, indices[e]]
-                change += abs(x - data[e]) - abs(x)
-            result[i, j] = length + change
 
 
 @compile_kernel(_ROWS, _ROWS, _ROWS, _RESULT)

@@ -22,7 +22,7 @@ from embedding_core.linalg.conditioning import common_shift, subtract_shift
 from embedding_core.linalg.eigen import pivoted_cholesky
 from embedding_core.linalg.row_blocks import BLOCK_VALUES, row_blocks
 
-KERNELS = ("linear", "rbf", "precomputed")
+KERNELS = ("linear", "rbf", "intersection", "precomputed")
 
 RANK_TOLERANCE = 1e-8
 """Fraction of the largest K_ii below which the part of an item outside the span of the others is rounding."""
@@ -81,6 +81,11 @@ class Kernel:
             return np.asarray(X[:, items], dtype=np.float64)
         if self.name == "rbf":
             return rbf_values(X, items, self.theta)
+        if self.name == "intersection":
+            # compiled kernels load only where they are needed
+            from embedding_core.linalg.l1 import intersection_kernel
+
+            return intersection_kernel(X, items)
         product = X.astype(np.float64) @ items.T
         return product.toarray() if sp.issparse(product) else np.asarray(product)
 

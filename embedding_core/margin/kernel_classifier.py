@@ -130,6 +130,10 @@ def _kernel_weights(X: Any, kernel: Kernel, edges: Edges) -> NDArray[np.float64]
         return np.exp(-kernel.theta * edges.squared)
     if kernel.name == "precomputed":
         values: NDArray[np.float64] = X[edges.i, edges.j]
+    elif kernel.name == "intersection":
+        first, second = X[edges.i], X[edges.j]
+        smaller = first.minimum(second) if sp.issparse(X) else np.minimum(first, second)
+        values = np.asarray(smaller.sum(axis=1), dtype=np.float64).ravel()
     else:
         products = X[edges.i] * X[edges.j] if not sp.issparse(X) else X[edges.i].multiply(X[edges.j])
         values = np.asarray(products.sum(axis=1), dtype=np.float64).ravel()

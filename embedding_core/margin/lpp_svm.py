@@ -36,9 +36,10 @@ class LPPSVM(KernelClassifier):
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        Kernel of the projections: exp(-theta |x - z|²), as in [1]_; the features themselves; or X is the
-        kernel matrix (n, n) of all items in `fit`, and the kernel values (m, n) with them afterwards.
+    kernel : {"rbf", "linear", "intersection", "precomputed"}, default="rbf"
+        Kernel of the projections: exp(-theta |x - z|²), as in [1]_; the features themselves; the sum of
+        min(x, z) for histograms; or X is the kernel matrix (n, n) of all items in `fit`, and the kernel
+        values (m, n) with them afterwards.
     svm_kernel : {"rbf", "linear"}, default="rbf"
         Kernel of the machines in the subspace; "rbf" in [1]_. Its width is 1 / r, as in [1]_.
     C : float, default=1.0

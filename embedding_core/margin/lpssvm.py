@@ -43,9 +43,10 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "precomputed"}, default="rbf"
-        exp(-theta |x - z|²); the features themselves; or X is the kernel matrix (n, n) of all items in `fit`,
-        and the kernel values (m, n) with them afterwards (for example spatial pyramid match kernels).
+    kernel : {"rbf", "linear", "intersection", "precomputed"}, default="rbf"
+        exp(-theta |x - z|²); the features themselves; the sum of min(x, z) for histograms (the spatial
+        pyramid match kernel of the paper, for rows of `bow_sift`); or X is the kernel matrix (n, n) of all
+        items in `fit`, and the kernel values (m, n) with them afterwards.
     theta : float or "auto", default="auto"
         Width of "rbf". "auto" is 1 / p, as in the paper.
     gamma : float, default=1.0

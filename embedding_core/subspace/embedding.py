@@ -170,7 +170,7 @@ class KernelEmbedding(SubspaceEmbedding):
         """Return all items in the span of the usable ones, or of landmarks among them; sets `gamma_`."""
         if self.kernel == "precomputed":
             X = check_precomputed(X).astype(np.float64)
-        else:
+        elif self.kernel == "rbf":
             self.gamma_ = resolve_gamma(X[usable], self.gamma)
         chosen = choose_landmarks(self.landmarks, X.shape[0], usable, self.random_state)
         return kernel_coordinates(self._kernel, X, chosen)

@@ -22,8 +22,9 @@ class MDDM(KernelEmbedding):
 
     Parameters
     ----------
-    kernel : {"linear", "rbf", "precomputed"}, default="linear"
-        Directions in the features, or in the feature space of a kernel: exp(-gamma d²), or X itself (n, n).
+    kernel : {"linear", "rbf", "intersection", "precomputed"}, default="linear"
+        Directions in the features, or in the feature space of a kernel: exp(-gamma d²), the sum of min(x, z)
+        for histograms, or X itself (n, n).
     gamma : float or "scale", default="scale"
         Parameter of the "rbf" kernel; "scale" is 1 / (p Var(X)) of the labeled items.
     n_components : int or None, default=None

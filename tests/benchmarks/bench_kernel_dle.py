@@ -44,7 +44,7 @@ def compare_distances(n: int, p: int = 120, rounds: int = 5) -> float:
     """Return how many times faster than SciPy, all cores against one."""
     from scipy.spatial.distance import cdist
 
-    from embedding_core.kernel_dle.kernels import l1_distances
+    from embedding_core.linalg.l1 import l1_distances
     from embedding_core.threads import for_row_blocks
 
     rng = np.random.default_rng(0)

@@ -156,7 +156,10 @@ def test_grid_search_slices_a_precomputed_kernel_on_both_axes():
         ({"mu": np.inf}, "mu=inf is not legal"),
         ({"ridge": -1}, "ridge=-1 is not legal; give a number >= 0."),
         ({"ridge": "auto"}, "ridge='auto' is not legal"),
-        ({"kernel": "poly"}, "kernel='poly' is not legal; choose one of linear, rbf, precomputed"),
+        (
+            {"kernel": "poly"},
+            "kernel='poly' is not legal; choose one of linear, rbf, intersection, precomputed",
+        ),
         ({"gamma": 0}, 'gamma=0 is not legal; give a positive number or "scale"'),
         ({"gamma": "auto"}, "gamma='auto' is not legal"),
         ({"scaling": "within"}, "scaling='within' is not legal; choose one of unit, natural"),

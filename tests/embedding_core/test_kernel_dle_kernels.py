@@ -14,13 +14,13 @@ from embedding_core.kernel_dle.classifier import fit_calibration, fit_votes
 from embedding_core.kernel_dle.estimator import mean_squared_gradient
 from embedding_core.kernel_dle.kernels import (
     fit_kernel,
-    l1_distances,
     l1_gradients,
     multi_scale,
     sensitivity_metric,
     whitening_metric,
 )
 from embedding_core.kernel_dle.solution import Problem, local_graph, local_kernel_graph, smoothness, solve
+from embedding_core.linalg.l1 import l1_distances
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.threshold_tuning import tune_thresholds
 from embedding_core.threads import for_row_blocks

@@ -46,11 +46,15 @@ def test_rbf_values_far_from_the_origin(form, form_of_items):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_positions_are_sums_of_kernel_values_block_by_block(name, monkeypatch):
-    kernel, X = Kernel(name, 0.3), items()
+    kernel, X = Kernel(name, 0.3), np.abs(items())
     given = X @ X.T if name == "precomputed" else X
     rows = np.arange(0, 30, 3)
     support, a = kernel.take(given, rows), np.random.default_rng(0).normal(size=(10, 2))
-    expected = (np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2)) if name == "rbf" else X @ X.T)[:, rows] @ a
+    values = {
+        "rbf": np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2)),
+        "intersection": np.minimum(X[:, None], X).sum(axis=2),
+    }.get(name, X @ X.T)
+    expected = values[:, rows] @ a
     for block in (10**6, 40):
         monkeypatch.setattr("embedding_core.linalg.kernel_space.BLOCK_VALUES", block)
         np.testing.assert_allclose(place_by_kernel(kernel, given, support, a), expected, atol=1e-12)

@@ -281,7 +281,10 @@ def test_a_disconnected_graph_warns_only_if_it_affects_the_result():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "poly"}, "kernel='poly' is not legal; choose one of linear, rbf, precomputed"),
+        (
+            {"kernel": "poly"},
+            "kernel='poly' is not legal; choose one of linear, rbf, intersection, precomputed",
+        ),
         ({"gamma": 0}, "gamma=0 is not legal"),
         ({"center": 1}, "center=1 is not legal; give True or False"),
         ({"scaling": "long"}, "scaling='long' is not legal"),

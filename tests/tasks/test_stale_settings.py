@@ -20,6 +20,7 @@ from tasks.reporter import Reporter
 from tasks.selection.candidates import SelectionContext, candidate_stage, trial_stage
 from tasks.stage import Stage, run_stage
 from tests.conftest import write_pictures
+from tests.tasks.test_feature_extractors import OTHER_VALUES
 
 FITTED_ON_FEATURES = {"affinity", "embedding", "model", "evaluation", "trial", "candidate"}
 
@@ -74,6 +75,10 @@ UNUSED = {
             for name in ("path", "size", "mean", "std", "fit", "interpolation", "layout", "output", "pool")
         ],
         "used if this extractor is chosen, see test_network_features",
+    ),
+    **dict.fromkeys(
+        [f"features.{extractor}.{name}" for extractor, values in OTHER_VALUES.items() for name in values],
+        "used if this extractor is chosen, see test_feature_extractors",
     ),
     "affinity.memory_budget_gb": "when a dense graph is refused",
     "auto.budget": "which candidates are scored in time; each has its own stage",
