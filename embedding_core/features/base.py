@@ -1,9 +1,12 @@
 """The contract of feature extractors: one row of numbers per item."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class FeatureExtractor(Protocol):
@@ -18,9 +21,12 @@ class FeatureExtractor(Protocol):
     name : str
         Name in the registry and in the configuration.
     reads : str
-        Content of the sources that it accepts: "images" for now.
+        Content of the sources that it accepts: "images", "sound" or "text".
     argument : str or None
         The parameter that `name:value` sets, see `parse_choice`.
+    terms : {"none", "tfidf"}, optional
+        "tfidf" if rows are sparse counts of terms, which methods weigh on their training rows; see
+        `FeatureBlock`.
     """
 
     name: ClassVar[str]
@@ -32,12 +38,15 @@ class FeatureExtractor(Protocol):
         """Length of a row."""
         ...
 
-    def feature_names(self) -> list[str]:
-        """Names of the features in the order of a row."""
+    def feature_names(self) -> list[str] | None:
+        """Names of the features in the order of a row; None if they have none."""
         ...
 
-    def extract_bytes(self, data: bytes) -> np.ndarray:
-        """Return a float32 row for the bytes of one file; raise `UnreadableImage` with a reason."""
+    def extract_bytes(self, data: bytes) -> "np.ndarray | csr_array":
+        """Return a float32 row for the bytes of one file; raise `UnreadableImage` with a reason.
+
+        Counts of terms are a CSR array with one row, other features a one-dimensional array.
+        """
         ...
 
     def file_digests(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+from embedding_core.blocks import Terms
 from embedding_core.errors import InvalidInput
 from embedding_core.features.base import FeatureExtractor
 
@@ -10,6 +11,7 @@ EXTRACTORS = {
     "color_moments": "embedding_core.features.color_moments.ColorMoments",
     "efficientnet_lite0": "embedding_core.features.efficientnet_lite0.EfficientNetLite0",
     "onnx": "embedding_core.features.onnx_model.OnnxModel",
+    "tfidf": "embedding_core.features.tfidf.Tfidf",
 }
 
 
@@ -19,6 +21,12 @@ def extractor_class(name: str) -> type[FeatureExtractor]:
         raise InvalidInput(f"feature extractor {name!r} is unknown; choose one of {', '.join(EXTRACTORS)}.")
     module, _, attribute = EXTRACTORS[name].rpartition(".")
     found: type[FeatureExtractor] = getattr(import_module(module), attribute)
+    return found
+
+
+def terms_of(name: str) -> Terms:
+    """How methods weigh the rows of an extractor, if they are counts of terms; see `FeatureBlock`."""
+    found: Terms = getattr(extractor_class(name), "terms", "none")
     return found
 
 

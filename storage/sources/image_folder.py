@@ -1,4 +1,4 @@
-"""Folders of images, labeled by a file beside them or by sub-folder."""
+"""Folders of images, sound or texts, labeled by a file beside them or by sub-folder."""
 
 from __future__ import annotations
 
@@ -13,26 +13,23 @@ from storage.artifacts.file_stats import scan_folders
 from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
 from storage.sources.base import (
-    IMAGE_PARTS,
     Collection,
     Match,
     Note,
+    Part,
     PartName,
     SourceOptions,
     combine_digests,
     given_file,
-    image_files,
     limit_notes,
     refuse_if_strict,
 )
 from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import (
-    IMAGE_SUFFIXES,
-    MAX_IMAGE_BYTES,
     ImageListing,
     holds_images,
-    is_image_name,
     list_images,
+    main_medium,
     own_folders,
     stamp_files,
 )
@@ -52,8 +49,9 @@ from storage.sources.listing import (
     recall_digest,
     remember_digest,
 )
+from storage.sources.media import IMAGES, SOUND, TEXT, Medium
 
-IMAGES = "images"
+CONTAINER = "images"
 UNLABELED = ("unlabeled", "unlabelled")
 # Initials of `labels` and `metadata`.
 _INITIALS = "lLmM"
@@ -65,7 +63,7 @@ def find_label_file(folder: Path) -> Path | None:
 
     Other capitalizations (`Labels.CSV`) count if there is none in lower case.
     """
-    for place in (folder, folder / IMAGES):
+    for place in (folder, folder / CONTAINER):
         if not place.is_dir():
             continue
         found = [path for name in LABEL_FILE_NAMES if is_regular_file(path := place / name)]
@@ -103,17 +101,24 @@ def _other_spellings(place: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """A folder of images. Without `label_file` the sub-folders are the classes."""
+    """A folder of images or another medium. Without `label_file` the sub-folders are the classes."""
 
     folder: Path
     label_file: Path | None
     options: SourceOptions
-    kind: str = "images"
-    parts: tuple[PartName, ...] = IMAGE_PARTS
+    medium: Medium = IMAGES
+
+    @property
+    def kind(self) -> str:
+        return self.medium.kind
+
+    @property
+    def parts(self) -> tuple[PartName, ...]:
+        return self.medium.parts
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name or "images"
+        return self.folder.resolve().name or self.medium.kind
 
     def digest(self, cache_dir: Path) -> str:
         """Digest of images and labels, cached while no file's size or times change."""
@@ -134,7 +139,7 @@ class ImageFolder:
     def _digest_images(self, cache_dir: Path) -> tuple[str, bool]:
         """Digest of all images, and whether all of them could be read."""
         listing, digests = self._list(cache_dir)
-        parts = ["images", *(f"{note.file}: {note.message}" for note in listing.notes)]
+        parts = [self.medium.kind, *(f"{note.file}: {note.message}" for note in listing.notes)]
         for name, digest in zip(listing.images, digests, strict=True):
             parts += [name, digest]
         return combine_digests(parts), not listing.unreadable
@@ -152,7 +157,7 @@ class ImageFolder:
 
     def read_uncached(self, cache_dir: Path) -> Collection:
         """Like `read`, without the cache."""
-        listing, digests = self._list(cache_dir)
+        listing, parts = self._read_items(cache_dir)
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
         notes: list[Note] = []
@@ -160,14 +165,14 @@ class ImageFolder:
         if not self.options.labeled:
             labeling = no_labels(len(ids))
         elif self.label_file is None:
-            labeling, split = label_by_folder(ids, self.folder)
+            labeling, split = label_by_folder(ids, self.folder, self.medium)
         else:
             labeling, split, notes = self._label_by_file(ids, self.label_file)
         labeling, counts = settle_labels(labeling, self.options, self._where())
         return Collection(
             kind=self.kind,
             ids=ids,
-            parts=image_files(list(listing.images.values()), digests),
+            parts=parts,
             labels=labeling.Y,
             label_names=labeling.names,
             split=split,
@@ -175,19 +180,25 @@ class ImageFolder:
             notes=[*limit_notes(listing.notes), *notes, *counts],
         )
 
+    def _read_items(self, cache_dir: Path) -> tuple[ImageListing, tuple[Part, ...]]:
+        """The items, with notes about files that are not, and what the items consist of."""
+        listing, digests = self._list(cache_dir)
+        (name,) = self.medium.parts
+        return listing, (Part(name.name, name.content, digests, paths=list(listing.images.values())),)
+
     def _list(self, cache_dir: Path) -> tuple[ImageListing, list[str]]:
         """Images that can be read, with notes about the others, and their digests."""
-        listing = list_images(self.folder, skip=cache_dir)
+        medium = self.medium
+        listing = list_images(self.folder, skip=cache_dir, medium=medium)
         if not listing.images:
-            raise SourceError(
-                f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
-            )
+            known = " ".join(sorted(medium.suffixes))
+            raise SourceError(f"{self.folder} contains no {medium.noun} ({known}). Give their folder.")
         digests, problems = digest_readable(
-            list(listing.images.values()), index_path(cache_dir, self.folder), MAX_IMAGE_BYTES
+            list(listing.images.values()), index_path(cache_dir, self.folder), medium.max_bytes
         )
         if len(problems) == len(digests):
             raise SourceError(
-                f"{self.folder} contains {len(digests)} images, but none can be read; the first is "
+                f"{self.folder} contains {len(digests)} {medium.noun}, but none can be read; the first is "
                 f"{next(iter(listing.images))}: {problems[0]}. Check the files and their permissions."
             )
         return listing.without(problems), [digest for digest in digests if digest]
@@ -206,10 +217,10 @@ class ImageFolder:
         labels = read_label_file(path, self.options.label_separator)
         place = self._label_place()
         chosen, notes = _assign(
-            labels, _NameResolver(ids, [str(PurePosixPath(place).parent), ".", IMAGES]), path
+            labels, _NameResolver(ids, [str(PurePosixPath(place).parent), ".", CONTAINER]), path
         )
         if not chosen:
-            raise _no_match(labels, ids, path, self.folder)
+            raise _no_match(labels, ids, path, self)
         bare = [
             Note(name, None, f"no entry in {place}; treated as unlabeled")
             for name in ids
@@ -232,14 +243,16 @@ def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) ->
     return source.read_uncached(cache_dir)
 
 
-def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] | None]:
+def label_by_folder(
+    ids: list[str], folder: Path, medium: Medium = IMAGES
+) -> tuple[Labeling, list[str] | None]:
     """Derive classes and split from the folders of the images.
 
     `cat/1.jpg` has the class cat; so has `images/cat/1.jpg` and, in the split train, `train/cat/1.jpg`.
     Images at the top level or in a folder `unlabeled` are unlabeled.
     """
     parts = [PurePosixPath(name).parts[:-1] for name in ids]
-    if {part[:1] for part in parts} == {(IMAGES,)}:
+    if {part[:1] for part in parts} == {(CONTAINER,)}:
         parts = [part[1:] for part in parts]
     split = None
     if {part[0].lower() if part else "" for part in parts} <= set(SPLITS):
@@ -248,7 +261,7 @@ def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] |
     classes = [part[0] if part and part[0].lower() not in UNLABELED else None for part in parts]
     if not any(classes):
         raise SourceError(
-            f"{folder} contains {len(ids)} images but no labels.{_parent_hint(folder)} Add labels.csv "
+            f"{folder} contains {len(ids)} {medium.noun} but no labels.{_parent_hint(folder)} Add labels.csv "
             "(filename,labels with the labels joined by '|') or metadata.csv/.jsonl/.parquet beside them, "
             "or sort them into one sub-folder per class."
         )
@@ -257,7 +270,7 @@ def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] |
 
 def _parent_hint(folder: Path) -> str:
     parent = folder.resolve().parent
-    if folder.resolve().name == IMAGES and find_label_file(parent):
+    if folder.resolve().name == CONTAINER and find_label_file(parent):
         return f" There is a label file in {parent}: give that folder."
     return ""
 
@@ -325,32 +338,44 @@ def _same(first: LabelEntry, second: LabelEntry) -> bool:
     return set(first.labels) == set(second.labels) and first.split == second.split
 
 
-def _no_match(labels: LabelFile, ids: list[str], path: Path, folder: Path) -> SourceError:
+def _no_match(labels: LabelFile, ids: list[str], path: Path, source: ImageFolder) -> SourceError:
     named = labels.entries[0].name if labels.entries else "nothing"
     return SourceError(
-        f"{path}: none of its {len(labels.entries)} entries names an image in {folder}. It names "
-        f"{named!r}; the folder contains {ids[0]!r}. Names are relative to the folder, or to its images/."
+        f"{path}: none of its {len(labels.entries)} entries names {source.medium.one} in {source.folder}. "
+        f"It names {named!r}; the folder contains {ids[0]!r}. "
+        "Names are relative to the folder, or to its images/."
     )
 
 
 class ImageReader:
     """Opens folders of images."""
 
-    kind = "images"
+    kind = IMAGES.kind
     supports = "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet or one sub-folder per class"
     names: tuple[str, ...] = ()
     reads_folders = True
+    medium: Medium | None = IMAGES
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """A folder with images in it, or the label file of one."""
         if path.is_dir():
             return self._recognize_folder(path, options, cache_dir)
-        return Match.POSSIBLE if path.is_file() and _is_label_file(path) else Match.NO
+        if not (path.is_file() and _is_label_file(path, self._medium)):
+            return Match.NO
+        # A label file alone is that of images, which opening it reports.
+        main = main_medium(path.parent, cache_dir) or IMAGES
+        return Match.POSSIBLE if main is self._medium else Match.NO
+
+    @property
+    def _medium(self) -> Medium:
+        assert self.medium is not None
+        return self.medium
 
     def _recognize_folder(self, folder: Path, options: SourceOptions, cache_dir: Path) -> Match:
-        if not holds_images(folder, skip=cache_dir):
+        medium = self._medium
+        if not holds_images(folder, cache_dir, medium):
             return Match.NO
-        if options.labels is not None or find_label_file(folder) or _images_below(folder, cache_dir):
+        if options.labels is not None or find_label_file(folder) or _are_below(folder, cache_dir, medium):
             return Match.CERTAIN
         return Match.POSSIBLE
 
@@ -358,22 +383,45 @@ class ImageReader:
         """Open a folder, or the folder of a label file."""
         if path.is_dir():
             if not options.labeled:
-                return ImageFolder(path, None, options)
+                return self._make(path, None, options)
             found = given_file(options, path) or check_inside(find_label_file(path), path)
-            return ImageFolder(path, found, options)
+            return self._make(path, found, options)
         folder = path.parent
-        if folder.name == IMAGES and not holds_images(folder):
+        if folder.name == CONTAINER and not holds_images(folder, medium=self._medium):
             folder = folder.parent
-        return ImageFolder(folder, check_inside(path, folder) if options.labeled else None, options)
+        return self._make(folder, check_inside(path, folder) if options.labeled else None, options)
+
+    def _make(self, folder: Path, label_file: Path | None, options: SourceOptions) -> ImageFolder:
+        return ImageFolder(folder, label_file, options, self._medium)
 
 
-def _images_below(folder: Path, cache_dir: Path) -> bool:
-    """Whether a sub-folder contains images; the home folder does not count."""
+class SoundReader(ImageReader):
+    """Opens folders of sound files."""
+
+    kind = SOUND.kind
+    supports = "a folder of .wav, .flac or .ogg files, labeled like images"
+    medium: Medium | None = SOUND
+
+
+class TextReader(ImageReader):
+    """Opens folders of texts."""
+
+    kind = TEXT.kind
+    supports = "a folder of .txt files, labeled like images"
+    medium: Medium | None = TEXT
+
+    def _recognize_folder(self, folder: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """Never certain: texts also describe a data set in the same folder."""
+        return min(super()._recognize_folder(folder, options, cache_dir), Match.POSSIBLE)
+
+
+def _are_below(folder: Path, cache_dir: Path, medium: Medium) -> bool:
+    """Whether a sub-folder contains files of a medium; the home folder does not count."""
     found = scan_folders(str(folder), own_folders(cache_dir))
-    return any(prefix and is_image_name(entry.name) for prefix, files in found for entry in files)
+    return any(prefix and medium.has_name(entry.name) for prefix, files in found for entry in files)
 
 
-def _is_label_file(path: Path) -> bool:
+def _is_label_file(path: Path, medium: Medium) -> bool:
     """Whether a file lists labels of images, by its name or its columns."""
     if path.suffix.lower() == ".jsonl" or is_label_file_name(path.name):
         return True
@@ -381,4 +429,4 @@ def _is_label_file(path: Path) -> bool:
         return False
     header = read_header(path)[0]
     named = any(name.lower() in NAME_COLUMNS for name in header)
-    return named or (len(header) == 2 and holds_images(path.parent))
+    return named or (len(header) == 2 and holds_images(path.parent, medium=medium))

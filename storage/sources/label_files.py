@@ -23,7 +23,7 @@ from storage.sources.columns import (
     guess_delimiter,
     read_columns,
 )
-from storage.sources.image_files import is_image_name
+from storage.sources.media import is_media_name
 from storage.sources.text_file import LONGEST_LINE, read_text
 
 LABEL_FILE_NAMES = tuple(
@@ -88,7 +88,7 @@ def _read_csv(path: Path, separator: str) -> LabelFile:
     first = next(rows, None)
     if first is None:
         raise SourceError(f"{path} is empty. {_EXPECTED.format(separator=separator)}")
-    if is_image_name(unguard_cell(first[1][0].strip())):
+    if is_media_name(unguard_cell(first[1][0].strip())):
         width, columns = 2, _Columns(0, 1, None, "")
         rows = chain([first], rows)
     else:
@@ -162,10 +162,11 @@ def _csv_entry(line: int, row: list[str], columns: _Columns, path: Path, separat
 
 
 def _read_jsonl(path: Path, separator: str) -> LabelFile:
-    return _from_records(_json_records(path), path, separator)
+    return _from_records(json_records(path), path, separator)
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The line number and the object of each line of a JSONL file."""
     for line, text in enumerate(io.StringIO(_read_lines(path), newline="\n"), start=1):
         if not text.strip():
             continue
@@ -230,10 +231,11 @@ def _entry(name: object, labels: object, row: int, split: object, path: Path, se
         raise SourceError(f"{path}, line {row}: the file name is empty or not text. Name the file.")
     where = f"{path}, line {row}"
     check_texts([name], f"{where}: the file name", LONGEST_PATH, controls=True)
-    return LabelEntry(name, _labels(labels, separator, where), row, cell_text(split) or "")
+    return LabelEntry(name, split_labels(labels, separator, where), row, cell_text(split) or "")
 
 
-def _labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+def split_labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+    """The labels in a cell: a text, a list or a single value."""
     parts: list[object]
     if isinstance(value, str):
         parts = list(value.split(separator))

