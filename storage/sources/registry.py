@@ -16,6 +16,7 @@ from storage.sources.arff import ArffReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
 from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
+from storage.sources.clip_folder import VideoReader
 from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import is_image_name, main_medium
 from storage.sources.image_folder import ImageReader, SoundReader, TextReader
@@ -32,6 +33,7 @@ READERS: dict[str, SourceReader] = {
         TableReader(),
         ArffReader(),
         ImageReader(),
+        VideoReader(),
         SoundReader(),
         TextReader(),
         BuiltinReader(),
