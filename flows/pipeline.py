@@ -78,8 +78,9 @@ class PipelineState:
 
     @cached_property
     def scale(self) -> Any:
-        """How features are scaled: as configured, else by the kind of source."""
-        return self.config.features.resolve_scale(self.source.contents == ("images",))
+        """How a single block of features is scaled; several have a scale each."""
+        (block, *_) = feature_blocks.plan_blocks(self.config.features, self.source)
+        return block.preparation["scale"]
 
     @property
     def data(self) -> embedding.Data:

@@ -118,6 +118,12 @@ class SourceSettings(Settings):
     paranoid: bool = Field(False, description="hash every file again even if its size and times are the same")
     min_label_count: int = Field(1, ge=1, description="drop labels with fewer items than this")
     drop_labels: tuple[str, ...] = Field((), description="labels to drop")
+    text: str | None = Field(
+        None, description="column with the texts; default: text, content, document or body"
+    )
+    every_seconds: float = Field(
+        10.0, ge=0.1, le=86_400, description="time between two key frames of a clip, in seconds"
+    )
     # Not a setting of the user: which class describes a source decides whether its labels are read.
     labeled: ClassVar[bool] = True
 
@@ -142,11 +148,11 @@ class BaseFeatureSettings(Settings):
         min_length=1,
         description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
         "(onnx:PATH runs a model in a file), or given (given:NAME for one of several supplied blocks); "
-        "auto: color_moments for images, else the supplied features",
+        "auto: color_moments for images, mfcc for sound, tfidf for text, else the supplied features",
     )
     scale: Literal["auto"] | Scale = Field(
         "auto",
-        description="scaling before a method; auto: zscore for images, none for supplied features",
+        description="scaling before a method; auto: zscore for images and sound, none for other features",
     )
     scales: dict[str, Scale] = Field(
         default_factory=dict, description="scaling by extractor, where it differs from features.scale"
@@ -186,15 +192,15 @@ class BaseFeatureSettings(Settings):
                 raise ValueError(f"{name}={weight}: must be positive")
         return weights
 
-    def resolve_scale(self, images: bool) -> str:
-        """The scaling that `auto` selects.
+    def resolve_scale(self, content: str) -> str:
+        """The scaling that `auto` selects for features of this content.
 
-        Moments of images differ by orders of magnitude. Supplied features are used unchanged, as in the
-        papers.
+        Moments of images and of sound differ by orders of magnitude. Supplied features are used unchanged, as
+        in the papers, and TF-IDF has rows of length 1 already.
         """
         if self.scale != "auto":
             return self.scale
-        return "zscore" if images else "none"
+        return "zscore" if content in ("images", "sound") else "none"
 
     def parameters(self, choice: str) -> dict[str, Any]:
         """Parameters of an extractor: those of its table, and what follows its name after a colon."""

@@ -8,12 +8,13 @@ from pathlib import Path
 from stat import S_ISREG
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from embedding_core.errors import InvalidInput, UnreadableItem
 from embedding_core.features.base import FeatureExtractor
 
 # The features of a file, or the reason why it has none.
-Row = tuple[np.ndarray | None, str | None]
+Row = tuple[np.ndarray | csr_array | None, str | None]
 # A path, or the content itself, and the digest of the content that is expected there, if known.
 File = tuple[Path | bytes, str | None]
 MapFiles = Callable[[Callable[[File], Row], Iterable[File]], Iterable[Row]]
@@ -25,7 +26,9 @@ class FileChanged(InvalidInput):
     """The content of a file does not match its digest."""
 
 
-def extract_file(path: Path | bytes, extractor: FeatureExtractor, digest: str | None = None) -> np.ndarray:
+def extract_file(
+    path: Path | bytes, extractor: FeatureExtractor, digest: str | None = None
+) -> np.ndarray | csr_array:
     """Extract the features of one file.
 
     Parameters
@@ -95,7 +98,7 @@ def extract_many(
 
     Yields
     ------
-    (float32 array or None, str or None)
+    (float32 array, CSR array or None; str or None)
         The features of a file, or the reason why it has none.
     """
     extractor.warm_up(len(paths))

@@ -22,6 +22,8 @@ from storage.quoting import quote
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from storage.sources.media import Medium
+
 Content = Literal["images", "sound", "text", "features"]
 # Maximum number of listed notes of one kind; a folder of 100,000 images with a short label file has many.
 LISTED_NOTES = 100
@@ -54,6 +56,10 @@ class SourceOptions:
         Labels with fewer items are dropped.
     drop_labels : tuple of str
         Labels to drop.
+    text : str or None
+        Table: the column with the texts, if it has another name than usual.
+    every_seconds : float
+        Video: time between two key frames.
     labeled : bool
         False reads items without labels, for annotation: labels need not exist and are not read.
     """
@@ -65,6 +71,8 @@ class SourceOptions:
     strict: bool = False
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
+    text: str | None = None
+    every_seconds: float = 10.0
     labeled: bool = True
 
 
@@ -92,6 +100,13 @@ IMAGE_PARTS: tuple[PartName, ...] = (PartName("images", "images"),)
 FEATURE_PARTS: tuple[PartName, ...] = (PartName("given", "features"),)
 
 
+class Piece(NamedTuple):
+    """One of several files of an item, and the digest of its content."""
+
+    path: Path
+    digest: str
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """One kind of content of all items: files or texts for an extractor, or features of the source.
@@ -105,6 +120,8 @@ class Part:
         Content digest of each item; "" for an item without this part.
     paths : list of n Path or None
         Files. None for an item without this part.
+    pieces : list of n tuples of Piece
+        Several files per item, whose features are averaged: the key frames of a clip. `paths` names one.
     texts : list of n str or None
     X : ndarray of float32 or csr_array of float32, shape (n, p)
         Supplied features. NaN marks a missing value where `allows_missing` is True.
@@ -115,6 +132,7 @@ class Part:
     content: Content
     digests: list[str]
     paths: Sequence[Path | None] | None = None
+    pieces: Sequence[tuple[Piece, ...]] | None = None
     texts: Sequence[str | None] | None = None
     X: np.ndarray | csr_array | None = None
     feature_names: list[str] | None = None
@@ -305,12 +323,15 @@ class SourceReader(Protocol):
         Names of built-in sets, used in place of a path.
     reads_folders : bool
         Whether `open` accepts a folder; else it receives a file.
+    medium : Medium or None
+        The files that a folder must mainly contain, for readers of such folders.
     """
 
     kind: str
     supports: str
     names: tuple[str, ...]
     reads_folders: bool
+    medium: Medium | None
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """How well this reader matches an existing file or folder; reads a header at most."""
@@ -326,6 +347,7 @@ class FileReader:
 
     names: tuple[str, ...] = ()
     reads_folders = False
+    medium: Medium | None = None
 
 
 def given_file(options: SourceOptions, folder: Path) -> Path | None:

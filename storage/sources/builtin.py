@@ -24,6 +24,7 @@ from storage.sources.image_folder import ImageFolder
 from storage.sources.label_places import find_label_files
 from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
+from storage.sources.media import Medium
 from storage.sources.toy_sets import TOY_SETS
 
 # Data files of scikit-learn: hashing them is faster than importing scikit-learn.
@@ -132,6 +133,7 @@ class BuiltinReader:
     names = ("demo", *_DATA_FILES, *TOY_SETS)
     supports = "a built-in set: " + ", ".join(names)
     reads_folders = False
+    medium: Medium | None = None
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """Built-in sets have names, not paths."""

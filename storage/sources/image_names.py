@@ -191,11 +191,13 @@ def _contradiction(first: LabelEntry, second: LabelEntry, path: Path, unit: str)
     )
 
 
-def no_match(labels: LabelFile, ids: list[str], path: Path, folder: Path) -> SourceError:
-    """The error of a label file that names other images than those of the folder."""
+def no_match(
+    labels: LabelFile, ids: list[str], path: Path, folder: Path, item: str = "an image"
+) -> SourceError:
+    """The error of a label file that names other files than those of the folder; `item` is what they are."""
     named = labels.entries[0].name if labels.entries else "nothing"
     return SourceError(
-        f"{path}: none of its {len(labels.entries)} entries names an image in {folder}. It names "
-        f"{quote(named)}; the folder contains {ids[0]!r}. Give the folder of the images, and the label file "
+        f"{path}: none of its {len(labels.entries)} entries names {item} in {folder}. It names "
+        f"{quote(named)}; the folder contains {ids[0]!r}. Give the folder of these files, and the label file "
         "in source.labels. Names are relative to the folder, or to its images/ or data/."
     )

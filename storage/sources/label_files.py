@@ -25,8 +25,8 @@ from storage.sources.columns import (
     guess_delimiter,
     read_columns,
 )
-from storage.sources.image_files import is_image_name
 from storage.sources.label_entries import LabelEntry, LabelFile, check_file_name
+from storage.sources.media import is_media_name
 from storage.sources.numbers import is_whole
 from storage.sources.text_file import LONGEST_LINE, read_text
 
@@ -98,7 +98,7 @@ def _read_csv(path: Path, separator: str) -> LabelFile:
     first = next(rows, None)
     if first is None:
         raise SourceError(f"{path} is empty. {_EXPECTED.format(separator=separator)}")
-    if is_image_name(unguard_cell(first[1][0].strip())):
+    if is_media_name(unguard_cell(first[1][0].strip())):
         width, columns = 2, _Columns(0, 1, None, "")
         rows = chain([first], rows)
     else:
@@ -172,10 +172,11 @@ def _csv_entry(line: int, row: list[str], columns: _Columns, path: Path, separat
 
 
 def _read_jsonl(path: Path, separator: str) -> LabelFile:
-    return _from_records(_json_records(path), path, separator)
+    return _from_records(json_records(path), path, separator)
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The line number and the object of each line of a JSONL file."""
     for line, text in enumerate(io.StringIO(_read_lines(path), newline="\n"), start=1):
         if not text.strip():
             continue
@@ -301,11 +302,12 @@ def _label_file(entries: list[LabelEntry], columns: _Columns, several: bool = Fa
 
 def _entry(name: object, labels: object, row: int, split: object, path: Path, separator: str) -> LabelEntry:
     where = f"{path}, line {row}"
-    found = _labels(labels, separator, where)
+    found = split_labels(labels, separator, where)
     return LabelEntry(check_file_name(name, where), found or None, row, cell_text(split) or "")
 
 
-def _labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+def split_labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+    """The labels in a cell: a text, a list or a single value."""
     parts: list[object]
     if isinstance(value, str):
         parts = list(value.split(separator))

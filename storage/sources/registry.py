@@ -16,20 +16,26 @@ from storage.sources.arff import ArffReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
 from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
+from storage.sources.clip_folder import VideoReader
 from storage.sources.columns import CSV_SUFFIXES, read_header
-from storage.sources.image_files import is_image_name
-from storage.sources.image_folder import ImageReader
+from storage.sources.image_files import is_image_name, main_medium
+from storage.sources.image_folder import ImageReader, SoundReader, TextReader
 from storage.sources.sparse_text import SparseReader
 from storage.sources.table import TableReader
+from storage.sources.text_table import TextTableReader
 
 # By kind. The reader with the best match opens a path; among equal matches, the first one.
 READERS: dict[str, SourceReader] = {
     reader.kind: reader
     for reader in (
         SparseReader(),
+        TextTableReader(),
         TableReader(),
         ArffReader(),
         ImageReader(),
+        VideoReader(),
+        SoundReader(),
+        TextReader(),
         BuiltinReader(),
     )
 }
@@ -138,7 +144,12 @@ def _recognize(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[Sou
 
 
 def _best_reader(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[SourceReader, Match]:
-    matches = [(reader, reader.recognize(path, options, cache_dir)) for reader in READERS.values()]
+    """The reader with the best match. A folder of pictures with a few notes is a folder of pictures."""
+    readers = list(READERS.values())
+    if path.is_dir():
+        main = main_medium(path, cache_dir)
+        readers = [reader for reader in readers if reader.medium in (None, main)]
+    matches = [(reader, reader.recognize(path, options, cache_dir)) for reader in readers]
     return max(matches, key=lambda found: found[1])
 
 

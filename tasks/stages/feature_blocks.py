@@ -5,22 +5,37 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedding_core.blocks import FeatureBlock
 from embedding_core.features.registry import extractor_class, parse_choice
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
-from storage.artifacts.schemas import pack_blocks
+from storage.artifacts.schemas import Features, pack_blocks
 from storage.errors import ConfigError, SourceError
 from storage.sources import OpenedSource
 from storage.sources.base import PartName
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, make_extractor, recipe_stage
+from tasks.stages.features import (
+    GIVEN,
+    describe_lacking,
+    extractor_recipe,
+    load_skipped,
+    make_extractor,
+    recipe_stage,
+    refuse_lacking,
+)
 from tasks.stages.known_rows import SKIPPED
 
 # What `features.extractors = ["auto"]` means for each content of a source.
-DEFAULT_EXTRACTORS: Mapping[str, str] = {"images": "color_moments", "features": GIVEN}
+DEFAULT_EXTRACTORS: Mapping[str, str] = {
+    "images": "color_moments",
+    "sound": "mfcc",
+    "text": "tfidf",
+    "features": GIVEN,
+}
 
 
 @dataclass(frozen=True)
@@ -42,15 +57,19 @@ class BlockPlan:
     preparation: Mapping[str, Any]
 
     @property
-    def learns(self) -> bool:
-        """Whether methods learn more than a scale from the block, which only a joined artifact can state."""
-        fills, alternatives = self.preparation.get("fill", "none"), self.preparation.get("alternatives", 1)
-        return bool(fills != "none" or alternatives > 1)
+    def fills(self) -> bool:
+        """Whether missing values are filled in."""
+        return bool(self.preparation.get("fill", "none") != "none")
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether methods do more than scale it, which only a joined artifact can state."""
+        terms, alternatives = self.preparation.get("terms", "none"), self.preparation.get("alternatives", 1)
+        return self.fills or bool(terms != "none" or alternatives > 1)
 
 
 def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
     """The blocks that a configuration asks for, in its order."""
-    images = source.contents == ("images",)
     names = settings.extractors
     if names == ("auto",):
         names = tuple(_default_choice(part, source) for part in source.parts)
@@ -61,19 +80,32 @@ def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPl
         _check_content(choice, source)
     _check_names("features.scales", settings.scales, choices)
     _check_names("features.weights", settings.weights, choices)
-    return [_plan_block(name, choice, settings, images) for name, choice in choices.items()]
+    return [_plan_block(name, choice, settings) for name, choice in choices.items()]
 
 
-def _plan_block(name: str, choice: str, settings: FeatureSettings, images: bool) -> BlockPlan:
+def _plan_block(name: str, choice: str, settings: FeatureSettings) -> BlockPlan:
     recipe = _recipe(choice, settings)
-    preparation: dict[str, Any] = {
-        "scale": settings.scales.get(name, settings.resolve_scale(images)),
+    preparation = {
+        "scale": settings.scales.get(name, settings.resolve_scale(content_read(choice))),
         "weight": settings.weights.get(name, 1.0),
-        "fill": settings.fill,
+        **_preparation(choice, settings),
     }
     if recipe["extractor"] != GIVEN and (count := make_extractor(recipe).alternatives) > 1:
         preparation["alternatives"] = count
     return BlockPlan(name, recipe, preparation)
+
+
+def content_read(choice: str) -> str:
+    """Content of the items that an extractor reads."""
+    name = choice.partition(":")[0]
+    return "features" if name == GIVEN else extractor_class(name).reads
+
+
+def _preparation(choice: str, settings: FeatureSettings) -> dict[str, Any]:
+    """How missing values are filled in, or how terms are weighed; a text without terms is never filled in."""
+    name = choice.partition(":")[0]
+    terms = "none" if name == GIVEN else extractor_class(name).terms
+    return {"fill": settings.fill} if terms == "none" else {"fill": "none", "terms": terms}
 
 
 def _default_choice(part: PartName, source: OpenedSource) -> str:
@@ -97,7 +129,7 @@ def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
 
 def _check_content(choice: str, source: OpenedSource) -> None:
     name, _, part = choice.partition(":")
-    reads = "features" if name == GIVEN else extractor_class(name).reads
+    reads = content_read(choice)
     contents = " and ".join(source.contents)
     if reads not in source.contents:
         raise ConfigError(
@@ -162,7 +194,7 @@ def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
 
 
 def _are_joined(blocks: Sequence[BlockPlan]) -> bool:
-    return len(blocks) > 1 or any(block.learns for block in blocks)
+    return len(blocks) > 1 or any(block.is_prepared for block in blocks)
 
 
 def _join_stage(
@@ -177,6 +209,19 @@ def _join_stage(
     )
 
 
+def _check_lacking(block: BlockPlan, features: Features, workspace: Workspace) -> None:
+    """Report the items without this block; raise SourceError if their features are not filled in."""
+    if not isinstance(features.X, np.ndarray):
+        return
+    rows = np.flatnonzero(features.readable & np.isnan(features.X).all(axis=1))
+    lacking = [features.ids[row] for row in rows]
+    if not block.fills:
+        refuse_lacking(block.recipe, lacking, len(features.ids))
+    elif lacking:
+        found = describe_lacking(block.recipe, lacking, len(features.ids))
+        workspace.reporter.say(f"  {found}; {block.name} is filled with the {block.preparation['fill']}")
+
+
 def _join(
     blocks: Sequence[BlockPlan], refs: Mapping[str, ArtifactRef | None], workspace: Workspace
 ) -> Artifact:
@@ -189,6 +234,7 @@ def _join(
         if ids is not None and features.ids != ids:
             raise SourceError("the blocks of features describe different items; run again.")
         ids = features.ids
+        _check_lacking(block, features, workspace)
         prepared.append(
             FeatureBlock(block.name, **{**block.preparation, "width": features.X.shape[1]}).to_json()
         )

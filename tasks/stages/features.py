@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,13 @@ from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
 from tasks.stages.ingest import changed_meanwhile, items_of, part_digest
-from tasks.stages.known_rows import SKIPPED, KnownRows, Row, load_known_rows
+from tasks.stages.known_rows import SKIPPED, KnownRows, load_known_rows
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from embedding_core.features.base import FeatureExtractor
+    from embedding_core.features.extraction import Row
 
 # The recipe of features that the source itself supplies.
 GIVEN = "given"
@@ -151,9 +155,19 @@ def compute_features(
         )
     if known is not None:
         made |= {row: known.row(part.digests[row]) for row in rows if row not in made}
-    blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
-    X = np.stack([vector if (vector := made[row][0]) is not None else blank for row in rows])
+    X = _stack([made[row][0] for row in rows], extractor)
     return Features(names, digests, X, [made[row][1] for row in rows], recipe, extractor.feature_names())
+
+
+def _stack(rows: "Sequence[np.ndarray | csr_array | None]", extractor: "FeatureExtractor") -> Any:
+    """One matrix of rows; an item without features has a row of NaN, or an empty one in a sparse matrix."""
+    if extractor.terms == "none":
+        blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
+        return np.stack([blank if row is None else row for row in rows])
+    from scipy.sparse import csr_array, vstack
+
+    empty = csr_array((1, extractor.n_features), dtype=np.float32)
+    return vstack([empty if row is None else row for row in rows], format="csr")
 
 
 def _extract(
@@ -162,20 +176,17 @@ def _extract(
     extractor: "FeatureExtractor",
     executor: Executor,
     advance: Advance,
-) -> dict[int, Row]:
+) -> "dict[int, Row]":
     from embedding_core.features.extraction import FileChanged, extract_many
 
-    made: dict[int, Row] = {
-        row: (None, f"the item has no {part.content}") for row in rows if not part.digests[row]
-    }
-    rows = [row for row in rows if row not in made]
-    digests = [part.digests[row] for row in rows]
-    map_files = executor.map if len(rows) > _FEW_FILES else map
+    made: dict[int, Row] = {row: _lacking(part) for row in rows if not part.digests[row]}
+    files = [(row, *file) for row in rows if row not in made for file in _contents(part, row)]
+    map_files = executor.map if len(files) > _FEW_FILES else map
+    contents, digests = [content for _, content, _ in files], [digest for _, _, digest in files]
     try:
-        for row, found in zip(
-            rows, extract_many(_contents(part, rows), extractor, digests, map_files), strict=True
-        ):
-            made[row] = found
+        found = zip(files, extract_many(contents, extractor, digests, map_files), strict=True)
+        for row, group in groupby(found, lambda pair: pair[0][0]):
+            made[row] = _mean_row([one for _, one in group])
             advance(len(made))
     except FileChanged as error:
         what, _, advice = str(error).removesuffix(".").rpartition("; ")
@@ -183,12 +194,49 @@ def _extract(
     return made
 
 
-def _contents(part: Part, rows: Sequence[int]) -> "list[Path | bytes]":
-    """The files, or the texts, of some rows that have this part."""
+def _lacking(part: Part) -> "Row":
+    """The row of an item without this part: missing values, which `features.fill` can replace."""
+    return (None, "the item has no text") if part.content == "text" else (None, None)
+
+
+def _contents(part: Part, row: int) -> "list[tuple[Path | bytes, str]]":
+    """The files, or the text, of an item that has this part, each with its digest."""
+    if part.pieces is not None:
+        return list(part.pieces[row])
     if part.paths is not None:
-        return [path for row in rows if (path := part.paths[row]) is not None]
+        path = part.paths[row]
+        assert path is not None
+        return [(path, part.digests[row])]
     assert part.texts is not None
-    return [(part.texts[row] or "").encode() for row in rows]
+    return [((part.texts[row] or "").encode(), part.digests[row])]
+
+
+def _mean_row(rows: "Sequence[Row]") -> "Row":
+    """The mean of the readable rows of one item, or the reason why none is readable."""
+    found = [vector for vector, _ in rows if vector is not None]
+    if len(rows) == 1 or not found:
+        return rows[0]
+    return np.stack(found).mean(axis=0, dtype=np.float64).astype(np.float32), None
+
+
+def describe_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> str:
+    """Say how many items have no content that a recipe reads, and name the first ones."""
+    from embedding_core.features.registry import extractor_class
+
+    name = recipe["extractor"]
+    reads = "features" if name == GIVEN else extractor_class(name).reads
+    shown = ", ".join(lacking[:_LISTED]) + (", ..." if len(lacking) > _LISTED else "")
+    return f"{len(lacking)} of {n_items} items have no {reads} ({shown})"
+
+
+def refuse_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> None:
+    """Raise SourceError if items have no content that a recipe reads."""
+    if lacking:
+        raise SourceError(
+            f"{describe_lacking(recipe, lacking, n_items)}, which {recipe['extractor']} needs. Set "
+            "features.fill to mean or median to fill in the value of the training rows, name other "
+            "features.extractors, or remove these items."
+        )
 
 
 def _advance_after(done: int, advance: Advance) -> Advance:
@@ -220,6 +268,10 @@ def _compute(
     portions = _Portions(collection.ids, collection.part(part), recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
+    if not variant:  # a joined block may fill in what is missing
+        digests = collection.part(part).digests
+        lacking = [name for name, digest in zip(collection.ids, digests, strict=True) if not digest]
+        refuse_lacking(recipe, [name for name in lacking if name not in portions.errors], len(digests))
     packed = pack_parts(
         Parts(
             part=np.arange(len(refs)),

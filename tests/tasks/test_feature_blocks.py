@@ -173,6 +173,6 @@ def test_color_space_auto_is_chosen_by_each_fit_and_used_for_new_items(
     assert model.scaler_.choices_[0] in range(4)
     assert model.scaler_.transform(dataset.X).shape[1] == 24
     fitted = annotation.FittedModel(model, "digest", "run", "1nn")
-    assert [plan.learns for plan in fitted.blocks] == [True]
+    assert [plan.is_prepared for plan in fitted.blocks] == [True]
     stage = evaluation.stage("1nn", {}, made.config.evaluation, made.state.data, made.workspace)
     assert evaluation.load_scores(made.workspace.store, made.execute(stage))
