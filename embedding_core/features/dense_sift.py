@@ -182,5 +182,5 @@ def _smooth(image: np.ndarray, deviation: float) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _gaussian(deviation: float) -> np.ndarray:
     reach = ceil(4 * deviation)
-    taps = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    taps: np.ndarray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
     return (taps / taps.sum()).astype(np.float32)

@@ -108,20 +108,34 @@ def periodic_spectrum(gray: np.ndarray, multiple: int) -> np.ndarray:
     rest = [(0, -side % multiple) for side in gray.shape]
     image = np.pad(gray, rest, mode="edge").astype(np.float32)
     jumps = scipy.fft.fft(image[-1] - image[0]), scipy.fft.fft(image[:, -1] - image[:, 0])
-    turns = [np.arange(side) / side for side in image.shape]
-    phases = [(1 - np.exp(2j * pi * turn)).astype(np.complex64).view(np.float32) for turn in turns]
-    sines = [(4 * np.sin(pi * turn) ** 2).astype(np.float32) for turn in turns]
     spectrum: np.ndarray = scipy.fft.fft2(image, overwrite_x=True)
     row_jumps, column_jumps = (one.view(np.float32) for one in jumps)
+    (row_phases, row_sines), (column_phases, column_sines) = (_phases(side) for side in image.shape)
     subtract_smooth_part(
-        row_jumps, column_jumps, phases[0], phases[1], sines[0], sines[1], spectrum.view(np.float32)
+        row_jumps,
+        column_jumps,
+        row_phases,
+        column_phases,
+        row_sines,
+        column_sines,
+        spectrum.view(np.float32),
     )
     spectrum[0, 0] = 0
     return spectrum
 
 
+@lru_cache(maxsize=64)
+def _phases(side: int) -> tuple[np.ndarray, np.ndarray]:
+    """1 - exp(2 pi i q / side) as pairs of float32, and 4 sin²(pi q / side), of all frequencies q."""
+    turns = np.arange(side) / side
+    phases = (1 - np.exp(2j * pi * turns)).astype(np.complex64).view(np.float32)
+    return phases, (4 * np.sin(pi * turns) ** 2).astype(np.float32)
+
+
 def responses(spectrum: np.ndarray, filters: tuple[GaborFilter, ...]) -> np.ndarray:
-    """Responses of the filters of one scale at every `stride`-th pixel, as complex64 (filters, h, w).
+    """Responses of the filters of one scale at every `stride`-th pixel, complex64 (filters, h, w).
+
+    They are `stride`² times too large.
 
     Parameters
     ----------
@@ -141,7 +155,6 @@ def responses(spectrum: np.ndarray, filters: tuple[GaborFilter, ...]) -> np.ndar
         weights = _kept_weights(filters, height, width)
     for one, target in zip(weights, folded, strict=True):
         fold_product(spectrum.view(np.float32), *one, target.view(np.float32))
-    folded *= np.float32(1 / stride**2)
     return np.asarray(scipy.fft.ifft2(folded, overwrite_x=True))
 
 
@@ -233,6 +246,7 @@ class Gabor(ImageExtractor):
             found = responses(spectrum, filters)
             rows, columns = -(-gray.shape[0] // stride), -(-gray.shape[1] // stride)
             magnitude_statistics(found.view(np.float32), rows, columns, statistics)
+            statistics /= stride**2
         return out.astype(np.float32).reshape(-1)
 
     def warm_up(self, n_items: int) -> None:

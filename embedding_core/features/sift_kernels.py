@@ -139,12 +139,12 @@ def filter_columns(planes: np.ndarray, starts: np.ndarray, taps: np.ndarray, out
     width = planes.shape[1]
     out[:] = 0
     for row in range(planes.shape[0]):
+        source, target = planes[row].reshape(-1), out[row].reshape(-1)
         for index in range(len(starts)):
-            target = out[row, index]
             for tap in range(max(0, -starts[index]), min(len(taps), width - starts[index])):
-                source, weight = planes[row, starts[index] + tap], taps[tap]
+                first, weight = N_ORIENTATIONS * (starts[index] + tap), taps[tap]
                 for orientation in range(N_ORIENTATIONS):
-                    target[orientation] += weight * source[orientation]
+                    target[N_ORIENTATIONS * index + orientation] += weight * source[first + orientation]
 
 
 @numba.njit(nogil=True, fastmath={"reassoc", "nsz"})

@@ -23,7 +23,7 @@ from tests.benchmarks.table import Row, markdown, peak_bytes
 
 SECTIONS = {
     "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle"),
-    "Image features": ("features", "deep_features"),
+    "Image features": ("features", "picture_features", "deep_features"),
     "Re-running": ("second_run", "rerun"),
 }
 NAMES = [name for names in SECTIONS.values() for name in names]
