@@ -7,6 +7,7 @@ SECTIONS = (
     "labels",
     "arff",
     "tables",
+    "media",
     "arrays",
     "edges",
     "artifacts",
