@@ -31,14 +31,16 @@ def write_clip(
     frequency: float | None = 440.0,
     size: tuple[int, int] = (64, 48),
     fps: int = 5,
+    codec: str = "mpeg4",
 ) -> Path:
     """Write a clip that shows one color after the other, with a tone or without sound."""
     import av
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w") as container:
-        video = container.add_stream("mpeg4", rate=fps)
-        video.width, video.height, video.pix_fmt = *size, "yuv420p"
+        video = container.add_stream(codec, rate=fps)
+        video.width, video.height = size
+        video.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
         sound = None
         if frequency is not None:
             sound = container.add_stream("aac", rate=RATE, layout="mono")

@@ -231,7 +231,7 @@ class _ClipReader:
                     raise UnusableClip("it has no pictures")
                 if stream is not None:
                     yield from self._decoded(container, stream)
-        except self._av.FFmpegError as error:
+        except (self._av.FFmpegError, OSError, ValueError) as error:  # a damaged index leads outside the file
             if not self._count and what == "video":
                 raise UnusableClip(f"it is not a readable {self._demuxer} file ({_reason(error)})") from error
             self.damaged += 1
@@ -242,7 +242,7 @@ class _ClipReader:
                 raise UnusableClip(f"its frames have more than {_MOST_PIXELS:,} pixels")
             try:
                 frames = packet.decode()
-            except self._av.FFmpegError:
+            except (self._av.FFmpegError, ValueError):
                 self.damaged += 1
                 continue
             for frame in frames:

@@ -18,8 +18,9 @@ from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
 from storage.sources.clip_folder import VideoReader
 from storage.sources.columns import CSV_SUFFIXES, read_header
-from storage.sources.image_files import is_image_name, main_medium
+from storage.sources.image_files import main_medium
 from storage.sources.image_folder import ImageReader, SoundReader, TextReader
+from storage.sources.media import MEDIA
 from storage.sources.sparse_text import SparseReader
 from storage.sources.table import TableReader
 from storage.sources.text_table import TextTableReader
@@ -183,8 +184,9 @@ def _data_sets(folder: Path, options: SourceOptions, cache_dir: Path) -> list[tu
 
 def _not_supported(path: Path) -> SourceError:
     suffix = path.suffix.lower()
-    if is_image_name(path.name):
-        advice = f"is a single image. Give its folder, {path.parent}"
+    medium = next((one for one in MEDIA if one.has_name(path.name)), None)
+    if medium is not None:
+        advice = f"is a single {medium.one.partition(' ')[2]}. Give its folder, {path.parent}"
     elif suffix == ".xml":
         advice = "is XML. Give the .arff file it belongs to"
     elif suffix in _ARCHIVES:
@@ -192,7 +194,10 @@ def _not_supported(path: Path) -> SourceError:
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
         shown = list_names(header, 8)
-        advice = f"has the columns {shown}: neither features f0, f1, ... nor filename and labels"
+        advice = (
+            f"has the columns {shown}: neither features f0, f1, ... nor filename and labels, nor a column "
+            "text (source.text names another one)"
+        )
     else:
         advice = f"is a file of unknown kind ({suffix or 'no extension'})"
     return SourceError(f"{path} {advice}. Supported: {supported_sources()}.")

@@ -28,14 +28,26 @@ from tests.conftest import local_config
 Probe = Callable[[str], None]
 
 
+class Listener(Reporter):
+    """Keeps what the stages say."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def say(self, text: str) -> None:
+        self._lines.append(text)
+
+
 class Walk:
     """Runs the stages up to the graph and keeps what was computed."""
 
-    def __init__(self, folder: Path, home: Path, **features: Any) -> None:
-        config = local_config(folder, home)
+    def __init__(self, folder: Path, home: Path, overrides: tuple[str, ...] = (), **features: Any) -> None:
+        config = local_config(folder, home, *overrides)
         settings = make_feature_settings()(**{"extractors": ("color_moments", "probe"), **features})
         self.config: RunConfig = config.model_copy(update={"features": settings})
-        self.workspace: Workspace = open_workspace(self.config, Reporter())
+        self.said: list[str] = []
+        self.workspace: Workspace = open_workspace(self.config, Listener(self.said))
         self.computed: set[str] = set()
         self.refs: dict[str, ArtifactRef] = {}
         self.state: PipelineState = walk_data(self.config, self.workspace, self.execute)

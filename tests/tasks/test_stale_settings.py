@@ -34,6 +34,8 @@ USED: dict[str, tuple[str, set[str]]] = {
     "source.label_separator": (";", {"ingest"}),
     "source.strict": ("true", {"features"}),
     "source.min_label_count": ("2", {"ingest"}),
+    "source.text": ("caption", {"ingest"}),
+    "source.every_seconds": ("5", {"ingest"}),
     "source.drop_labels": ("['red']", {"ingest"}),
     "features.fill": ("mean", {"features"}),
     "features.extractors": ("efficientnet_lite0", {"features"}),
@@ -66,6 +68,8 @@ UNUSED = {
     "store.uri": "where results are kept",
     "store.grace_minutes": "what gc keeps",
     "source.paranoid": "how changes are noticed",
+    "features.tfidf.ngrams": "used for texts, see test_media_features",
+    "features.tfidf.hash_bits": "used for texts, see test_media_features",
     "features.scales": "test_feature_blocks: it names extractors",
     "features.weights": "test_feature_blocks: it names extractors",
     **dict.fromkeys(

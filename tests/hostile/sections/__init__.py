@@ -8,6 +8,7 @@ SECTIONS = (
     "annotations",
     "arff",
     "tables",
+    "media",
     "arrays",
     "edges",
     "artifacts",
