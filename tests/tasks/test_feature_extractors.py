@@ -154,7 +154,9 @@ class TestNewItems:
             tmp_path / "t.parquet",
         )
         _, found = source_at(tmp_path / "t.parquet")
-        made = compute_features(found.ids, found.parts[0], range(1), {"extractor": "given"}, 1, lambda done: None)  # type: ignore[arg-type]
+        made = compute_features(
+            found.ids, found.parts[0], range(1), {"extractor": "given"}, 1, lambda done: None
+        )  # type: ignore[arg-type]
         assert made.feature_names == names
         wanted = {"feature_names": ["height", "width"]}
         assert match_columns(made, wanted, 2, "t").tolist() == [[2, 0]]
