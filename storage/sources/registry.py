@@ -13,6 +13,7 @@ from storage.errors import SourceError
 from storage.paths import expand_path
 from storage.quoting import list_names, quote
 from storage.sources.arff import ArffReader
+from storage.sources.arrays import ArrayReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
 from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
@@ -28,6 +29,7 @@ READERS: dict[str, SourceReader] = {
     for reader in (
         SparseReader(),
         TableReader(),
+        ArrayReader(),
         ArffReader(),
         ImageReader(),
         BuiltinReader(),
@@ -181,7 +183,7 @@ def _not_supported(path: Path) -> SourceError:
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
         shown = list_names(header, 8)
-        advice = f"has the columns {shown}: neither features f0, f1, ... nor filename and labels"
+        advice = f"has the columns {shown}: neither features nor filename and labels"
     else:
         advice = f"is a file of unknown kind ({suffix or 'no extension'})"
     return SourceError(f"{path} {advice}. Supported: {supported_sources()}.")

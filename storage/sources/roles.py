@@ -186,13 +186,12 @@ def find_labels(
 ) -> tuple[tuple[str, ...], bool]:
     """The label columns, and whether each is a label of its own."""
     names = list(kinds)
-    if options.labels is not None and options.labeled:
-        if options.labels in kinds:
-            return (options.labels,), options.labels.startswith(LABEL_PREFIX)
-        found = match_names(split_list(options.labels), names, path, "source.labels")
-        return tuple(found), len(found) > 1 or found[0].startswith(LABEL_PREFIX)
+    if options.labels is not None:
+        patterns = [options.labels] if options.labels in kinds else split_list(options.labels)
+        found = match_names(patterns, names, path, "source.labels", options.labeled)
+        return tuple(found), len(found) > 1 or any(name.startswith(LABEL_PREFIX) for name in found)
     columns = [name for name in names if name.startswith(LABEL_PREFIX)]
-    if columns and "class" in kinds:
+    if columns and "class" in kinds and options.labeled:
         raise SourceError(
             f"{path} has both 'class' and {len(columns)} label:<name> columns. "
             "Choose: --set source.labels=class, or --set 'source.labels=label:*'."
@@ -317,9 +316,17 @@ def ignored_notes(ignored: Sequence[Ignored], path: Path) -> list[Note]:
     for one in ignored:
         reasons.setdefault(one.reason, []).append(one.name)
     return [
-        Note(path.name, None, f"{len(names)} columns {reason}: {list_names(map(_visible, names))}")
+        Note(path.name, None, f"{_sentence(len(names), reason)}: {list_names(map(_visible, names))}")
         for reason, names in reasons.items()
     ]
+
+
+def _sentence(count: int, reason: str) -> str:
+    if count > 1:
+        return f"{count} columns {reason}"
+    verb, _, rest = reason.partition(" ")
+    one = {"are": "is", "have": "has"}.get(verb, f"{verb}s")
+    return f"1 column {one} {rest.replace(' and are not used', ' and is not used').replace('them', 'it')}"
 
 
 def _visible(name: str) -> str:

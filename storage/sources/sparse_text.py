@@ -15,6 +15,7 @@ from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
 from storage.npz import ClaimedArray, inspect_npz
 from storage.quoting import shorten
+from storage.sources.arrays import is_sparse
 from storage.sources.base import (
     FEATURE_PARTS,
     Collection,
@@ -198,6 +199,8 @@ class SparseReader(FileReader):
         if not path.is_file():
             return Match.NO
         if path.suffix.lower() == ".npz":
+            if not is_sparse(path):
+                return Match.NO
             return Match.DATA_SET if find_labels(path) else Match.POSSIBLE
         return Match.POSSIBLE if path.suffix.lower() in _SUFFIXES and find_matrix(path) else Match.NO
 
@@ -212,6 +215,7 @@ class SparseReader(FileReader):
         if labels is None and options.labeled:
             expected = matrix.with_name(f"{set_name(matrix)}{LABELS_SUFFIX}.parquet")
             raise SourceError(
-                f"{matrix} has no labels: {expected.name} is expected beside it, or name it in `labels`."
+                f"{matrix} has no labels: {expected.name} is expected beside it, or name the file: "
+                "--set source.labels=FILE."
             )
         return SparseSource(matrix, labels, options)

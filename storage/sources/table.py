@@ -26,8 +26,6 @@ from storage.sources.table_labels import (
     read_split,
 )
 
-# Options that decide which columns are read; the bytes of the file do not show them.
-_CHOICES = ("id", "features", "split", "ignore", "categorical", "wanted")
 # A label file of images has at most these columns: file, labels, split.
 _LABEL_FILE_WIDTH = 3
 
@@ -50,23 +48,20 @@ class TableSource:
         """One block, or one for each column of embeddings."""
         if self.path.suffix.lower() in CSV_SUFFIXES:
             return part_names(Roles())
-        return part_names(self._roles(column_kinds(self.path)))
+        return part_names(self.roles(column_kinds(self.path)))
 
     def digest(self, cache_dir: Path) -> str:
         labels = self.options.labels if self.labels_path is None else None
+        # The options choose columns, which the bytes do not show; ingest has the others among its parameters.
         chosen = [] if labels is None else ["column", labels]
-        default = SourceOptions()
-        for name in _CHOICES:
-            value = getattr(self.options, name)
-            if value != getattr(default, name):
-                chosen += [name, *([value] if isinstance(value, str) else value)]
+        chosen += ["wanted", *self.options.wanted] if self.options.wanted else []
         files = [path for path in (self.path, self.labels_path) if path is not None]
         return combine_digests(["table", *chosen, *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the columns that are used."""
         kinds = column_kinds(self.path)
-        roles = self._roles(kinds)
+        roles = self.roles(kinds)
         check_label_kinds(roles, kinds, self.path)
         numeric = {*roles.numbers, *(roles.labels if roles.several else ())}
         used = self._used(roles)
@@ -94,7 +89,8 @@ class TableSource:
             recognized=recognized,
         )
 
-    def _roles(self, kinds: dict[str, ColumnKind]) -> Roles:
+    def roles(self, kinds: dict[str, ColumnKind]) -> Roles:
+        """The use of each column."""
         options = self.options if self.labels_path is None else replace(self.options, labels=None)
         return assign_roles(kinds, options, self.path)
 

@@ -153,14 +153,13 @@ def check_missing(X: np.ndarray, names: Sequence[str], path: Path, options: Sour
         return
     rows, columns = np.nonzero(missing)
     affected = list(dict.fromkeys(names[column] for column in columns.tolist()))
-    cells = [
-        f"row {row + 1}, column {quote(names[column])}" for row, column in zip(rows, columns, strict=True)
-    ]
+    first = zip(rows[:_LISTED].tolist(), columns[:_LISTED].tolist(), strict=True)
+    cells = [f"row {row + 1}, column {quote(names[column])}" for row, column in first]
     example = ",".join(map(quote_word, affected[:3]))
     raise SourceError(
         f"{path}: {len(rows):,} missing values in {len(affected):,} of {len(names):,} features and "
-        f"{len(set(rows.tolist())):,} of {len(X):,} rows: {'; '.join(cells[:_LISTED])}"
-        f"{'; ...' if len(cells) > _LISTED else ''}. Fill them from the training rows with "
+        f"{len(set(rows.tolist())):,} of {len(X):,} rows: {'; '.join(cells)}"
+        f"{' and others' if len(rows) > _LISTED else ''}. Fill them from the training rows with "
         f"--set features.fill=median (or mean), or leave columns out with --set source.ignore={example}."
     )
 

@@ -133,14 +133,14 @@ def check_label_kinds(roles: Roles, kinds: Mapping[str, ColumnKind], path: Path)
     odd = [name for name in roles.labels if kinds[name] not in (*NUMBERS, "empty")]
     if len(roles.labels) > 1 and odd:
         raise SourceError(
-            f"{path}, column {quote(odd[0])} does not contain 0 and 1, as the {len(roles.labels)} label columns "
-            "must. Encode it, or name one column of classes: --set source.labels=COLUMN."
+            f"{path}, column {quote(odd[0])} does not contain 0 and 1, as each of the {len(roles.labels)} "
+            "label columns must. Encode it, or name one column of classes: --set source.labels=COLUMN."
         )
 
 
 def read_ids(table: pa.Table, roles: Roles, path: Path) -> tuple[list[str], str | None, list[Note]]:
     """The ids, the column that holds them (None for row numbers), and notes about other candidates."""
-    notes = []
+    notes: list[Note] = []
     for name in roles.ids:
         values = text_column(table, name)
         if roles.id_given:

@@ -13,10 +13,20 @@ from storage.artifacts.schemas import pack_blocks
 from storage.errors import ConfigError, SourceError
 from storage.sources import OpenedSource
 from storage.sources.base import PartName
+from storage.sources.feature_table import digest_table
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, recipe_stage
+from tasks.stages.features import (
+    COLUMNS,
+    FILES,
+    GIVEN,
+    MISSING,
+    TABLE,
+    extractor_recipe,
+    load_skipped,
+    recipe_stage,
+)
 from tasks.stages.known_rows import SKIPPED
 
 # What `features.extractors = ["auto"]` means for each content of a source.
@@ -88,13 +98,57 @@ def _block_name(choice: str) -> str:
 
 def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
     name, colon, part = choice.partition(":")
+    if name == TABLE:
+        return table_recipe(part, settings.fills)
     if name == GIVEN:
-        return {"extractor": GIVEN, "part": part} if colon else {"extractor": GIVEN}
+        # Without `missing` a table with gaps is refused, even if its manifest is known.
+        filled = {MISSING: True} if settings.fills else {}
+        return {"extractor": GIVEN, **({"part": part} if colon else {}), **filled}
     return extractor_recipe(parse_choice(choice)[0], settings.parameters(choice))
+
+
+def table_recipe(path: str, fills: bool) -> dict[str, Any]:
+    """How the features of `table:PATH` are read: the path, and the bytes of the table as they are now."""
+    digest = digest_table(Path(path))
+    return {"extractor": TABLE, TABLE: {"path": path}, MISSING: fills, FILES: {Path(path).name: digest}}
+
+
+def use_tables(blocks: Sequence[BlockPlan], paths: Sequence[str]) -> list[BlockPlan]:
+    """The blocks of a model for new items: its tables as they are now, or others in their place.
+
+    Parameters
+    ----------
+    blocks : sequence of BlockPlan
+    paths : sequence of str
+        One table for each `table:PATH` of the model, in its order; empty: those of the model.
+    """
+    tables = [block for block in blocks if block.recipe.get("extractor") == TABLE]
+    if paths and len(paths) != len(tables):
+        names = ", ".join(block.name for block in tables) or "none"
+        raise ConfigError(
+            f"--table is given {len(paths)} times; the model uses {len(tables)} tables ({names})."
+        )
+    chosen = dict(zip((block.name for block in tables), paths, strict=False))
+    made = []
+    for block in blocks:
+        if block.recipe.get("extractor") != TABLE:
+            made.append(block)
+            continue
+        path = chosen.get(block.name, block.recipe[TABLE]["path"])
+        if not Path(path).is_file():
+            raise SourceError(
+                f"the model uses the features of {block.name}, but there is no file {path}. Give the table "
+                "with the features of the new items: --table PATH."
+            )
+        known = {COLUMNS: block.recipe["feature_names"]} if block.recipe.get("feature_names") else {}
+        made.append(replace(block, recipe={**table_recipe(path, block.fills), **known}))
+    return made
 
 
 def _check_content(choice: str, source: OpenedSource) -> None:
     name, _, part = choice.partition(":")
+    if name == TABLE:
+        return
     reads = "features" if name == GIVEN else extractor_class(name).reads
     contents = " and ".join(source.contents)
     if reads not in source.contents:

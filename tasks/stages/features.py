@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 # The recipe of features that the source itself supplies.
 GIVEN = "given"
+# The recipe of features in a table of their own, `table:PATH`.
+TABLE = "table"
+# Key of a recipe: whether items without features are filled later instead of being an error.
+MISSING = "missing"
+# Key of a recipe: the columns that a model knows, for the table of new items.
+COLUMNS = "columns"
 # Key of a recipe: digests of the files of a model that computes the features.
 FILES = "files"
 # Metadata of a portion: the number of items without features.
@@ -89,6 +95,8 @@ def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
 
     if recipe["extractor"] == GIVEN:
         return str(recipe.get("part", GIVEN))
+    if recipe["extractor"] == TABLE:  # only the ids of the items matter
+        return next(part.name for part in parts)
     reads = extractor_class(recipe["extractor"]).reads
     return next(part.name for part in parts if part.content == reads)
 
@@ -102,6 +110,8 @@ def _modules(recipe: Mapping[str, Any], source: OpenedSource) -> tuple[str, ...]
     """The extractor's module and the loop over files, or the reader that supplies the features."""
     if recipe["extractor"] == GIVEN:
         return (source.module,)
+    if recipe["extractor"] == TABLE:
+        return ("storage.sources.feature_table",)
     return (_EXTRACTION, _extractor_module(recipe["extractor"]))
 
 
@@ -139,7 +149,7 @@ def compute_features(
         Rows that need not be extracted again.
     """
     names, digests = _slice(ids, rows), _slice(part.digests, rows)
-    if recipe["extractor"] == GIVEN:
+    if recipe["extractor"] in (GIVEN, TABLE):
         X = part.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
         return Features(names, digests, X, None, recipe, part.feature_names)
     extractor = make_extractor(recipe)
@@ -217,7 +227,10 @@ def _compute(
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
     known = load_known_rows(workspace.store, place, recipe, code, variant) if reuse else None
-    portions = _Portions(collection.ids, collection.part(part), recipe, code, known, workspace)
+    content = collection.part(part)
+    if recipe["extractor"] == TABLE:
+        content = _join_table(recipe, collection.ids, place, workspace)
+    portions = _Portions(collection.ids, content, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
     packed = pack_parts(
@@ -230,6 +243,25 @@ def _compute(
     )
     skipped = {SKIPPED: canonical_json(portions.errors)}
     return replace(packed, metadata={**packed.metadata, **skipped}, links=tuple(refs))
+
+
+def _join_table(
+    recipe: Mapping[str, Any], ids: Sequence[str], place: SourceSettings, workspace: Workspace
+) -> Part:
+    """The rows of a table of features for the items, with a line on how they were joined."""
+    from storage.sources.feature_table import digest_table, join_table
+
+    path = Path(recipe[TABLE]["path"])
+    found = join_table(path, ids, recipe[MISSING], recipe.get(COLUMNS, ()))
+    if recipe[FILES] != {path.name: digest_table(path)}:
+        raise changed_meanwhile(str(path))
+    if found.extra and place.strict:
+        raise SourceError(
+            f"table:{path}: {found.lines[-1]}. Remove them, or set source.strict=false to list them."
+        )
+    for line in found.lines:
+        workspace.reporter.say(f"  {TABLE}:{path.name}: {line}")
+    return found.part
 
 
 class _Portions:
