@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -61,10 +61,11 @@ def inspect_arrays(path: Path) -> dict[str, ClaimedArray]:
 
 
 def is_sparse(path: Path) -> bool:
-    """Whether an .npz file contains a sparse matrix, or is damaged: the reader of those reports that."""
+    """Whether an .npz file contains a sparse matrix, or is no archive: the reader of those reports that."""
     try:
-        return bool(_SPARSE & set(inspect_arrays(path)))
-    except SourceError:
+        with open_regular(path) as file, ZipFile(file) as archive:
+            return any(name.removesuffix(".npy") in _SPARSE for name in archive.namelist())
+    except _DAMAGE:
         return True
 
 
