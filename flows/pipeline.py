@@ -256,7 +256,8 @@ def start(config: RunConfig, workspace: Workspace, tags: Mapping[str, str]) -> P
     """Check the configuration and open its source."""
     check_methods(config)
     check_places(config)
-    return PipelineState(config, workspace, ingest.open_collection(config.source, workspace), tags)
+    source = ingest.open_collection(config.source, workspace, config.features.fills)
+    return PipelineState(config, workspace, source, tags)
 
 
 def walk(

@@ -179,7 +179,7 @@ def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: Artifact
 
 def _named_recipe(found: Features) -> dict[str, Any]:
     """The recipe, with the names of supplied features."""
-    given = found.recipe.get("extractor") == "given" and found.feature_names
+    given = found.recipe.get("extractor") in ("given", "table") and found.feature_names
     return {**found.recipe, "feature_names": list(found.feature_names or [])} if given else dict(found.recipe)
 
 

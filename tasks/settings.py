@@ -1,5 +1,6 @@
 """Typed settings of every stage, with all defaults; unknown keys are rejected."""
 
+import csv
 import dataclasses
 from collections.abc import Iterator
 from math import isfinite
@@ -87,6 +88,16 @@ def split_names(names: Any) -> Any:
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
+def split_csv(names: str) -> list[str]:
+    """Split column names at commas; a name with a comma is in double quotes."""
+    return [name.strip() for name in next(csv.reader([names], skipinitialspace=True), [])]
+
+
+def join_csv(name: str) -> str:
+    """A column name as an entry of a list that is separated by commas."""
+    return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
+
+
 class StoreSettings(Settings):
     """Where artifacts are stored; nothing here changes a result."""
 
@@ -107,7 +118,16 @@ class SourceSettings(Settings):
 
     path: str = Field("demo", description="folder, file or built-in set: " + ", ".join(source_names()))
     kind: SourceKind = Field("auto", description="reader; auto chooses one by the content of the path")
-    labels: str | None = Field(None, description="label file that is not beside the data, or label column")
+    labels: str | None = Field(
+        None, description="label file that is not beside the data, or label columns by name or pattern"
+    )
+    id: str | None = Field(None, description="column of a table with the ids; none: row numbers")
+    features: tuple[str, ...] = Field((), description="feature columns of a table, by name or pattern (f*)")
+    split: str | None = Field(None, description="column of a table with train and test")
+    ignore: tuple[str, ...] = Field((), description="columns of a table to leave out, by name or pattern")
+    categorical: Literal["ignore", "onehot"] = Field(
+        "ignore", description="columns of text with few values: leave out, or encode each value as 0/1"
+    )
     edges: str | None = Field(None, description="edge list of given similarities, Parquet or CSV")
     label_separator: str = Field(
         "|", min_length=1, max_length=1, description="separates the labels of an item"
@@ -127,11 +147,28 @@ class SourceSettings(Settings):
     # Not a setting of the user: which class describes a source decides whether its labels are read.
     labeled: ClassVar[bool] = True
 
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _join_labels(cls, names: Any) -> Any:
+        """Accept a list of columns; names with a comma are quoted."""
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            return names
+        return ",".join(join_csv(name) for name in names)
+
+    @field_validator("features", "ignore", mode="before")
+    @classmethod
+    def _split_columns(cls, names: Any) -> Any:
+        return split_csv(names) if isinstance(names, str) else names
+
 
 class NewItems(SourceSettings):
-    """Items to annotate: a source whose labels are not read and need not exist."""
+    """Items to annotate: a source whose labels are not read and need not exist.
+
+    `wanted` names the features of the model, so that only their columns are read.
+    """
 
     labeled: ClassVar[bool] = False
+    wanted: tuple[str, ...] = ()
 
 
 Scale = Literal["none", "zscore", "unit"]
@@ -147,7 +184,8 @@ class BaseFeatureSettings(Settings):
         ("auto",),
         min_length=1,
         description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
-        "(onnx:PATH runs a model in a file), or given (given:NAME for one of several supplied blocks); "
+        "(onnx:PATH runs a model in a file), given (given:NAME for one of several supplied blocks), or "
+        "table:PATH (features in a table, joined by id); "
         "auto: color_moments for images, mfcc for sound, tfidf for text, else the supplied features",
     )
     scale: Literal["auto"] | Scale = Field(
@@ -172,10 +210,12 @@ class BaseFeatureSettings(Settings):
     @field_validator("extractors")
     @classmethod
     def _extractors_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = ("auto", "given", *EXTRACTORS)
+        known = ("auto", "given", "table", *EXTRACTORS)
         for name in names:
             if name.partition(":")[0] not in known:
                 raise ValueError(f"no extractor is called {name!r}; choose from {', '.join(known)}")
+            if name.partition(":")[0] == "table" and not name.removeprefix("table").strip(": "):
+                raise ValueError("name the table of features: table:PATH")
             if name.partition(":")[0] in EXTRACTORS:
                 parse_choice(name)
         if "auto" in names and len(names) > 1:
@@ -191,6 +231,11 @@ class BaseFeatureSettings(Settings):
             if not weight > 0:
                 raise ValueError(f"{name}={weight}: must be positive")
         return weights
+
+    @property
+    def fills(self) -> bool:
+        """Whether missing values are filled."""
+        return self.fill != "none"
 
     def resolve_scale(self, content: str) -> str:
         """The scaling that `auto` selects for features of this content.

@@ -7,7 +7,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +46,8 @@ class SourceOptions:
         Kind of a registered reader, or "auto" to recognize the source by its content.
     labels : str or None
         Image folder: the label file. ARFF: the XML file, or the name of the class attribute. Sparse
-        text: the table of labels. Table: the column that holds the class.
+        text and arrays: the table of labels. Table: the column that holds the class, or columns and patterns
+        separated by commas, or a table of labels.
     label_separator : str
         Separates the labels of one cell.
     strict : bool
@@ -62,6 +63,16 @@ class SourceOptions:
         Video: time between two key frames.
     labeled : bool
         False reads items without labels, for annotation: labels need not exist and are not read.
+    id, split : str or None
+        Columns of a table; recognized by name if None. The id "none" means row numbers.
+    features, ignore : tuple of str
+        Columns of a table by name or pattern (`f*`); recognized by content if empty.
+    categorical : {"ignore", "onehot"}
+        Whether columns of text with few values become features.
+    allow_missing : bool
+        Whether supplied features may have missing values, because a later stage fills them.
+    wanted : tuple of str
+        Names of the features of a model, for annotation; other columns are not read.
     """
 
     path: str = "demo"
@@ -74,6 +85,13 @@ class SourceOptions:
     text: str | None = None
     every_seconds: float = 10.0
     labeled: bool = True
+    id: str | None = None
+    features: tuple[str, ...] = ()
+    split: str | None = None
+    ignore: tuple[str, ...] = ()
+    categorical: str = "ignore"
+    allow_missing: bool = False
+    wanted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +192,9 @@ class Collection:
         0/1; rows of -1 for unlabeled items.
     split : list of str or None
         As stated by the source, "" for items without a split.
+    recognized : dict of str to str
+        Where the reader found ids, labels and the split, in words, for `labelscape inspect`. Without "id" the
+        ids are row numbers.
     """
 
     kind: str
@@ -184,6 +205,7 @@ class Collection:
     split: list[str] | None
     single_label: bool
     notes: list[Note]
+    recognized: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check what the stages rely on, so that no reader can omit it."""

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def parquet_names(path: Path) -> list[str]:
-    """Column names of a Parquet file."""
+def parquet_schema(path: Path) -> pa.Schema:
+    """Names and types of the columns of a Parquet file."""
     with _open(path) as file:
-        return list(file.schema_arrow.names)
+        return file.schema_arrow
 
 
 def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> pa.Table:

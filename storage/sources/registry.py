@@ -13,6 +13,7 @@ from storage.errors import SourceError
 from storage.paths import expand_path
 from storage.quoting import list_names, quote
 from storage.sources.arff import ArffReader
+from storage.sources.arrays import ArrayReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
 from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
@@ -32,6 +33,7 @@ READERS: dict[str, SourceReader] = {
         SparseReader(),
         TextTableReader(),
         TableReader(),
+        ArrayReader(),
         ArffReader(),
         ImageReader(),
         VideoReader(),
@@ -195,8 +197,8 @@ def _not_supported(path: Path) -> SourceError:
         header = read_header(path)[0]
         shown = list_names(header, 8)
         advice = (
-            f"has the columns {shown}: neither features f0, f1, ... nor filename and labels, nor a column "
-            "text (source.text names another one)"
+            f"has the columns {shown}: neither features, nor filename and labels, nor a column text "
+            "(source.text names another one)"
         )
     else:
         advice = f"is a file of unknown kind ({suffix or 'no extension'})"

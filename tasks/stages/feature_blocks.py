@@ -8,22 +8,28 @@ from typing import Any
 import numpy as np
 
 from embedding_core.blocks import FeatureBlock
-from embedding_core.features.registry import extractor_class, parse_choice
+from embedding_core.features.registry import parse_choice
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
 from storage.artifacts.schemas import Features, pack_blocks
 from storage.errors import ConfigError, SourceError
 from storage.sources import OpenedSource
 from storage.sources.base import PartName
+from storage.sources.feature_table import digest_table
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.features import (
+    COLUMNS,
+    FILES,
     GIVEN,
+    MISSING,
+    TABLE,
     describe_lacking,
     extractor_recipe,
     load_skipped,
     make_extractor,
+    read_content,
     recipe_stage,
     refuse_lacking,
 )
@@ -88,24 +94,28 @@ def _plan_block(name: str, choice: str, settings: FeatureSettings) -> BlockPlan:
     preparation = {
         "scale": settings.scales.get(name, settings.resolve_scale(content_read(choice))),
         "weight": settings.weights.get(name, 1.0),
-        **_preparation(choice, settings),
+        **_preparation(recipe, settings),
     }
-    if recipe["extractor"] != GIVEN and (count := make_extractor(recipe).alternatives) > 1:
-        preparation["alternatives"] = count
     return BlockPlan(name, recipe, preparation)
 
 
 def content_read(choice: str) -> str:
     """Content of the items that an extractor reads."""
-    name = choice.partition(":")[0]
-    return "features" if name == GIVEN else extractor_class(name).reads
+    return read_content(choice.partition(":")[0])
 
 
-def _preparation(choice: str, settings: FeatureSettings) -> dict[str, Any]:
-    """How missing values are filled in, or how terms are weighed; a text without terms is never filled in."""
-    name = choice.partition(":")[0]
-    terms = "none" if name == GIVEN else extractor_class(name).terms
-    return {"fill": settings.fill} if terms == "none" else {"fill": "none", "terms": terms}
+def _preparation(recipe: Mapping[str, Any], settings: FeatureSettings) -> dict[str, Any]:
+    """How missing values are filled in, how terms are weighed, and among how many alternatives to choose.
+
+    A text without terms is never filled in.
+    """
+    if recipe["extractor"] in (GIVEN, TABLE):
+        return {"fill": settings.fill}
+    extractor = make_extractor(recipe)
+    if extractor.terms != "none":
+        return {"fill": "none", "terms": extractor.terms}
+    several = {"alternatives": extractor.alternatives} if extractor.alternatives > 1 else {}
+    return {"fill": settings.fill, **several}
 
 
 def _default_choice(part: PartName, source: OpenedSource) -> str:
@@ -122,13 +132,57 @@ def _block_name(choice: str) -> str:
 
 def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
     name, colon, part = choice.partition(":")
+    if name == TABLE:
+        return table_recipe(part, settings.fills)
     if name == GIVEN:
-        return {"extractor": GIVEN, "part": part} if colon else {"extractor": GIVEN}
+        # Without `missing` a table with gaps is refused, even if its manifest is known.
+        filled = {MISSING: True} if settings.fills else {}
+        return {"extractor": GIVEN, **({"part": part} if colon else {}), **filled}
     return extractor_recipe(parse_choice(choice)[0], settings.parameters(choice))
+
+
+def table_recipe(path: str, fills: bool) -> dict[str, Any]:
+    """How the features of `table:PATH` are read: the path, and the bytes of the table as they are now."""
+    digest = digest_table(Path(path))
+    return {"extractor": TABLE, TABLE: {"path": path}, MISSING: fills, FILES: {Path(path).name: digest}}
+
+
+def use_tables(blocks: Sequence[BlockPlan], paths: Sequence[str]) -> list[BlockPlan]:
+    """The blocks of a model for new items: its tables as they are now, or others in their place.
+
+    Parameters
+    ----------
+    blocks : sequence of BlockPlan
+    paths : sequence of str
+        One table for each `table:PATH` of the model, in its order; empty: those of the model.
+    """
+    tables = [block for block in blocks if block.recipe.get("extractor") == TABLE]
+    if paths and len(paths) != len(tables):
+        names = ", ".join(block.name for block in tables) or "none"
+        raise ConfigError(
+            f"--table is given {len(paths)} times; the model uses {len(tables)} tables ({names})."
+        )
+    chosen = dict(zip((block.name for block in tables), paths, strict=False))
+    made = []
+    for block in blocks:
+        if block.recipe.get("extractor") != TABLE:
+            made.append(block)
+            continue
+        path = chosen.get(block.name, block.recipe[TABLE]["path"])
+        if not Path(path).is_file():
+            raise SourceError(
+                f"the model uses the features of {block.name}, but there is no file {path}. Give the table "
+                "with the features of the new items: --table PATH."
+            )
+        known = {COLUMNS: block.recipe["feature_names"]} if block.recipe.get("feature_names") else {}
+        made.append(replace(block, recipe={**table_recipe(path, block.fills), **known}))
+    return made
 
 
 def _check_content(choice: str, source: OpenedSource) -> None:
     name, _, part = choice.partition(":")
+    if name == TABLE:
+        return
     reads = content_read(choice)
     contents = " and ".join(source.contents)
     if reads not in source.contents:

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 # The recipe of features that the source itself supplies.
 GIVEN = "given"
+# The recipe of features in a table of their own, `table:PATH`.
+TABLE = "table"
+# Key of a recipe: whether items without features are filled later instead of being an error.
+MISSING = "missing"
+# Key of a recipe: the columns that a model knows, for the table of new items.
+COLUMNS = "columns"
 # Key of a recipe: digests of the files of a model that computes the features.
 FILES = "files"
 # Metadata of a portion: the number of items without features.
@@ -87,13 +93,20 @@ def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
     return extractor_class(name)(**recipe[name])
 
 
-def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
-    """Name of the part of the items that a recipe reads."""
+def read_content(extractor: str) -> str:
+    """Content of the items that an extractor reads."""
     from embedding_core.features.registry import extractor_class
 
+    return "features" if extractor in (GIVEN, TABLE) else extractor_class(extractor).reads
+
+
+def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
+    """Name of the part of the items that a recipe reads."""
     if recipe["extractor"] == GIVEN:
         return str(recipe.get("part", GIVEN))
-    reads = extractor_class(recipe["extractor"]).reads
+    if recipe["extractor"] == TABLE:  # only the ids of the items matter
+        return next(part.name for part in parts)
+    reads = read_content(recipe["extractor"])
     return next(part.name for part in parts if part.content == reads)
 
 
@@ -106,6 +119,8 @@ def _modules(recipe: Mapping[str, Any], source: OpenedSource) -> tuple[str, ...]
     """The extractor's module and the loop over files, or the reader that supplies the features."""
     if recipe["extractor"] == GIVEN:
         return (source.module,)
+    if recipe["extractor"] == TABLE:
+        return ("storage.sources.feature_table",)
     return (_EXTRACTION, _extractor_module(recipe["extractor"]))
 
 
@@ -143,7 +158,7 @@ def compute_features(
         Rows that need not be extracted again.
     """
     names, digests = _slice(ids, rows), _slice(part.digests, rows)
-    if recipe["extractor"] == GIVEN:
+    if recipe["extractor"] in (GIVEN, TABLE):
         X = part.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
         return Features(names, digests, X, None, recipe, part.feature_names)
     extractor = make_extractor(recipe)
@@ -221,10 +236,7 @@ def _mean_row(rows: "Sequence[Row]") -> "Row":
 
 def describe_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> str:
     """Say how many items have no content that a recipe reads, and name the first ones."""
-    from embedding_core.features.registry import extractor_class
-
-    name = recipe["extractor"]
-    reads = "features" if name == GIVEN else extractor_class(name).reads
+    reads = read_content(recipe["extractor"])
     shown = ", ".join(lacking[:_LISTED]) + (", ..." if len(lacking) > _LISTED else "")
     return f"{len(lacking)} of {n_items} items have no {reads} ({shown})"
 
@@ -265,7 +277,10 @@ def _compute(
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
     known = load_known_rows(workspace.store, place, recipe, code, variant) if reuse else None
-    portions = _Portions(collection.ids, collection.part(part), recipe, code, known, workspace)
+    content = collection.part(part)
+    if recipe["extractor"] == TABLE:
+        content = _join_table(recipe, collection.ids, place, workspace)
+    portions = _Portions(collection.ids, content, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
     if not variant:  # a joined block may fill in what is missing
@@ -282,6 +297,25 @@ def _compute(
     )
     skipped = {SKIPPED: canonical_json(portions.errors)}
     return replace(packed, metadata={**packed.metadata, **skipped}, links=tuple(refs))
+
+
+def _join_table(
+    recipe: Mapping[str, Any], ids: Sequence[str], place: SourceSettings, workspace: Workspace
+) -> Part:
+    """The rows of a table of features for the items, with a line on how they were joined."""
+    from storage.sources.feature_table import digest_table, join_table
+
+    path = Path(recipe[TABLE]["path"])
+    found = join_table(path, ids, recipe[MISSING], recipe.get(COLUMNS, ()))
+    if recipe[FILES] != {path.name: digest_table(path)}:
+        raise changed_meanwhile(str(path))
+    if found.extra and place.strict:
+        raise SourceError(
+            f"table:{path}: {found.lines[-1]}. Remove them, or set source.strict=false to list them."
+        )
+    for line in found.lines:
+        workspace.reporter.say(f"  {TABLE}:{path.name}: {line}")
+    return found.part
 
 
 class _Portions:

@@ -20,7 +20,7 @@ from tasks.settings import SourceSettings
 from tasks.stage import InputDigest, Stage, Workspace
 
 # These settings decide which bytes are read, which the digest covers; the others decide how they are parsed.
-_PATHS = {"path", "labels", "edges", "strict", "paranoid"}
+_PATHS = {"path", "labels", "edges", "strict", "paranoid", "wanted"}
 
 
 def source_options(settings: SourceSettings) -> SourceOptions:
@@ -28,11 +28,17 @@ def source_options(settings: SourceSettings) -> SourceOptions:
     return SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
 
 
-def open_collection(settings: SourceSettings, workspace: Workspace) -> OpenedSource:
-    """Recognize and open the source that the settings name."""
+def open_collection(
+    settings: SourceSettings, workspace: Workspace, allow_missing: bool = False
+) -> OpenedSource:
+    """Recognize and open the source that the settings name.
+
+    `allow_missing` accepts supplied features with missing values, which `features.fill` fills later.
+    """
     if settings.paranoid:
         forget_digests(workspace.cache_dir)
-    source = open_source(source_options(settings), workspace.cache_dir)
+    options = replace(source_options(settings), allow_missing=allow_missing)
+    source = open_source(options, workspace.cache_dir)
     if isinstance(source.inner, DemoSource) and not source.inner.is_drawn(workspace.cache_dir):
         workspace.reporter.say_once("drawing the demo collection (first use only)")
     return source
