@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.sources import Collection
+from storage.sources.base import image_files
 from storage.sources.hygiene import _distance, _near_pairs, is_slip, label_notes
 
 
@@ -22,14 +23,11 @@ def collect(rows: list[set[str] | None], digests: list[str] | None = None) -> Co
     return Collection(
         kind="images",
         ids=ids,
-        digests=digests or ids,
+        parts=image_files([Path(name) for name in ids], digests or ids),
         labels=labels,
         label_names=names,
         split=None,
         single_label=False,
-        paths=[Path(name) for name in ids],
-        X=None,
-        feature_names=None,
         notes=[],
     )
 

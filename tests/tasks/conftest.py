@@ -42,14 +42,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from embedding_core.features.base import FeatureExtractor
 from embedding_core.features.images import UnreadableImage
 
 
 @dataclass(frozen=True)
-class Loudness:
+class Loudness(FeatureExtractor):
     name: ClassVar[str] = "mfcc"
     reads: ClassVar[str] = "sound"
-    argument: ClassVar[str | None] = None
     factor: float = field(default=1.0, metadata={"description": "factor of the loudness"})
 
     @property
@@ -69,12 +69,6 @@ class Loudness:
             raise UnreadableImage("the sound is silent")
         crossings = np.mean(np.diff(np.signbit(samples)))
         return np.array([self.factor * %s(np.abs(samples)), crossings], dtype=np.float32)
-
-    def file_digests(self) -> dict[str, str]:
-        return {}
-
-    def warm_up(self, n_items: int) -> None:
-        pass
 """
 
 
