@@ -293,7 +293,7 @@ class TestHuggingFace:
         rows = [f"{name},{k % 2}" for k, name in enumerate(FILES)]
         (folder / "metadata.csv").write_text("\n".join(["file_name,label", *rows]))
         (folder.parent / "README.md").write_text(CARD)
-        (folder / "dataset_info.json").symlink_to(folder.parent / "README.md")
+        (folder / "README.md").symlink_to(folder.parent / "README.md")
         assert run(folder).manifest.label_names == ["0", "1"]
 
     def test_spaces_around_labels_are_reported(self, run: Run, folder: Path) -> None:
@@ -380,28 +380,43 @@ class TestCoco:
         assert "--set source.labels=first.json" in said
         assert run(folder, "source.labels=second.json").labels["000.jpg"] == ["dog"]
 
+    @pytest.mark.parametrize("other", ["captions_train2017.json", "panoptic_train2017.json"])
+    def test_companions_of_one_file(self, run: Run, folder: Path, other: str) -> None:
+        draw_all(folder)
+        write_json(folder / "train2017.json", coco(TAGS))
+        write_json(folder / other, coco({name: ["person"] for name in FILES}))
+        assert run(folder).labels == expect(TAGS)
+
+    def test_instances_come_before_other_files(self, run: Run, folder: Path) -> None:
+        draw_all(folder)
+        write_json(folder / "annotations" / "instances_all.json", coco(TAGS))
+        write_json(folder / "annotations" / "persons_all.json", coco({name: ["person"] for name in FILES}))
+        assert run(folder).labels == expect(TAGS)
+
     def test_what_is_unknown_is_counted_and_listed(self, run: Run, folder: Path) -> None:
         draw_all(folder, [*FILES, "extra.jpg", "a/twice.jpg", "b/twice.jpg"])
         content = coco({**TAGS, "gone.jpg": ["sky"], "../../etc/passwd.jpg": ["sky"], "/etc/p.jpg": ["sky"]})
         content["images"] += [
             {"id": 5, "file_name": "000.jpg"},
-            {"id": 5, "file_name": "001.jpg"},
+            {"id": 5, "file_name": "extra.jpg"},
             {"id": 6, "file_name": "twice.jpg"},
         ]
         content["annotations"] += [
             {"id": 1, "image_id": 99, "category_id": 1},
             {"id": 2, "image_id": 1000, "category_id": 98},
-            {"id": 3, "image_id": 5, "category_id": 1},
+            {"id": 3, "image_id": 5, "category_id": 50},
             {"id": 4, "image_id": 1011},
         ]
+        content["categories"].append({"id": 50, "name": "dog"})
         write_json(folder / "coco.json", content)
         found = run(folder)
-        assert {name: found.labels[name] for name in FILES} == expect(TAGS)
+        wanted = {**TAGS, "000.jpg": ["dog", "sea", "sky"]}
+        assert {name: found.labels[name] for name in FILES} == expect(wanted)
+        assert found.labels["extra.jpg"] is None
         count = len(content["annotations"])
         assert found.notes == [
-            "image 17: '001.jpg' has the id 5 of another image; it is treated as unlabeled",
+            "image 17: 'extra.jpg' has the id 5 of another image; it is treated as unlabeled",
             "image 16: '000.jpg' is repeated, as in image 1",
-            "image 17: '001.jpg' is repeated, as in image 2",
             f"annotation {count - 2} is skipped: category_id 98 is not in categories",
             f"annotation {count} is skipped: category_id '' is not in categories",
             f"annotation {count - 3} is skipped: image_id 99 is not in images",
@@ -410,9 +425,9 @@ class TestCoco:
             f"image 15: labels for '/etc/p.jpg', which is outside {folder}",
             "image 18: labels for 'twice.jpg', which may be 'a/twice.jpg' or 'b/twice.jpg'; write folders "
             "before the name",
-            *["no entry in coco.json; treated as unlabeled"] * 3,
+            *["no entry in coco.json; treated as unlabeled"] * 2,
         ]
-        assert "13 problems in total" in run.refusal(folder, "source.strict=true")
+        assert "11 problems in total" in run.refusal(folder, "source.strict=true")
 
     def test_a_file_without_categories(self, run: Run, folder: Path) -> None:
         draw_all(folder)
@@ -575,6 +590,13 @@ class TestWhatIsNotRead:
             draw(folder / (given[0] if given else "unlabeled") / name)
             write_json(folder / f"{name}.json", {"shapes": [], "imagePath": name, "images": [{"id": 1}]})
         write_json(folder / "config.json", {"labels": ["a", "b"], "annotations": []})
+        assert run(folder).manifest.label_names == ["cat", "dog"]
+
+    def test_one_annotation_file_per_picture_is_left_alone(self, run: Run, folder: Path) -> None:
+        draw_all(folder / "cat", FILES)
+        draw_all(folder / "dog", FILES)
+        for k in range(60):
+            write_json(folder / f"{k}.json", coco({"cat/000.jpg": ["paw"]}))
         assert run(folder).manifest.label_names == ["cat", "dog"]
 
     def test_json_of_an_unknown_kind_is_named(self, run: Run, folder: Path) -> None:
