@@ -67,6 +67,12 @@ def test_descriptors_are_those_of_the_literal_version(size, patch, step):
     np.testing.assert_allclose(found.centers, middles)
 
 
+def test_the_grid_is_centered_in_the_image():
+    starts = grid_starts(213, 16, 8)
+    assert (starts[0], starts[1], starts[-1], len(starts)) == (2, 10, 194, 25)  # 2 pixels left over, and 3
+    assert grid_starts(16, 16, 8).tolist() == [0]
+
+
 def test_smoothing_is_a_gaussian_before_the_gradients():
     from scipy.ndimage import gaussian_filter
 

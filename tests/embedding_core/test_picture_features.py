@@ -38,6 +38,44 @@ def test_gray_values_are_those_of_pillow(size):
     np.testing.assert_array_equal(gray_pixels(rgb), np.asarray(Image.fromarray(rgb).convert("L")))
 
 
+def literal_luv(red: int, green: int, blue: int) -> tuple[float, float, float]:
+    """CIE 1976 from sRGB, with the white point of the matrix."""
+    matrix = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750]])
+    matrix = np.vstack([matrix, [0.0193339, 0.1191920, 0.9503041]])
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in np.array([red, green, blue]) / 255
+    ]
+    (x, y, z), (xn, yn, zn) = matrix @ linear, matrix.sum(axis=1)
+    if y == 0:
+        return 0.0, 0.0, 0.0
+    L = 116 * np.cbrt(y / yn) - 16 if y / yn > (6 / 29) ** 3 else y / yn * (29 / 3) ** 3
+    u, un = 4 * x / (x + 15 * y + 3 * z), 4 * xn / (xn + 15 * yn + 3 * zn)
+    v, vn = 9 * y / (x + 15 * y + 3 * z), 9 * yn / (xn + 15 * yn + 3 * zn)
+    return L, 13 * L * (u - un), 13 * L * (v - vn)
+
+
+def test_moments_of_luv_are_those_of_its_definition():
+    """Also in the dark, where L is linear, and in a uniform block."""
+    from embedding_core.features.luv_kernels import luv_moments
+
+    rng = np.random.default_rng(0)
+    rgb = rng.integers(0, 256, (24, 30, 3), dtype=np.uint8)
+    rgb[:8] //= 12
+    rgb[16:, :15] = (9, 200, 40)
+    rgb[0, 0] = 0
+    found = np.empty((3, 2, 3, 3))
+    luv_moments(rgb, found)
+    for i in range(3):
+        for j in range(2):
+            block = rgb[8 * i : 8 * i + 8, 15 * j : 15 * j + 15].reshape(-1, 3)
+            values = np.array([literal_luv(*map(int, pixel)) for pixel in block])
+            mean = values.mean(axis=0)
+            expected = [mean, ((values - mean) ** 2).mean(axis=0), ((values - mean) ** 3).mean(axis=0)]
+            np.testing.assert_allclose(found[i, j], np.transpose(expected), rtol=1e-10, atol=1e-9)
+    assert not found[2, 0, :, 1:].any()
+
+
 class TestGabor:
     @staticmethod
     def periodic_part(u: np.ndarray) -> np.ndarray:
