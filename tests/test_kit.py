@@ -70,7 +70,7 @@ class TestDependencies:
 
     def test_everything_imported_is_declared(self, project: dict[str, Any]) -> None:
         extras = project["optional-dependencies"]
-        declared = names_of(project["dependencies"] + extras["fetch"] + extras["onnx"])
+        declared = names_of(project["dependencies"] + extras["fetch"] + extras["onnx"] + extras["video"])
         assert self.used() - declared == set()
 
     def test_everything_declared_is_imported(self, project: dict[str, Any]) -> None:
