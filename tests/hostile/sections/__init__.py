@@ -8,6 +8,7 @@ SECTIONS = (
     "arff",
     "tables",
     "arrays",
+    "own_tables",
     "edges",
     "artifacts",
     "models",
