@@ -203,7 +203,7 @@ def find_labels(
     lists = lists or [name for name, kind in kinds.items() if kind == "texts"]
     if lists and not ("class" in kinds and counts_features(kinds, options)):
         return (lists[0],), False
-    usable = [name for name, kind in kinds.items() if kind in ("text", *NUMBERS, "empty")]
+    usable = [name for name, kind in kinds.items() if kind in ("text", *NUMBERS, "empty", "other")]
     classes = [name for known in CLASS_NAMES for name in usable if name.lower() == known]
     return tuple(classes[:1]), False
 

@@ -60,6 +60,8 @@ def _one_column(table: pa.Table, name: str, options: SourceOptions, path: Path) 
     values = column_values(table.column(name))
     if any(isinstance(value, list) for value in values):
         return label_sets([_list_cell(value, path, name) for value in values], single_label=False)
+    if any(isinstance(value, dict) for value in values):
+        raise SourceError(f"{path}, column {quote(name)}: the labels are nested; expected texts or numbers.")
     texts = [cell_text(value) for value in values]
     if any(text is not None and options.label_separator in text for text in texts):
         rows = [None if text is None else _split_cell(text, options.label_separator) for text in texts]
