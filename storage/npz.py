@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from dataclasses import dataclass
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -45,7 +46,10 @@ def read_claim(stream: IO[bytes], size: int) -> ClaimedArray:
     version = np.lib.format.read_magic(stream)
     if version not in read:
         raise ValueError(f"an array has the unknown version {version}")
-    shape, _, dtype = read[version](stream)
+    try:
+        shape, _, dtype = read[version](stream)
+    except (SyntaxError, TokenError) as error:  # NumPy parses the header as Python text
+        raise ValueError("the header of an array is damaged") from error
     count = math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
         raise ValueError("it contains Python objects, which are not loaded")

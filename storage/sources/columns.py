@@ -32,7 +32,7 @@ TABLE_SUFFIXES = (*CSV_SUFFIXES, ".parquet", *ARROW_SUFFIXES)
 _COLUMN_BYTES = 9_000
 # Longest text of a column that is used; labels and ids are shorter.
 _LONGEST_CELL = 10_000_000
-NULL_CELLS = ("", "#N/A", "N/A", "NA", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
+NULL_CELLS = ("", "#N/A", "N/A", "NA", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "?")
 
 
 def guess_delimiter(line: str) -> str:

@@ -56,6 +56,16 @@ class Ignored(NamedTuple):
     reason: str
 
 
+class FeatureRoles(NamedTuple):
+    """The columns of features; see `Roles`."""
+
+    numbers: tuple[str, ...]
+    vectors: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = {}
+    chosen: bool = True
+
+
 @dataclass(frozen=True)
 class Roles:
     """The use of each column.
@@ -78,7 +88,7 @@ class Roles:
     chosen : bool
         Whether the features were named, by the user, by a model or as f0, f1, ...; otherwise columns without
         information are left out.
-    ignored : list of Ignored
+    ignored : tuple of Ignored
     """
 
     ids: tuple[str, ...] = ()
@@ -102,26 +112,29 @@ def assign_roles(kinds: Mapping[str, ColumnKind], options: SourceOptions, path: 
     labels, several = find_labels(known, options, path)
     split = _find_split(known, options, path)
     taken = {*labels, *(ids if id_given else ()), *([split] if split else ())}
-    roles = Roles(ids=ids, id_given=id_given, labels=labels, several=several, split=split)
-    numbers, vectors, categories, levels, chosen = _find_features(known, options, path, taken)
-    used = {*taken, *numbers, *vectors, *categories}
+    features = _find_features(known, options, path, taken)
+    used = {*taken, *ids, *features.numbers, *features.vectors, *features.categories}
     ignored = [Ignored(name, "are left out by source.ignore") for name in kinds if name in left_out]
-    legacy = chosen and not options.features and not options.wanted
-    for name, kind in known.items():
-        if name not in used and name not in ids and options.wanted == ():
-            reason = OTHERS if legacy else BESIDE if vectors and kind in NUMBERS else _REASONS[kind]
-            ignored.append(Ignored(name, reason))
+    if not options.wanted:
+        counted = counts_features(known, options)
+        ignored += [
+            Ignored(name, OTHERS if counted else _reason(kind, bool(features.vectors)))
+            for name, kind in known.items()
+            if name not in used
+        ]
     return Roles(
-        **{
-            **vars(roles),
-            "numbers": numbers,
-            "vectors": vectors,
-            "categories": categories,
-            "levels": levels,
-            "chosen": chosen,
-            "ignored": tuple(ignored),
-        }
+        ids=ids,
+        id_given=id_given,
+        labels=labels,
+        several=several,
+        split=split,
+        ignored=tuple(ignored),
+        **features._asdict(),
     )
+
+
+def _reason(kind: ColumnKind, beside_vectors: bool) -> str:
+    return BESIDE if beside_vectors and kind in NUMBERS else _REASONS[kind]
 
 
 def counts_features(kinds: Iterable[str], options: SourceOptions) -> bool:
@@ -203,7 +216,7 @@ def find_labels(
     lists = lists or [name for name, kind in kinds.items() if kind == "texts"]
     if lists and not ("class" in kinds and counts_features(kinds, options)):
         return (lists[0],), False
-    usable = [name for name, kind in kinds.items() if kind in ("text", *NUMBERS, "empty")]
+    usable = [name for name, kind in kinds.items() if kind in ("text", *NUMBERS, "empty", "other")]
     classes = [name for known in CLASS_NAMES for name in usable if name.lower() == known]
     return tuple(classes[:1]), False
 
@@ -234,31 +247,27 @@ def _find_split(kinds: Mapping[str, ColumnKind], options: SourceOptions, path: P
     return next((name for known in SPLIT_NAMES for name in usable if name.lower() == known), None)
 
 
-Found = tuple[
-    tuple[str, ...], tuple[str, ...], tuple[str, ...], Mapping[str, tuple[str, ...]], bool
-]  # numbers, vectors, categories, levels, chosen
-
-
 def _find_features(
     kinds: Mapping[str, ColumnKind], options: SourceOptions, path: Path, taken: set[str]
-) -> Found:
+) -> FeatureRoles:
     if options.wanted and (found := _wanted_features(kinds, options.wanted)):
         return found
     if options.features:
         return _named_features(kinds, options, path, taken)
     counted = sorted(filter(is_feature_name, kinds), key=lambda name: int(name[1:]))
     if counted:
-        return tuple(counted), (), (), {}, True
+        return FeatureRoles(tuple(counted))
     free = {name: kind for name, kind in kinds.items() if name not in taken}
     vectors = tuple(name for name, kind in free.items() if kind == "vector")
     numbers = () if vectors else tuple(name for name, kind in free.items() if kind in NUMBERS)
     texts = tuple(name for name, kind in free.items() if kind == "text" and not looks_like_index(name))
-    return numbers, vectors, texts if options.categorical == ONEHOT else (), {}, False
+    categories = texts if options.categorical == ONEHOT else ()
+    return FeatureRoles(numbers, vectors, categories, chosen=False)
 
 
 def _named_features(
     kinds: Mapping[str, ColumnKind], options: SourceOptions, path: Path, taken: set[str]
-) -> Found:
+) -> FeatureRoles:
     named = match_names(options.features, list(kinds), path, "source.features", options.labeled)
     exact = set(options.features)
     names = [name for name in named if name not in taken or name in exact]
@@ -274,16 +283,14 @@ def _named_features(
             f"{path}, column {quote(asked[0])} contains text, not numbers. Encode it with "
             "--set source.categorical=onehot, or remove it from source.features."
         )
-    return (
+    return FeatureRoles(
         tuple(name for name in names if kinds[name] in (*NUMBERS, "empty")),
         tuple(name for name in names if kinds[name] == "vector"),
         tuple(texts) if options.categorical == ONEHOT else (),
-        {},
-        True,
     )
 
 
-def _wanted_features(kinds: Mapping[str, ColumnKind], wanted: Sequence[str]) -> Found | None:
+def _wanted_features(kinds: Mapping[str, ColumnKind], wanted: Sequence[str]) -> FeatureRoles | None:
     """The columns behind the feature names of a model: `age`, `color=red` or `clip[0]`."""
     numbers: list[str] = []
     vectors: dict[str, None] = {}
@@ -297,13 +304,8 @@ def _wanted_features(kinds: Mapping[str, ColumnKind], wanted: Sequence[str]) -> 
             levels.setdefault(column, []).append(name[len(column) + 1 :])
     if not (numbers or vectors or levels):
         return None
-    return (
-        tuple(numbers),
-        tuple(vectors),
-        tuple(levels),
-        {name: tuple(values) for name, values in levels.items()},
-        True,
-    )
+    known = {name: tuple(values) for name, values in levels.items()}
+    return FeatureRoles(tuple(numbers), tuple(vectors), tuple(levels), known)
 
 
 def _before_equals(name: str) -> list[str]:

@@ -72,7 +72,7 @@ class TableSource:
             flags={name for name in numeric if kinds[name] == "flag"},
         )
         ids, id_column, id_notes = read_ids(table, roles, self.path)
-        split, split_notes = read_split(table, roles, self.path)
+        split, split_notes = read_split(table, roles, self.path) if self.options.labeled else (None, [])
         labeling, split, recognized, label_notes = self._labels(table, roles, kinds, ids, id_column, split)
         parts, ignored, feature_notes = read_parts(table, roles, self.options, self.path, id_column)
         notes = [*label_notes, *id_notes, *split_notes, *feature_notes]

@@ -60,6 +60,8 @@ def _one_column(table: pa.Table, name: str, options: SourceOptions, path: Path) 
     values = column_values(table.column(name))
     if any(isinstance(value, list) for value in values):
         return label_sets([_list_cell(value, path, name) for value in values], single_label=False)
+    if any(isinstance(value, dict) for value in values):
+        raise SourceError(f"{path}, column {quote(name)}: the labels are nested; expected texts or numbers.")
     texts = [cell_text(value) for value in values]
     if any(text is not None and options.label_separator in text for text in texts):
         rows = [None if text is None else _split_cell(text, options.label_separator) for text in texts]
@@ -184,7 +186,11 @@ def read_label_table(path: Path, options: SourceOptions) -> LabelTable:
     """
     kinds = column_kinds(path)
     # `source.labels` names the file, and the columns of features are elsewhere.
-    options = replace(options, labels=None, features=(), ignore=(), labeled=True, wanted=())
+    name = options.id if options.id in kinds else None
+    split = options.split if options.split in kinds else None
+    options = replace(
+        options, labels=None, id=name, split=split, features=(), ignore=(), labeled=True, wanted=()
+    )
     roles = assign_roles(kinds, options, path)
     if not roles.labels:
         rest = [name for name in kinds if name not in (*roles.ids, roles.split)]
@@ -196,15 +202,15 @@ def read_label_table(path: Path, options: SourceOptions) -> LabelTable:
     flags = {name for name in numeric if kinds[name] == "flag"}
     table = read_columns(path, used.__contains__, numeric.__contains__, flags=flags)
     ids, column, notes = read_ids(table, roles, path)
-    split, more = read_split(table, roles, path)
+    parts, more = read_split(table, roles, path)
     unused = [Ignored(name, OTHERS) for name in kinds if name not in used]
     return LabelTable(
         path,
         read_labels(table, roles, options, path),
         ids if column is not None else None,
-        split,
+        parts,
         [*notes, *more, *ignored_notes(unused, path)],
-        describe_roles(roles, column, split, f" of {path.name}"),
+        describe_roles(roles, column, parts, f" of {path.name}"),
     )
 
 

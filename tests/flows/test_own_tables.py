@@ -127,6 +127,14 @@ def labels() -> list[str]:
     return pq.read_table("annotations.parquet").column("labels").to_pylist()
 
 
+def test_gaps_are_refused_again_without_the_setting_that_fills_them(tmp_path: Path) -> None:
+    path = make_passengers(tmp_path)
+    settings = (*FAST, "source.labels=Survived")
+    run_locally(path, tmp_path / "home", *settings, "features.fill=mean")
+    with pytest.raises(SourceError, match=r"6 missing values.*features\.fill"):
+        run_locally(path, tmp_path / "home", *settings)
+
+
 @pytest.mark.slow
 def test_new_rows_of_a_mixed_table_are_encoded_as_in_training(
     command: Command, tmp_path: Path, use: Callable[[LocalRun], None]

@@ -11,6 +11,7 @@ from storage.artifacts.models import load_model
 from storage.artifacts.schemas import Manifest, pack_manifest
 from storage.errors import LabelscapeError
 from storage.sources import Collection, SourceOptions, open_source, read_edges
+from storage.sources.feature_table import join_table
 
 LONGEST_MESSAGE = 4_000
 IDS = [f"item {k}" for k in range(5)]
@@ -64,6 +65,16 @@ def _write_labels(folder: Path) -> None:
     (folder / "set_labels.csv").write_text("class\na\nb\n")
 
 
+def _write_kinds(folder: Path) -> None:
+    (folder / "labels.csv").write_text("kind\na\nb\n")
+
+
+def _join_table(path: Path) -> None:
+    found = join_table(path, IDS, allow_missing=True)
+    assert found.part.X is not None
+    assert found.part.X.shape[0] == len(IDS)
+
+
 def _write_matrix(folder: Path) -> None:
     import numpy as np
     from scipy import sparse
@@ -78,6 +89,11 @@ READINGS = {
     "csv": Reading("set.csv", read_source),
     "parquet": Reading("set.parquet", read_source),
     "npz": Reading("set_X.npz", read_source, _write_labels),
+    "own-csv": Reading("own.csv", read_source),
+    "feather": Reading("set.feather", read_source),
+    "npy": Reading("set.npy", read_source, _write_kinds),
+    "npz-dense": Reading("set.npz", read_source, _write_kinds),
+    "feature-table": Reading("e.csv", lambda folder: _join_table(folder / "data" / "e.csv")),
     "label-table": Reading("set_labels.parquet", read_source, _write_matrix),
     "labels": Reading("labels.csv", read_source, _write_images),
     "labels-jsonl": Reading("metadata.jsonl", read_source, _write_images),

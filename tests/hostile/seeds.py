@@ -306,12 +306,83 @@ def make_model(rng: random.Random) -> bytes:
 TYPES.append(lambda n: pa.array([f"{k}.png" for k in range(n)]))
 _TABLE = {"class": 8, "split": 8, "id": 8, "label:a": 3, "label:b": 3}
 _LABELED = [["class"], ["label:a", "label:b"], ["class", "label:a"], []]
+_OWN = ["width", "Unnamed: 0", "color", "clip", "dino", "target", "tags", "when", "item_id", "split", "y"]
+_OWN_TYPES = {"color": 20, "clip": 22, "dino": 22, "target": 8, "tags": 11, "when": 18, "item_id": 8, "y": 20}
+
+
+def make_own_csv(rng: random.Random) -> bytes:
+    """A table with ordinary column names."""
+    header = [*rng.sample(["width", "", "color", "Alone", "f1", "item_id"], rng.randint(1, 4)), "target"]
+    lines = [",".join(header)]
+    for k in range(rng.randint(0, 5)):
+        good = {
+            "color": ["red", "blue", ""],
+            "Alone": ["True", "False"],
+            "item_id": [f"i{k}"],
+            "target": ["a", "b"],
+        }
+        lines.append(",".join(_clean(rng, good.get(name, ["1", "2.5"]), NUMBERS + TEXTS) for name in header))
+    return rng.choice(["\n", "\r\n"]).join(lines).encode("utf-8", "surrogatepass")
+
+
+def make_feather(rng: random.Random) -> bytes:
+    """A Feather file, or an Arrow stream."""
+    n = rng.choice([0, 1, 2, 3, 5])
+    oddity = rng.choice([0, 0.1, 0.5])
+    columns = {}
+    for name in rng.sample(_OWN, rng.randint(1, len(_OWN))):
+        kind = _OWN_TYPES.get(name, 0) if rng.random() >= oddity else rng.randrange(len(TYPES))
+        columns[name] = TYPES[kind](n)
+    table, target = pa.table(columns), io.BytesIO()
+    options = pa.ipc.IpcWriteOptions(compression=rng.choice([None, "lz4", "zstd"]))
+    open_writer = rng.choice([pa.ipc.new_file, pa.ipc.new_stream])
+    with open_writer(target, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return target.getvalue()
+
+
+def _dense(rng: random.Random) -> np.ndarray:
+    shape = rng.choice([(2, 3), (2, 1), (3, 3), (0, 3), (2, 0), (2,), (2, 2, 2)])
+    kind = rng.choice([np.float64, np.float32, np.float16, np.int8, np.bool_, np.complex64, "U3"])
+    return np.arange(int(np.prod(shape))).reshape(shape).astype(kind)
+
+
+def make_npy(rng: random.Random) -> bytes:
+    """An array of features."""
+    target = io.BytesIO()
+    np.save(target, _dense(rng))
+    return target.getvalue()
+
+
+def make_dense_npz(rng: random.Random) -> bytes:
+    """An archive of arrays, perhaps with labels and ids."""
+    target = io.BytesIO()
+    names = rng.sample(["X", "clip", "y", "Y", "ids", "label_names"], rng.randint(1, 4))
+    save = rng.choice([np.savez, np.savez_compressed])
+    save(target, **{name: _dense(rng) for name in names})
+    return target.getvalue()
+
+
+def make_feature_table(rng: random.Random) -> bytes:
+    """Features of the items of `reading.IDS`."""
+    lines = [_clean(rng, ["id,x,y2", "filename,x,color"], TEXTS)]
+    for k in range(rng.randint(0, 7)):
+        name = _clean(rng, [f"item {k}"], TEXTS)
+        lines.append(f"{name},{_clean(rng, ['1', '2.5'], NUMBERS)},{_clean(rng, ['3', '4'], NUMBERS)}")
+    return "\n".join(lines).encode("utf-8", "surrogatepass")
+
+
 SEEDS: dict[str, Callable[[random.Random], bytes]] = {
     "arff": make_arff,
     "xml": make_xml,
     "csv": make_csv,
     "parquet": lambda rng: make_parquet(rng, ["f0", "f1", *rng.choice(_LABELED), "id", "x"], _TABLE),
     "npz": make_npz,
+    "own-csv": make_own_csv,
+    "feather": make_feather,
+    "npy": make_npy,
+    "npz-dense": make_dense_npz,
+    "feature-table": make_feature_table,
     "label-table": lambda rng: make_parquet(rng, [*rng.choice(_LABELED), "id", "split"], _TABLE),
     "labels": make_labels,
     "labels-jsonl": make_jsonl,

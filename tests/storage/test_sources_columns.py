@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -299,6 +300,20 @@ def test_vectors_that_do_not_fit_are_counted(tmp_path: Path) -> None:
     assert np.isfinite(np.asarray(found.X)[[0, 2]]).all()
 
 
+def test_a_missing_vector_of_fixed_size(tmp_path: Path) -> None:
+    rows = [None if k in (0, 4) else row for k, row in enumerate(CLIP.tolist())]
+    table = pa.table({"clip": pa.array(rows, pa.list_(pa.float32(), 6)), "label": KINDS})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match=r"fixed size in which some are missing.*Write the column as lists"):
+        read(tmp_path / "t.parquet")
+    pa.feather.write_feather(table, tmp_path / "t.feather")
+    with pytest.raises(SourceError, match="2 of 60 vectors have no vector: rows 1, 5"):
+        read(tmp_path / "t.feather")
+    X = np.asarray(read(tmp_path / "t.feather", allow_missing=True).X)
+    assert np.isnan(X[[0, 4]]).all()
+    assert np.array_equal(X[[1, 2, 3]], CLIP[[1, 2, 3]])
+
+
 def test_zero_vectors_are_noted(tmp_path: Path) -> None:
     zeros = [row * 0 if k in (3, 8) else row for k, row in enumerate(CLIP)]
     text = messages(read(write(tmp_path / "t.parquet", embedded(clip=zeros))))
@@ -329,6 +344,20 @@ def test_labels_of_another_table_are_joined_by_id(tmp_path: Path, suffix: str) -
 
 
 # Annotation: the columns of a model are found by name.
+
+
+def test_without_labels_neither_labels_nor_split_are_read(tmp_path: Path, suffix: str) -> None:
+    frame = flowers().assign(split="train", sky=1.5)
+    found = read(write(tmp_path / f"t{suffix}", frame), labeled=False)
+    assert found.split is None
+    assert "target" not in (found.feature_names or [])
+    named = read(write(tmp_path / f"t{suffix}", frame), labeled=False, labels="sepal*")
+    assert named.feature_names == ["petal width (cm)"], "labels are no features"
+
+
+def test_a_question_mark_is_a_missing_value(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,y\n1,a\n?,b\n3,a\n")
+    assert np.isnan(np.asarray(read(tmp_path / "t.csv", allow_missing=True).X)[1, 0])
 
 
 def test_the_columns_that_a_model_wants(tmp_path: Path, suffix: str) -> None:

@@ -10,6 +10,7 @@ SECTIONS = (
     "tables",
     "media",
     "arrays",
+    "own_tables",
     "edges",
     "artifacts",
     "models",
