@@ -19,6 +19,7 @@ from tasks.dataset import load_blocks, side_by_side
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.feature_blocks import BlockPlan, blocks_of_recipe
 from tasks.stages.features import FILES, GIVEN, TABLE, extractor_recipe
+from tasks.stages.learning import LEARNED
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
@@ -157,7 +158,7 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
             f"the model's features were computed with another content of {_changed_files(now, recipe)}. "
             "Restore it, or train again with `labelscape run`."
         )
-    if now != recipe:
+    if now != {name: value for name, value in recipe.items() if name != LEARNED}:
         raise SourceError(
             "the model's features were computed by another version of the extractor, so features of this "
             "version do not fit it. Train again with `labelscape run`, or use the version of the model."

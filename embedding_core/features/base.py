@@ -1,8 +1,8 @@
 """The contract of feature extractors: one row of numbers per item."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -65,16 +65,14 @@ class FeatureExtractor(ABC):
 
     @property
     def learns_from_labels(self) -> bool:
-        """Whether `learn` needs the labels of the training items."""
+        """Whether learning needs labels. The pipeline then refuses it: folds could not be kept apart."""
         return False
 
-    def learn(
-        self, contents: Iterable[bytes], classes: Iterable[Sequence[int]] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Learn from the files of training items, and their labels if `learns_from_labels`."""
+    def learn(self, contents: Iterable[bytes]) -> dict[str, np.ndarray]:
+        """Learn from the files of training items; unreadable ones are skipped."""
         raise TypeError(f"the extractor {self.name} does not learn.")
 
-    def with_learned(self, arrays: Mapping[str, np.ndarray]) -> Self:
+    def with_learned(self, arrays: Mapping[str, np.ndarray]) -> "FeatureExtractor":
         """Return the extractor that uses what `learn` returned."""
         raise TypeError(f"the extractor {self.name} does not learn.")
 

@@ -47,12 +47,17 @@ def extract_file(
         A digest is given, and the file cannot be read or has another content. This is not a property of
         the item, so the caller should retry instead of recording it.
     """
+    return extractor.extract_bytes(read_content(path, digest))
+
+
+def read_content(path: Path | bytes, digest: str | None = None) -> bytes:
+    """Read a regular file and check its digest; given content is returned. Raises like `extract_file`."""
     if isinstance(path, bytes):
-        return extractor.extract_bytes(path)
+        return path
     data = _read_file(path, digest)
     if digest is not None and hashlib.blake2b(data, digest_size=16).hexdigest() != digest:
         raise FileChanged(f"{path} changed while it was being read; run again.")
-    return extractor.extract_bytes(data)
+    return data
 
 
 def _read_file(path: Path, digest: str | None) -> bytes:

@@ -156,6 +156,19 @@ class Part:
     feature_names: list[str] | None = None
     allows_missing: bool = False
 
+    def files(self, row: int) -> list[tuple[Path | bytes, str]]:
+        """The files, or the text, of an item, each with its digest; empty for an item without this part."""
+        if not self.digests[row]:
+            return []
+        if self.pieces is not None:
+            return list(self.pieces[row])
+        if self.paths is not None:
+            path = self.paths[row]
+            assert path is not None
+            return [(path, self.digests[row])]
+        assert self.texts is not None
+        return [((self.texts[row] or "").encode(), self.digests[row])]
+
     @cached_property
     def columns_digest(self) -> str:
         """One digest of the number and names of the supplied features."""

@@ -27,6 +27,7 @@ from tasks.stages.features import (
     TABLE,
     describe_lacking,
     extractor_recipe,
+    find_part,
     load_skipped,
     make_extractor,
     read_content,
@@ -34,6 +35,7 @@ from tasks.stages.features import (
     refuse_lacking,
 )
 from tasks.stages.known_rows import SKIPPED
+from tasks.stages.learning import LEARNED, learned_variant, learning_stage
 
 # What `features.extractors = ["auto"]` means for each content of a source.
 DEFAULT_EXTRACTORS: Mapping[str, str] = {
@@ -235,13 +237,27 @@ def block_stages(
     """
     for block in blocks:
         variant = block.name if _are_joined(blocks) else ""
-        yield recipe_stage(_extraction(block.recipe), place, source, manifest, workspace, variant)
+        recipe = _extraction(block.recipe)
+        if _must_learn(recipe):
+            extractor, part = make_extractor(recipe), find_part(recipe, source.parts)
+            yield learning_stage(extractor, block.name, recipe, part, place, source, manifest, workspace)
+            ref = made[learned_variant(block.name)]
+            recipe[LEARNED] = None if ref is None else {"key": ref.key, "digest": ref.digest}
+        yield recipe_stage(recipe, place, source, manifest, workspace, variant)
     if _are_joined(blocks):
         yield _join_stage(blocks, {block.name: made[block.name] for block in blocks}, workspace)
 
 
+def _must_learn(recipe: Mapping[str, Any]) -> bool:
+    """Whether the extractor of a recipe learns from the training items first; that of a model has learned."""
+    extracted = recipe["extractor"] not in (GIVEN, TABLE)
+    return extracted and LEARNED not in recipe and make_extractor(recipe).learns
+
+
 def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
-    """The block that a stage with this label computes; None for the stage that joins blocks."""
+    """The block that a stage with this label computes; None for stages that join blocks or learn."""
+    if label in {stage_label("features", learned_variant(block.name)) for block in blocks}:
+        return None
     if not _are_joined(blocks):
         return blocks[0]
     return next((block for block in blocks if label == stage_label("features", block.name)), None)

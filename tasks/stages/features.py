@@ -20,10 +20,11 @@ from storage.sources.base import Part, PartName, combine_digests, digest_items
 from tasks.executor import Executor
 from tasks.reporter import Advance
 from tasks.settings import SourceSettings
-from tasks.stage import Stage, Workspace, fingerprint, task_code
+from tasks.stage import Stage, Workspace, digest_of, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
 from tasks.stages.ingest import changed_meanwhile, items_of, part_digest
 from tasks.stages.known_rows import SKIPPED, KnownRows, load_known_rows
+from tasks.stages.learning import LEARNED, load_learned
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -68,10 +69,19 @@ def recipe_stage(
         variant=variant,
         code=_modules(recipe, source),
         params={**recipe, "strict": place.strict},
-        inputs={"items": items},
+        inputs={"items": items, **_learned_input(recipe)},
         produce=lambda: _compute(recipe, place, source, items, workspace, variant),
         produce_all=lambda: _compute(recipe, place, source, items, workspace, variant, reuse=False),
     )
+
+
+def _learned_input(recipe: Mapping[str, Any]) -> dict[str, str | None]:
+    """What the extractor learned, as an input of the stage; None if it has not learned yet."""
+    if LEARNED not in recipe:
+        return {}
+    known = recipe[LEARNED]
+    ref = ArtifactRef("features", known["key"], known["digest"], "model", 1) if known else None
+    return {LEARNED: digest_of(ref)}
 
 
 def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,11 +96,17 @@ def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
-    """Build the extractor that a recipe describes."""
+    """Build the extractor that a recipe describes, without what it learned."""
     from embedding_core.features.registry import extractor_class
 
     name = recipe["extractor"]
     return extractor_class(name)(**recipe[name])
+
+
+def ready_extractor(recipe: Mapping[str, Any], store: ArtifactStore) -> "FeatureExtractor":
+    """Build the extractor that a recipe describes, with what it learned."""
+    extractor = make_extractor(recipe)
+    return extractor.with_learned(load_learned(recipe, store)) if LEARNED in recipe else extractor
 
 
 def read_content(extractor: str) -> str:
@@ -135,7 +151,7 @@ def compute_features(
     part: Part,
     rows: range,
     recipe: Mapping[str, Any],
-    executor: Executor,
+    workspace: Workspace,
     advance: Advance,
     known: KnownRows | None = None,
 ) -> Features:
@@ -150,8 +166,8 @@ def compute_features(
     rows : range
     recipe : mapping
         See `extractor_recipe`.
-    executor : Executor
-        Extracts several files at once.
+    workspace : Workspace
+        Its executor extracts several files at once; its store holds what an extractor learned.
     advance : callable
         Called with the number of files done.
     known : KnownRows, optional
@@ -161,9 +177,9 @@ def compute_features(
     if recipe["extractor"] in (GIVEN, TABLE):
         X = part.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
         return Features(names, digests, X, None, recipe, part.feature_names)
-    extractor = make_extractor(recipe)
+    extractor = ready_extractor(recipe, workspace.store)
     missing = [row for row in rows if known is None or part.digests[row] not in known]
-    made = _extract(part, missing, extractor, executor, advance)
+    made = _extract(part, missing, extractor, workspace.executor, advance)
     if extractor.file_digests() != recipe.get(FILES, {}):
         raise SourceChanged(
             f"a file of the extractor {extractor.name} changed during extraction", "run again"
@@ -195,7 +211,7 @@ def _extract(
     from embedding_core.features.extraction import FileChanged, extract_many
 
     made: dict[int, Row] = {row: _lacking(part) for row in rows if not part.digests[row]}
-    files = [(row, *file) for row in rows if row not in made for file in _contents(part, row)]
+    files = [(row, *file) for row in rows for file in part.files(row)]
     map_files = executor.map if len(files) > _FEW_FILES else map
     contents, digests = [content for _, content, _ in files], [digest for _, _, digest in files]
     try:
@@ -212,18 +228,6 @@ def _extract(
 def _lacking(part: Part) -> "Row":
     """The row of an item without this part: missing values, which `features.fill` can replace."""
     return (None, "the item has no text") if part.content == "text" else (None, None)
-
-
-def _contents(part: Part, row: int) -> "list[tuple[Path | bytes, str]]":
-    """The files, or the text, of an item that has this part, each with its digest."""
-    if part.pieces is not None:
-        return list(part.pieces[row])
-    if part.paths is not None:
-        path = part.paths[row]
-        assert path is not None
-        return [(path, part.digests[row])]
-    assert part.texts is not None
-    return [((part.texts[row] or "").encode(), part.digests[row])]
 
 
 def _mean_row(rows: "Sequence[Row]") -> "Row":
@@ -369,8 +373,8 @@ class _Portions:
         return ref
 
     def _pack(self, rows: range, advance: Advance) -> Artifact:
-        executor = self._workspace.executor
-        found = compute_features(self._ids, self._part, rows, self._recipe, executor, advance, self._known)
+        workspace, known = self._workspace, self._known
+        found = compute_features(self._ids, self._part, rows, self._recipe, workspace, advance, known)
         packed = pack_features(found)
         unreadable = str(int((~found.readable).sum()))
         return replace(packed, metadata={**packed.metadata, _UNREADABLE: unreadable})

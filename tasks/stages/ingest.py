@@ -18,9 +18,13 @@ from tasks.changes import changes_since
 from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import InputDigest, Stage, Workspace
+from tasks.training_rows import training_digest
 
-# These settings decide which bytes are read, which the digest covers; the others decide how they are parsed.
-_PATHS = {"path", "labels", "edges", "strict", "paranoid", "wanted"}
+# Fact of a manifest: what extractors learn from, see `tasks.training_rows`.
+TRAINING = "training"
+# These settings decide which bytes are read, which the digest covers; the others decide how they are parsed,
+# or whether they are refused.
+_PATHS = {"path", "labels", "edges", "paranoid", "wanted"}
 
 
 def source_options(settings: SourceSettings) -> SourceOptions:
@@ -76,7 +80,7 @@ def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -
     Parameters
     ----------
     part : str
-        "labels", or what `items_of` returns.
+        "labels", `TRAINING`, or what `items_of` returns.
     """
     return InputDigest(_facts(manifest, store)[part], manifest) if manifest else None
 
@@ -116,6 +120,7 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
     packed = pack_manifest(manifest)
     parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}
     parts["labels"] = digest_labels(manifest)
+    parts[TRAINING] = training_digest(found.ids, found.digests, found.split)
     last = load_last_run(workspace.store, settings).get("ingest")
     history = changes_since(workspace.store, last, manifest)
     return replace(packed, metadata={**packed.metadata, **parts}, history=history)

@@ -186,7 +186,7 @@ class TestNewItems:
         source, found = source_at(picture_folder)
         recipe = extractor_recipe("color_moments", FeatureSettings().parameters("color_moments"))
         check_recipe(recipe, source)  # type: ignore[arg-type]
-        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, 1, lambda done: None)  # type: ignore[arg-type]
+        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, None, lambda done: None)  # type: ignore[arg-type]
         assert (made.ids, found.labels.shape) == (["p02.png", "p03.png", "p04.png"], (40, 0))  # type: ignore[attr-defined]
         expected = ColorMoments().extract_bytes((picture_folder / "p03.png").read_bytes())
         assert_array_equal(made.X[1], expected)
