@@ -96,7 +96,8 @@ def test_an_equally_frequent_label_is_no_typo() -> None:
 
 
 def test_a_series_of_names_is_no_typo() -> None:
-    assert messages({f"sector{letter}": 20 if letter == "a" else 5 for letter in string.ascii_lowercase}) == []
+    counts = {f"sector{letter}": 20 if letter == "a" else 5 for letter in string.ascii_lowercase}
+    assert messages(counts) == []
 
 
 def test_labels_with_few_items_are_one_note() -> None:
