@@ -180,7 +180,8 @@ class TestCodebook:
         X, W = rng.random((50, 128), dtype=np.float32), rng.random((9, 128), dtype=np.float32)
         expected = nearest_words(X, W)
         monkeypatch.setattr(codebook_module, "_BLOCK_VALUES", 20)
-        np.testing.assert_array_equal(nearest_words(X, W), expected)
+        # in reverse order: memory that is used again must not look like a result
+        np.testing.assert_array_equal(nearest_words(X[::-1], W), expected[::-1])
 
     def test_the_same_images_give_the_same_bytes(self):
         fit = {"n_words": 12, "sample": 20}
@@ -359,6 +360,12 @@ class TestBowSift:
         elif kind == "nan":
             np.savez(path, **{**book, "words": book["words"] * np.nan})
         with pytest.raises(InvalidInput, match=r"codebook|cannot be read"):
+            read_codebook(path)
+
+    def test_a_large_file_is_refused_before_it_is_read(self, tmp_path, monkeypatch):
+        path = write_codebook(tmp_path / "book.npz")
+        monkeypatch.setattr("embedding_core.features.bow_sift.MAX_CODEBOOK_BYTES", 100)
+        with pytest.raises(InvalidInput, match="expected a regular file of at most 100 bytes"):
             read_codebook(path)
 
     def test_an_array_that_claims_more_than_it_has_is_refused(self, tmp_path):
