@@ -183,4 +183,5 @@ def _smooth(image: np.ndarray, deviation: float) -> np.ndarray:
 def _gaussian(deviation: float) -> np.ndarray:
     reach = ceil(4 * deviation)
     taps: np.ndarray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-    return (taps / taps.sum()).astype(np.float32)
+    weights: np.ndarray = (taps / taps.sum()).astype(np.float32)
+    return weights

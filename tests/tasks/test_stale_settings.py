@@ -37,7 +37,7 @@ USED: dict[str, tuple[str, set[str]]] = {
     "source.categorical": ("onehot", {"ingest"}),
     "source.edges": ("edges.csv", {"affinity"}),
     "source.label_separator": (";", {"ingest"}),
-    "source.strict": ("true", {"features"}),
+    "source.strict": ("true", {"ingest", "features"}),
     "source.min_label_count": ("2", {"ingest"}),
     "source.text": ("caption", {"ingest"}),
     "source.every_seconds": ("5", {"ingest"}),
