@@ -128,11 +128,12 @@ def labels() -> list[str]:
 
 
 def test_gaps_are_refused_again_without_the_setting_that_fills_them(tmp_path: Path) -> None:
-    path = make_passengers(tmp_path)
-    settings = (*FAST, "source.labels=Survived")
-    run_locally(path, tmp_path / "home", *settings, "features.fill=mean")
-    with pytest.raises(SourceError, match=r"6 missing values.*features\.fill"):
-        run_locally(path, tmp_path / "home", *settings)
+    rows = [None if k == 7 else row for k, row in enumerate(vectors())]
+    frame = pd.DataFrame({"clip": rows, "dino": list(vectors(1, 3)), "label": KINDS})
+    frame.to_parquet(tmp_path / "t.parquet")
+    run_locally(tmp_path / "t.parquet", tmp_path / "home", *FAST, "features.fill=mean")
+    with pytest.raises(SourceError, match=r"1 of 60 vectors have no vector: rows 8.*features\.fill"):
+        run_locally(tmp_path / "t.parquet", tmp_path / "home", *FAST)
 
 
 @pytest.mark.slow
