@@ -115,6 +115,11 @@ class TestClips:
         with pytest.raises(UnusableClip):
             read_clip(path, clip_digest(path, tmp_path), 10.0, tmp_path / "cache")
 
+    def test_the_suffix_names_the_format(self, tmp_path: Path) -> None:
+        path = write_clip(tmp_path / "a.avi", [RED]).rename(tmp_path / "a.mp4")
+        with pytest.raises(UnusableClip, match="not a readable mp4 file"):
+            read_clip(path, clip_digest(path, tmp_path), 10.0, tmp_path / "cache")
+
     def test_damaged_packets_are_counted_and_the_rest_is_used(self, tmp_path: Path) -> None:
         path = write_clip(tmp_path / "a.avi", [RED, GREEN, BLUE], 2.0, None, codec="mjpeg")
         data = path.read_bytes()
