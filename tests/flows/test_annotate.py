@@ -268,7 +268,7 @@ def test_a_running_server_shows_the_annotation_as_a_flow(
     result = Run(AnnotationPlan(config, ChosenModel(fitted_model(payload), info))).execute()
     assert result.unrecorded is None
     (run,) = RunLog(result.store).entries()
-    later = record_run(run)
+    later = record_run(run, tmp_path / "home", pytest.fail)
     with get_client(sync_client=True) as client:
         name = FlowFilter(name=FlowFilterName(any_=["labelscape-annotate"]))
         flows = client.read_flow_runs(flow_filter=name)
