@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from flows.prefect_database import SERVER_VARIABLES, database_file, prepare_database
 from flows.services import NO_SERVER, running
+from flows.temporary_server import install
 from storage.artifacts.disk import make_folder, store_errors
 from storage.credentials import enter, hide_secrets
 from storage.errors import ConfigError, LoginNeeded, ServiceDown, ServiceError
@@ -125,6 +126,7 @@ def prepare_temporary_server(home: Path, warn: Warn) -> None:
         prepare_database(home, warn)
         os.environ.update(SERVER_VARIABLES)
     refresh_global_settings_context()
+    install()
 
 
 def load_prefect() -> None:
