@@ -125,6 +125,7 @@ def test_the_executor_is_the_configured_one(annotate: Annotate) -> None:
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_annotation_resumes(
     annotate: Annotate, payload: bytes, new: Path, tmp_path: Path, stage: str
