@@ -1,5 +1,6 @@
 """Extract features of many files, with one function per file and any `map`."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ File = tuple[Path | bytes, str | None]
 MapFiles = Callable[[Callable[[File], Row], Iterable[File]], Iterable[Row]]
 
 MAX_FILE_BYTES = 512 * 2**20
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class FileChanged(InvalidInput):
@@ -44,8 +46,8 @@ def extract_file(
     UnreadableItem
         The file cannot be decoded.
     FileChanged
-        A digest is given, and the file cannot be read or has another content. This is not a property of
-        the item, so the caller should retry instead of recording it.
+        A digest is given, and the file cannot be read or has another content, or no file handle is left. This
+        is not a property of the item, so the caller should retry instead of recording it.
     """
     return extractor.extract_bytes(read_content(path, digest))
 
@@ -71,7 +73,7 @@ def _read_file(path: Path, digest: str | None) -> bytes:
             os.close(descriptor)
     except OSError as error:
         reason = f"the file cannot be read ({error.strerror or error})"
-        if digest is not None:
+        if digest is not None or error.errno in _EXHAUSTED:
             raise FileChanged(f"{path}: {reason}; run again when it is readable.") from error
         raise UnreadableItem(reason) from error
 

@@ -15,6 +15,8 @@ from embedding_core.preprocessing import Preprocessor
 from embedding_core.registry import METHODS
 from embedding_core.scaling import Scaler
 
+pytestmark = pytest.mark.usefixtures("small_forests")
+
 RNG = np.random.default_rng(0)
 
 
