@@ -31,13 +31,17 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         One per block.
     fillings_ : list of (width,) arrays
         Replacement of missing values by block and column; empty if the block is not filled.
-    idf_ : list of (width,) arrays
-        Inverse document frequencies by block and term; empty for blocks that are not terms.
+    terms_ : list of arrays of int
+        Columns of the terms that the rows of the fit contain, by block; empty for blocks that are not terms.
+        Other terms say nothing about the labels and are dropped, so hashed counts may have many columns.
+    idf_ : list of arrays
+        Inverse document frequencies of these terms.
     choices_ : list of int
         The alternative that was kept, by block; -1 where all columns are kept.
     factors_ : (number of blocks,) array
         Last factor of each block. It gives each of B blocks the total variance weight² p / B, where p is the
-        number of all columns: a wide block does not drown a narrow one. A single block is not multiplied.
+        number of all prepared columns: a wide block does not drown a narrow one. A single block is not
+        multiplied.
     n_features_in_ : int
 
     Examples
@@ -64,13 +68,15 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         """
         X = as_features(X, missing=True)
         parts = self._split(X)
-        self.scalers_, self.fillings_, self.idf_, self.choices_ = [], [], [], []
+        self.scalers_, self.fillings_, self.terms_, self.idf_, self.choices_ = [], [], [], [], []
         variances, widths = [], []
         for block, part in zip(self._checked(), parts, strict=True):
             self.fillings_.append(_learn_filling(block, part))
             part = _filled(block, part, self.fillings_[-1])
-            self.idf_.append(_learn_idf(part) if block.terms == "tfidf" else np.empty(0))
-            part = _weighed(part, self.idf_[-1])
+            terms, idf = _learn_terms(block, part)
+            self.terms_.append(terms)
+            self.idf_.append(idf)
+            part = _weighed(part, terms, idf)
             self.scalers_.append(Scaler(block.scale).fit(part))
             scaled = self.scalers_[-1].transform(part)
             self.choices_.append(_choose(block, scaled, y))
@@ -86,7 +92,8 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         X = as_features(X, self.n_features_in_, missing=True)
         made = []
         for number, (block, part) in enumerate(zip(self._checked(), self._split(X), strict=True)):
-            part = _weighed(_filled(block, part, self.fillings_[number]), self.idf_[number])
+            part = _filled(block, part, self.fillings_[number])
+            part = _weighed(part, self.terms_[number], self.idf_[number])
             scaled = _kept(block, self.scalers_[number].transform(part), self.choices_[number])
             factor = self.factors_[number]
             made.append(scaled if factor == 1.0 else (scaled * factor).astype(scaled.dtype))
@@ -160,19 +167,24 @@ def _filled(block: FeatureBlock, part: Features, filling: NDArray[np.float64]) -
     return filled
 
 
-def _learn_idf(counts: Features) -> NDArray[np.float64]:
+def _learn_terms(block: FeatureBlock, counts: Features) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Columns that occur in the rows of the fit, and their inverse document frequencies."""
+    if block.terms == "none":
+        return np.empty(0, dtype=np.intp), np.empty(0)
     n = counts.shape[0]
-    present = counts != 0
-    in_rows = np.asarray(present.sum(axis=0), dtype=np.float64).ravel()
-    idf: NDArray[np.float64] = np.log((1 + n) / (1 + in_rows)) + 1
-    # A term that no row of the fit contains says nothing about the labels.
-    return np.where(in_rows > 0, idf, 0.0)
+    in_rows = np.asarray((counts != 0).sum(axis=0), dtype=np.float64).ravel()
+    terms = np.flatnonzero(in_rows)
+    if not len(terms):
+        raise InvalidInput(f"block {block.name}: no row of the fit contains a term; give texts with words.")
+    idf: NDArray[np.float64] = np.log((1 + n) / (1 + in_rows[terms])) + 1
+    return terms, idf
 
 
-def _weighed(counts: Features, idf: NDArray[np.float64]) -> Features:
+def _weighed(counts: Features, terms: NDArray[np.intp], idf: NDArray[np.float64]) -> Features:
     if not len(idf):
         return counts
-    weighed = (counts @ sp.diags_array(idf)).tocsr() if sp.issparse(counts) else counts * idf
+    known = counts[:, terms]
+    weighed = (known @ sp.diags_array(idf)).tocsr() if sp.issparse(known) else known * idf
     return Scaler("unit").fit(weighed).transform(weighed.astype(counts.dtype))
 
 

@@ -20,7 +20,7 @@ from tasks import annotation
 from tasks.annotation import FittedModel
 from tasks.settings import NewItems
 from tasks.stages import ingest
-from tasks.stages.feature_blocks import block_stages
+from tasks.stages.feature_blocks import block_stages, use_tables
 from tasks.stages.tracking import BASELINE_TAG, list_collections
 
 
@@ -85,10 +85,13 @@ class AnnotationPlan(Plan[AnnotationResult]):
     model : ChosenModel
     uri : str or None
         The tracker as given by the user, to repeat the run; None for the configured one.
+    tables : tuple of str
+        Tables in place of those of the model's blocks `table:PATH`.
     """
 
     model: ChosenModel
     uri: str | None = None
+    tables: tuple[str, ...] = ()
     kind: ClassVar[Kind] = "annotate"
     starts_prefect: ClassVar[bool] = False
 
@@ -101,17 +104,20 @@ class AnnotationPlan(Plan[AnnotationResult]):
         """The source and the model."""
         fitted, info = self.model.fitted, self.model.info
         model = {"experiment": info.experiment, **fitted.facts, "model": fitted.digest, "uri": self.uri}
-        return {"source": self.source, **model}
+        tables = {"tables": list(self.tables)} if self.tables else {}
+        return {"source": self.source, **model, **tables}
 
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> AnnotationResult:
         """Read the items, compute their features as those of the model, and predict their labels."""
-        place, workspace, model = self.config.source, stages.workspace, self.model.fitted
-        source = ingest.open_collection(place, workspace)
-        for block in model.blocks:
+        workspace, model = stages.workspace, self.model.fitted
+        place = self.config.source.model_copy(update={"wanted": model.supplied_names})
+        blocks = use_tables(model.blocks, self.tables)
+        source = ingest.open_collection(place, workspace, any(block.fills for block in blocks))
+        for block in blocks:
             annotation.check_recipe(block.recipe, source)
         manifest = stages(ingest.stage(place, source, workspace))
         made: dict[str, ArtifactRef | None] = {}
-        for stage in block_stages(model.blocks, place, source, manifest, made, workspace):
+        for stage in block_stages(blocks, place, source, manifest, made, workspace):
             made[stage.variant] = stages(stage)
         found = made[""]
         labels = stages(annotation.stage(model, place.path, found, workspace))
@@ -122,8 +128,12 @@ class AnnotationPlan(Plan[AnnotationResult]):
 
 
 def annotation_config(path: str, here: RunConfig) -> RunConfig:
-    """The configuration `here`, with new items as its source; its own source is the labeled collection."""
-    return here.model_copy(update={"source": NewItems(path=path)})
+    """The configuration `here`, with new items as its source; its own source is the labeled collection.
+
+    Columns of a table that it calls the id, or ignores, are so in a table of new items, too.
+    """
+    own = here.source
+    return here.model_copy(update={"source": NewItems(path=path, id=own.id, ignore=own.ignore)})
 
 
 def choose_model(tracker: Tracker, selector: ModelSelector) -> ChosenModel:

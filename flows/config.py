@@ -101,8 +101,8 @@ def repeat_config(run: LoggedRun, here: RunConfig) -> RunConfig:
 def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) -> RunConfig:
     """Read a TOML file, then apply `key.sub=value` overrides, then keyword tables.
 
-    Relative paths of the source and of an ONNX model are relative to the folder of the TOML file, and in
-    overrides to the current folder.
+    Relative paths of the source, of an ONNX model and of a feature table are relative to the folder of the
+    TOML file, and in overrides to the current folder.
     """
     values = _read_toml(file) if file is not None else {}
     chosen = [_split_override(override) for override in overrides]
@@ -150,7 +150,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _place_models(features: Any, folder: Path) -> None:
-    """Make the paths of ONNX models absolute, in `extractors = ["onnx:PATH"]` and in the table `onnx`."""
+    """Make the paths of ONNX models and feature tables absolute, in `extractors` and in the table `onnx`."""
     if not isinstance(features, dict):
         return
     chosen = split_names(features.get("extractors"))
@@ -163,7 +163,8 @@ def _place_models(features: Any, folder: Path) -> None:
 
 def _place_choice(choice: Any, folder: Path) -> Any:
     name, _, path = choice.partition(":") if isinstance(choice, str) else ("", "", "")
-    return f"onnx:{_absolute(folder, path, 'features.extractors')}" if name == "onnx" and path else choice
+    named = name in ("onnx", "table") and path
+    return f"{name}:{_absolute(folder, path, 'features.extractors')}" if named else choice
 
 
 def _place_labels(source: dict[str, Any]) -> None:

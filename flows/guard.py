@@ -58,6 +58,9 @@ class Guard:
         self._address = f"{HOST}:{port}"
         self._hosts = (self._address, f"localhost:{port}")
         self._cookie_name = f"labelscape-{port}"
+        # Prefect's pages ask a service for statistics even if these are switched off.
+        policy = f"connect-src 'self' ws://{self._address} data: blob:"
+        self._policy = (b"content-security-policy", policy.encode())
         # Browsers send cookies to every port of a host, so the cookie must not be the token itself.
         self._cookie = hmac.new(token.encode(), self._address.encode(), hashlib.sha256).hexdigest()
 
@@ -75,11 +78,23 @@ class Guard:
         elif self._is_login(scope, headers):
             await self._log_in(send)
         elif self._is_known(headers):
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, self._keep_at_home(send))
         elif scope["type"] == "websocket":
             await self._ask_first(scope, headers, receive, send)
         else:
             await self._answer_stranger(scope, headers, receive, send)
+
+    def _keep_at_home(self, send: Send) -> Send:
+        """Forbid pages to contact another server: browsers obey the header of a page."""
+
+        async def send_policy(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kinds = [value for name, value in message["headers"] if name.lower() == b"content-type"]
+                if any(kind.startswith(b"text/html") for kind in kinds):
+                    message = {**message, "headers": [*message["headers"], self._policy]}
+            await send(message)
+
+        return send_policy
 
     def _is_known(self, headers: Mapping[str, str]) -> bool:
         """Whether a request contains the token or the cookie; a browser may send another login as well."""

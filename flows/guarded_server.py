@@ -39,24 +39,30 @@ def load_mlflow_server(home: Path) -> Any:
     return app
 
 
-def main(name: str, port: int, home: Path) -> None:
-    """Serve until stopped by a signal."""
+def serve(app: Any, name: str, token: str, port: int, **logging: Any) -> None:
+    """Serve an application behind the guard until stopped by a signal; `logging` are arguments of uvicorn."""
     import uvicorn
 
-    token = read_token(home)
-    if token is None:
-        raise ServiceError(f"{home} has no token for its servers; start them with `labelscape up`.")
     os.umask(0o077)  # databases and logs are for the owner only
-    app = load_prefect() if name == "prefect" else load_mlflow_server(home)
     uvicorn.run(
         Guard(app, token, port, HEALTH[name]),
         host=HOST,
         port=port,
-        log_level="warning",
         access_log=False,  # it would contain the token of the link
         proxy_headers=False,
         timeout_graceful_shutdown=5,
+        **logging,
     )
+
+
+def main(name: str, port: int, home: Path) -> None:
+    """Serve the server of a home."""
+    token = read_token(home)
+    if token is None:
+        raise ServiceError(f"{home} has no token for its servers; start them with `labelscape up`.")
+    os.umask(0o077)  # also for what is created while the application is loaded
+    app = load_prefect() if name == "prefect" else load_mlflow_server(home)
+    serve(app, name, token, port, log_level="warning")
 
 
 if __name__ == "__main__":

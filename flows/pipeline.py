@@ -78,8 +78,9 @@ class PipelineState:
 
     @cached_property
     def scale(self) -> Any:
-        """How features are scaled: as configured, else by the kind of source."""
-        return self.config.features.resolve_scale(self.source.contents == ("images",))
+        """How a single block of features is scaled; several have a scale each."""
+        (block, *_) = feature_blocks.plan_blocks(self.config.features, self.source)
+        return block.preparation["scale"]
 
     @property
     def data(self) -> embedding.Data:
@@ -255,7 +256,8 @@ def start(config: RunConfig, workspace: Workspace, tags: Mapping[str, str]) -> P
     """Check the configuration and open its source."""
     check_methods(config)
     check_places(config)
-    return PipelineState(config, workspace, ingest.open_collection(config.source, workspace), tags)
+    source = ingest.open_collection(config.source, workspace, config.features.fills)
+    return PipelineState(config, workspace, source, tags)
 
 
 def walk(

@@ -8,6 +8,7 @@ import signal
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from prefect import Flow, flow, get_client, task
@@ -18,18 +19,19 @@ from prefect.states import Completed
 from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
-from flows.config import RunConfig
+from flows.config import RunConfig, find_home
 from flows.deployed_places import check_places
 from flows.interrupts import Interrupts
 from flows.pipeline import TrainingPlan, TrainingProducts
-from flows.prefect_settings import protect_temporary_server
+from flows.prefect_settings import prepare_temporary_server
 from flows.rerun import flow_name, flow_parameters
 from flows.runner import ProductsT, Run, RunResult
 from flows.stages import StageSelection
 from storage.artifacts.artifact import Outcome
 from storage.artifacts.run_log import LoggedRun
 from storage.credentials import hide_secrets
-from storage.errors import LabelscapeError
+from storage.errors import LabelscapeError, ServiceError
+from storage.sqlite.migrated import Warn
 from tasks.stage import Stage, Workspace, run_stage
 
 Result = TypeVar("Result")
@@ -150,9 +152,12 @@ def _run_stages(
 
 def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
     """Execute a run as a flow; if Prefect fails, continue without it and keep finished results."""
-    protect_temporary_server()
     attempt: Attempt[RunResult[ProductsT]] = Attempt()
     plan = run.plan
+    try:
+        prepare_temporary_server(find_home(plan.config), run.session.reporter.warn)
+    except ServiceError as error:
+        return _continue_without(run, attempt, f"Prefect has no database: {error}")
     parameters = flow_parameters(plan.kind, plan.settings(), plan.source)
     made = _make_flow(flow_name(plan.kind), parameters, lambda: _run_stages(run, attempt), plan.flow_run_name)
     try:
@@ -163,10 +168,17 @@ def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
             raise attempt.error from None
         if isinstance(error, (LabelscapeError, InvalidInput)):
             raise
-        reason = hide_secrets(f"Prefect failed ({type(error).__name__}: {error})")
-        run.session.reporter.say(f"{reason}; continuing without it.")
-        run.session.prefect_failed = True
-        return replace(attempt.result or run.run_stages(), unrecorded=reason)
+        return _continue_without(run, attempt, f"Prefect failed ({type(error).__name__}: {error})")
+
+
+def _continue_without(
+    run: Run[ProductsT], attempt: Attempt[RunResult[ProductsT]], reason: str
+) -> RunResult[ProductsT]:
+    """Report why Prefect is not used, and return the result of the run, which Prefect does not record."""
+    reason = hide_secrets(reason)
+    run.session.reporter.say(f"{reason.removesuffix('.')}; continuing without it.")
+    run.session.prefect_failed = True
+    return replace(attempt.result or run.run_stages(), unrecorded=reason)
 
 
 def _make_flow(
@@ -185,14 +197,16 @@ def _make_flow(
     return decorate(body)
 
 
-def record_run(run: LoggedRun) -> str:
+def record_run(run: LoggedRun, home: Path, warn: Warn) -> str:
     """Record a finished run under its flow and return the id of the flow run.
+
+    `home` and `warn` are those of `prepare_temporary_server`.
 
     Its stages are not recorded: Prefect would show tasks that it did not run.
     """
     text = f"Run {run.id} of {run.created} without Prefect ({run.unrecorded}); recorded by `labelscape sync`."
     parameters = flow_parameters(run.kind, run.config, run.source)
-    protect_temporary_server()
+    prepare_temporary_server(home, warn)
     with get_client(sync_client=True) as client:
         found = client.create_flow_run(
             _make_flow(flow_name(run.kind), parameters, lambda: None),

@@ -16,12 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
+from flows.prefect_database import SERVER_VARIABLES, database_file, prepare_database
 from flows.services import NO_SERVER, running
+from flows.temporary_server import install
 from storage.artifacts.disk import make_folder, store_errors
 from storage.credentials import enter, hide_secrets
 from storage.errors import ConfigError, LoginNeeded, ServiceDown, ServiceError
 from storage.paths import check_address, expand_path
 from storage.servers import TOKEN_FILE, find_login
+from storage.sqlite.migrated import Warn
 from storage.urls import redact, split_address
 
 # Defaults only; variables set by the user are kept.
@@ -94,11 +97,17 @@ def _log_in(home: Path, api: str) -> None:
         os.environ["PREFECT_API_AUTH_STRING"] = token
 
 
-def protect_temporary_server() -> None:
-    """Make a server that Prefect starts for this process demand a login that only this process knows.
+def prepare_temporary_server(home: Path, warn: Warn) -> None:
+    """Prepare for the server that Prefect starts for this process if no other one is configured.
 
-    Such a server answers on a port of 127.0.0.1 while a run lasts. Only Prefect knows all places in which the
-    address of another server may be configured, so this is called after Prefect is imported.
+    It answers on a port of 127.0.0.1 while a run lasts, and demands a login that only this process knows. Its
+    database is created first, unless it is the user's own. Only Prefect knows all places in which the address
+    of another server may be configured, so this is called after Prefect is imported.
+
+    Raises
+    ------
+    ServiceError
+        The database cannot be used.
     """
     from prefect.context import refresh_global_settings_context
     from prefect.settings import get_current_settings
@@ -111,7 +120,13 @@ def protect_temporary_server() -> None:
     os.environ["PREFECT_SERVER_API_AUTH_STRING"] = os.environ["PREFECT_API_AUTH_STRING"] = token
     os.environ["PREFECT_SERVER_CSRF_PROTECTION_ENABLED"] = "true"
     os.environ["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] = "none"  # the origin of no page
+    file, url = database_file(home.resolve()), settings.server.database.connection_url
+    is_ours = url is not None and url.get_secret_value() == f"sqlite+aiosqlite:///{file}"
+    if is_ours and "?" not in str(file):  # there Prefect would use another file
+        prepare_database(home, warn)
+        os.environ.update(SERVER_VARIABLES)
     refresh_global_settings_context()
+    install()
 
 
 def load_prefect() -> None:

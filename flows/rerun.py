@@ -65,7 +65,8 @@ def command_again(run: LoggedRun, config: RunConfig) -> str:
     if run.kind == "annotate":
         place = ["--uri", known["uri"]] if known["uri"] else []
         chosen = ["--run", known["run"], "--method", known["method"]]
-        return command_here(config, "annotate", run.source, *chosen, *place)
+        tables = [word for path in known.get("tables", ()) for word in ("--table", path)]
+        return command_here(config, "annotate", run.source, *chosen, *place, *tables)
     if run.kind != "reproduce":
         return command_here(config, "run", "--as", run.id)
     words = reproducing_words(known[REPRODUCED], known["quick"], known["sets"])

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from flows.prefect_database import SERVER_VARIABLES, database_file, prepare_database
 from storage.artifacts.disk import create_file, make_folder, write_atomically
 from storage.artifacts.locks import hold_lock
 from storage.errors import ServiceError, StoreError
@@ -32,6 +33,7 @@ from storage.servers import (
     read_token,
     wait_for_exit,
 )
+from storage.sqlite.migrated import Warn
 from storage.tracking.addresses import default_uri
 from storage.tracking.engine import create_database
 
@@ -72,7 +74,9 @@ class Services:
         return f"http://{HOST}:{self.mlflow.port}"
 
 
-def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = None) -> Services:
+def up(
+    home: Path, prefect_port: int | None = None, mlflow_port: int | None = None, warn: Warn | None = None
+) -> Services:
     """Start both servers, unless they are running already.
 
     Parameters
@@ -81,6 +85,8 @@ def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = No
         Folder for the databases, artifacts and logs.
     prefect_port, mlflow_port : int, optional
         Ports to bind. Default: 4200 and 5000, or any free port if those are taken. 0: any free port.
+    warn : callable, optional
+        Permits to set damaged databases aside, and receives what was lost and what to do.
 
     Raises
     ------
@@ -96,8 +102,9 @@ def up(home: Path, prefect_port: int | None = None, mlflow_port: int | None = No
         ports = _choose_ports(prefect_port, mlflow_port)
         started: list[Service] = []
         try:
+            prepare_database(home, warn)
             started.append(_start("prefect", home, ports[0]))
-            create_database(default_uri(home))
+            create_database(default_uri(home), warn)
             started.append(_start("mlflow", home, ports[1]))
             _wait(started)
         except BaseException:
@@ -160,22 +167,28 @@ def _mlflow_command(home: Path, port: int) -> list[str]:
 def _environment(home: Path, port: int) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     origin = f"http://{HOST}:{port}"
-    return kept | {
-        "LABELSCAPE_HOME": str(home),
-        "PYTHONSAFEPATH": "1",
-        "PREFECT_HOME": str(home / "prefect"),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_SERVER_UI_API_URL": f"{origin}/api",
-        "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui"),
-        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origin,
-        "PREFECT_LOGGING_LEVEL": "WARNING",
-        "MLFLOW_SERVER_ALLOWED_HOSTS": f"{HOST}:{port},localhost:{port}",
-        "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": origin,
-        "MLFLOW_DISABLE_TELEMETRY": "true",
-        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-        "DO_NOT_TRACK": "1",
-    }
+    return (
+        kept
+        | SERVER_VARIABLES
+        | {
+            "LABELSCAPE_HOME": str(home),
+            "PYTHONSAFEPATH": "1",
+            "PREFECT_HOME": str(home / "prefect"),
+            # In the working folder of the server: a question mark in an absolute path would end it.
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database_file(home).name}",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_SERVER_UI_API_URL": f"{origin}/api",
+            "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui"),
+            "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": origin,
+            "PREFECT_LOGGING_LEVEL": "WARNING",
+            "MLFLOW_SERVER_ALLOWED_HOSTS": f"{HOST}:{port},localhost:{port}",
+            "MLFLOW_SERVER_CORS_ALLOWED_ORIGINS": origin,
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "DO_NOT_TRACK": "1",
+        }
+    )
 
 
 def _choose_ports(prefect_port: int | None, mlflow_port: int | None) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from tasks.runs import load_last_run
 from tasks.stage import Stage, Workspace
 from tasks.stages import ingest
 from tasks.stages.feature_blocks import find_block, plan_blocks
-from tasks.stages.features import feature_code, find_part
+from tasks.stages.features import TABLE, feature_code, find_part
 from tasks.stages.known_rows import load_known_rows
 
 _SHOWN = 3
@@ -153,14 +153,14 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
     """Name the changed items of a stale ingest, and the number of items that features would extract."""
     if one.state != "stale" or one.label.partition("[")[0] not in ("ingest", "features"):
         return one
-    source = ingest.open_collection(config.source, workspace)
+    source = ingest.open_collection(config.source, workspace, config.features.fills)
     collection = source.read(workspace.cache_dir)
     if one.label == "ingest":
         changes = _changes(config, collection, workspace)
         kept = [reason for reason in one.reasons if not reason.startswith("data: ")]
         return replace(one, reasons=[f"data: {changes}", *kept]) if changes else one
     block = find_block(plan_blocks(config.features, source), one.label)
-    if block is None:  # the stage that joins blocks extracts nothing
+    if block is None or block.recipe["extractor"] == TABLE:  # joining blocks or a table extracts nothing
         return one
     code = feature_code(block.recipe, source)
     known = load_known_rows(workspace.store, config.source, block.recipe, code, block.name)

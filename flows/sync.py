@@ -59,13 +59,15 @@ def unrecorded_runs(log: RunLog) -> list[LoggedRun]:
     return [run for run in reversed(log.entries()) if run.unrecorded]
 
 
-def sync_prefect(run: LoggedRun, here: RunConfig, log: RunLog, verbose: bool = False) -> Synced:
+def sync_prefect(
+    run: LoggedRun, here: RunConfig, log: RunLog, reporter: Reporter, verbose: bool = False
+) -> Synced:
     """Record one run in Prefect."""
     try:
         prepare_engine(find_home(here), verbose)
         from flows.prefect_engine import record_run
 
-        flow_run = record_run(run)
+        flow_run = record_run(run, find_home(here), reporter.warn)
     except ServiceError as error:
         return Synced(run, problem=str(error))
     except Exception as error:  # Prefect's client raises errors of its libraries

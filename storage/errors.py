@@ -82,8 +82,8 @@ class TrackingError(LabelscapeError):
     """The tracking server or database cannot be reached or rejects a request."""
 
 
-class TrackerDamaged(TrackingError):
-    """The database file of a tracker is damaged or incomplete; a run sets it aside and creates a new one.
+class DatabaseDamaged(LabelscapeError):
+    """A database file is damaged or incomplete; a run or `up` sets it aside and creates a new one.
 
     Parameters
     ----------
@@ -103,6 +103,10 @@ class TrackerDamaged(TrackingError):
             f"{self.place} is damaged ({self.reason}). Restore a copy of it, or start `labelscape run`, "
             "which sets it aside and creates a new one."
         )
+
+
+class TrackerDamaged(DatabaseDamaged, TrackingError):
+    """The database file of a tracker is damaged or incomplete."""
 
 
 class ServiceError(LabelscapeError):

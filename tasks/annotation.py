@@ -18,7 +18,8 @@ from storage.sources import OpenedSource
 from tasks.dataset import load_blocks, side_by_side
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.feature_blocks import BlockPlan, blocks_of_recipe
-from tasks.stages.features import FILES, GIVEN, extractor_recipe
+from tasks.stages.features import FILES, GIVEN, TABLE, extractor_recipe
+from tasks.stages.learning import LEARNED
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
@@ -60,6 +61,12 @@ class FittedModel:
     def blocks(self) -> list[BlockPlan]:
         """The blocks of features that the model was fitted to."""
         return blocks_of_recipe(self.recipe)
+
+    @property
+    def supplied_names(self) -> tuple[str, ...]:
+        """Names of the features that the source supplied."""
+        given = [block.recipe for block in self.blocks if block.recipe.get("extractor", GIVEN) == GIVEN]
+        return tuple(name for recipe in given for name in recipe.get("feature_names") or ())
 
 
 def stage(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Stage:
@@ -103,7 +110,12 @@ def _annotate(model: FittedModel, path: str, features: ArtifactRef | None, works
 def _match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
     """The feature matrix with the columns of the model, block by block."""
     matched = [
-        match_columns(one, block.recipe, block.preparation.get("width", model.annotator.n_features_in_), path)
+        match_columns(
+            one,
+            block.recipe,
+            block.preparation.get("width", model.annotator.n_features_in_),
+            path if block.recipe.get("extractor") != TABLE else block.name,
+        )
         for one, block in zip(found, model.blocks, strict=True)
     ]
     return side_by_side(matched)
@@ -114,6 +126,8 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
     from embedding_core.features.registry import EXTRACTORS, extractor_class
 
     path, extractor = source.options.path, recipe.get("extractor", GIVEN)
+    if extractor == TABLE:  # its columns are matched by name
+        return
     contents = " and ".join(source.contents)
     if extractor == GIVEN:
         if "features" not in source.contents:
@@ -144,7 +158,7 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
             f"the model's features were computed with another content of {_changed_files(now, recipe)}. "
             "Restore it, or train again with `labelscape run`."
         )
-    if now != recipe:
+    if now != {name: value for name, value in recipe.items() if name != LEARNED}:
         raise SourceError(
             "the model's features were computed by another version of the extractor, so features of this "
             "version do not fit it. Train again with `labelscape run`, or use the version of the model."

@@ -103,11 +103,6 @@ def join_blocks(found: list[Features], blocks: list[dict[str, Any]]) -> Features
         }
         for one, block in zip(found, blocks, strict=True)
     ]
-    names = [
-        f"{block['name']}:{name}"
-        for one, block in zip(found, blocks, strict=True)
-        for name in one.feature_names or map(str, range(one.X.shape[1]))
-    ]
     errors = zip(*(one.errors or [None] * len(one.ids) for one in found), strict=True)
     return Features(
         ids=found[0].ids,
@@ -115,8 +110,19 @@ def join_blocks(found: list[Features], blocks: list[dict[str, Any]]) -> Features
         X=side_by_side([one.X for one in found]),
         errors=[next((error for error in row if error is not None), None) for row in errors],
         recipe={"extractor": "joined", "blocks": made},
-        feature_names=names,
+        feature_names=_joined_names(found, blocks),
     )
+
+
+def _joined_names(found: list[Features], blocks: list[dict[str, Any]]) -> list[str] | None:
+    """Names of all columns; None beside hashed terms, whose columns are many and have no names."""
+    if any(block.get("terms", "none") != "none" for block in blocks):
+        return None
+    return [
+        f"{block['name']}:{name}"
+        for one, block in zip(found, blocks, strict=True)
+        for name in one.feature_names or map(str, range(one.X.shape[1]))
+    ]
 
 
 def side_by_side(parts: list[Any]) -> Any:
@@ -173,7 +179,7 @@ def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: Artifact
 
 def _named_recipe(found: Features) -> dict[str, Any]:
     """The recipe, with the names of supplied features."""
-    given = found.recipe.get("extractor") == "given" and found.feature_names
+    given = found.recipe.get("extractor") in ("given", "table") and found.feature_names
     return {**found.recipe, "feature_names": list(found.feature_names or [])} if given else dict(found.recipe)
 
 

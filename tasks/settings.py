@@ -1,5 +1,6 @@
 """Typed settings of every stage, with all defaults; unknown keys are rejected."""
 
+import csv
 import dataclasses
 from collections.abc import Iterator
 from math import isfinite
@@ -87,6 +88,16 @@ def split_names(names: Any) -> Any:
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
+def split_csv(names: str) -> list[str]:
+    """Split column names at commas; a name with a comma is in double quotes."""
+    return [name.strip() for name in next(csv.reader([names], skipinitialspace=True), [])]
+
+
+def join_csv(name: str) -> str:
+    """A column name as an entry of a list that is separated by commas."""
+    return '"' + name.replace('"', '""') + '"' if "," in name or '"' in name else name
+
+
 class StoreSettings(Settings):
     """Where artifacts are stored; nothing here changes a result."""
 
@@ -107,7 +118,16 @@ class SourceSettings(Settings):
 
     path: str = Field("demo", description="folder, file or built-in set: " + ", ".join(source_names()))
     kind: SourceKind = Field("auto", description="reader; auto chooses one by the content of the path")
-    labels: str | None = Field(None, description="label file that is not beside the data, or label column")
+    labels: str | None = Field(
+        None, description="label file that is not beside the data, or label columns by name or pattern"
+    )
+    id: str | None = Field(None, description="column of a table with the ids; none: row numbers")
+    features: tuple[str, ...] = Field((), description="feature columns of a table, by name or pattern (f*)")
+    split: str | None = Field(None, description="column of a table with train and test")
+    ignore: tuple[str, ...] = Field((), description="columns of a table to leave out, by name or pattern")
+    categorical: Literal["ignore", "onehot"] = Field(
+        "ignore", description="columns of text with few values: leave out, or encode each value as 0/1"
+    )
     edges: str | None = Field(None, description="edge list of given similarities, Parquet or CSV")
     label_separator: str = Field(
         "|", min_length=1, max_length=1, description="separates the labels of an item"
@@ -118,14 +138,37 @@ class SourceSettings(Settings):
     paranoid: bool = Field(False, description="hash every file again even if its size and times are the same")
     min_label_count: int = Field(1, ge=1, description="drop labels with fewer items than this")
     drop_labels: tuple[str, ...] = Field((), description="labels to drop")
+    text: str | None = Field(
+        None, description="column with the texts; default: text, content, document or body"
+    )
+    every_seconds: float = Field(
+        10.0, ge=0.1, le=86_400, description="time between two key frames of a clip, in seconds"
+    )
     # Not a setting of the user: which class describes a source decides whether its labels are read.
     labeled: ClassVar[bool] = True
 
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _join_labels(cls, names: Any) -> Any:
+        """Accept a list of columns; names with a comma are quoted."""
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            return names
+        return ",".join(join_csv(name) for name in names)
+
+    @field_validator("features", "ignore", mode="before")
+    @classmethod
+    def _split_columns(cls, names: Any) -> Any:
+        return split_csv(names) if isinstance(names, str) else names
+
 
 class NewItems(SourceSettings):
-    """Items to annotate: a source whose labels are not read and need not exist."""
+    """Items to annotate: a source whose labels are not read and need not exist.
+
+    `wanted` names the features of the model, so that only their columns are read.
+    """
 
     labeled: ClassVar[bool] = False
+    wanted: tuple[str, ...] = ()
 
 
 Scale = Literal["none", "zscore", "unit"]
@@ -141,12 +184,13 @@ class BaseFeatureSettings(Settings):
         ("auto",),
         min_length=1,
         description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
-        "(onnx:PATH runs a model in a file), or given (given:NAME for one of several supplied blocks); "
-        "auto: color_moments for images, else the supplied features",
+        "(onnx:PATH runs a model in a file), given (given:NAME for one of several supplied blocks), or "
+        "table:PATH (features in a table, joined by id); "
+        "auto: color_moments for images, mfcc for sound, tfidf for text, else the supplied features",
     )
     scale: Literal["auto"] | Scale = Field(
         "auto",
-        description="scaling before a method; auto: zscore for images, none for supplied features",
+        description="scaling before a method; auto: zscore for images and sound, none for other features",
     )
     scales: dict[str, Scale] = Field(
         default_factory=dict, description="scaling by extractor, where it differs from features.scale"
@@ -166,10 +210,12 @@ class BaseFeatureSettings(Settings):
     @field_validator("extractors")
     @classmethod
     def _extractors_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = ("auto", "given", *EXTRACTORS)
+        known = ("auto", "given", "table", *EXTRACTORS)
         for name in names:
             if name.partition(":")[0] not in known:
                 raise ValueError(f"no extractor is called {name!r}; choose from {', '.join(known)}")
+            if name.partition(":")[0] == "table" and not name.removeprefix("table").strip(": "):
+                raise ValueError("name the table of features: table:PATH")
             if name.partition(":")[0] in EXTRACTORS:
                 parse_choice(name)
         if "auto" in names and len(names) > 1:
@@ -186,15 +232,20 @@ class BaseFeatureSettings(Settings):
                 raise ValueError(f"{name}={weight}: must be positive")
         return weights
 
-    def resolve_scale(self, images: bool) -> str:
-        """The scaling that `auto` selects.
+    @property
+    def fills(self) -> bool:
+        """Whether missing values are filled."""
+        return self.fill != "none"
 
-        Moments of images differ by orders of magnitude. Supplied features are used unchanged, as in the
-        papers.
+    def resolve_scale(self, content: str) -> str:
+        """The scaling that `auto` selects for features of this content.
+
+        Moments of images and of sound differ by orders of magnitude. Supplied features are used unchanged, as
+        in the papers, and TF-IDF has rows of length 1 already.
         """
         if self.scale != "auto":
             return self.scale
-        return "zscore" if images else "none"
+        return "zscore" if content in ("images", "sound") else "none"
 
     def parameters(self, choice: str) -> dict[str, Any]:
         """Parameters of an extractor: those of its table, and what follows its name after a colon."""

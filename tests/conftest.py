@@ -106,6 +106,15 @@ def write_pictures(folder: Path, count: int) -> Path:
 
 
 @pytest.fixture
+def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forests of 20 instead of 500 trees, for tests of what surrounds them."""
+    from embedding_core.classifiers.forest import RandomForest
+
+    _, *others = RandomForest.__init__.__defaults__ or ()
+    monkeypatch.setattr(RandomForest.__init__, "__defaults__", (20, *others))
+
+
+@pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat files written just now as old, so that cached digests of them are trusted."""
     from storage.artifacts import file_stats
@@ -228,6 +237,7 @@ def prefect_variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     from storage.servers import token_path
 
     home = tmp_path_factory.mktemp("prefect-server")
+    services.prepare_database(home)
     server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
     try:
         services._wait([server])

@@ -5,7 +5,6 @@ import importlib
 import json
 import os
 import random
-import shutil
 import signal
 import sys
 import time
@@ -21,10 +20,10 @@ from flows.pipeline import TrainingPlan
 from flows.runner import Run
 from storage.artifacts.models import load_model
 from storage.artifacts.store import Outcome
-from storage.sources.demo import write_demo
 from storage.tracking.client import ModelInfo
 from tasks.annotation import FittedModel
 from tasks.stage import Stage, Workspace, run_stage
+from tests.conftest import write_pictures
 
 _HEAVY = (
     "embedding_core.features.moment_kernels",
@@ -98,13 +97,13 @@ def killed_annotation(home: Path, source: str, model: str, victim: str) -> dict[
     return {"run": Run(plan).run_stages(submit).run_id}
 
 
-def killed_child(home: Path, seconds: float) -> bool:
+def killed_child(home: Path, source: str, seconds: float) -> bool:
     """Fork a run and kill it after some time; False if it ended before."""
     child = os.fork()
     if child == 0:
         try:
             sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-            run(home)
+            run(home, source)
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -122,30 +121,24 @@ def killed_child(home: Path, seconds: float) -> bool:
 def kill_often(home: Path, kills: str, seed: str) -> dict[str, Any]:
     """Kill runs at random instants within the duration of a whole run; finished stages are kept.
 
-    When a run ends before it is killed, the next one starts in a new home that already contains the demo
-    collection, because drawing it would take most of the time.
+    When a run ends before it is killed, the next one starts in a new home. The collection is small, so that
+    more of the kills hit a write than a computation.
     """
     for name in _HEAVY:  # once, before forking
         importlib.import_module(name)
     dice, left, chain = random.Random(int(seed)), int(kills), 0
-    write_demo(home / "drawn" / "cache" / "demo")
+    source = str(write_pictures(home / "pictures", 40))
+    assert not killed_child(home / "first", source, 600)  # compiles and caches
     begun = time.monotonic()
-    assert not killed_child(_new_home(home, "undisturbed"), 600)
+    assert not killed_child(home / "undisturbed", source, 600)
     usual = time.monotonic() - begun
-    place = _new_home(home, "chain0")
     while left:
-        if killed_child(place, dice.uniform(0, usual)):
+        if killed_child(home / f"chain{chain}", source, dice.uniform(0, usual)):
             left -= 1
         else:
             chain += 1
-            place = _new_home(home, f"chain{chain}")
-    assert not killed_child(place, 600)
+    assert not killed_child(home / f"chain{chain}", source, 600)
     return {"chains": chain + 1, "seconds": usual}
-
-
-def _new_home(place: Path, name: str) -> Path:
-    shutil.copytree(place / "drawn", place / name)
-    return place / name
 
 
 COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -32,9 +33,15 @@ CORE_MAY_USE = {
 HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba", "onnxruntime"}
 
 
+@cache
+def parse(file: Path) -> ast.Module:
+    """Parse a module; several tests read all of them."""
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def imported_modules(file: Path) -> Iterator[str]:
     """Yield the dotted names of all imports of a module, also those inside functions."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -78,7 +85,7 @@ def test_packages_of_the_core_have_no_import_cycle():
 def test_class_names_exist_once():
     places: dict[str, list[str]] = {}
     for file in (file for package in sorted(PROJECT) for file in modules(package)):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(file)):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(f"{file.relative_to(REPOSITORY)}:{node.lineno}")
     assert "KernelSpan" in places

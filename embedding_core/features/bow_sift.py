@@ -3,6 +3,7 @@
 import io
 import math
 import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from embedding_core.errors import InvalidInput
 from embedding_core.features.base import ImageExtractor
-from embedding_core.features.codebook import MAX_LEVELS, MAX_WORDS, Codebook, n_cells
+from embedding_core.features.codebook import MAX_LEVELS, MAX_WORDS, Codebook, fit_codebook, n_cells
 from embedding_core.features.dense_sift import DenseSift
 from embedding_core.features.model_files import digest_file
 from embedding_core.features.pixels import check_between
@@ -143,6 +144,27 @@ class BowSift(PyramidExtractor):
             )
         return _read_once(self.codebook, digest_file(Path(self.codebook)))
 
+    @property
+    def learns(self) -> bool:
+        """Whether a codebook must be learned, because no file is named."""
+        return self.codebook is None
+
+    @property
+    def learns_from_labels(self) -> bool:
+        """Whether each class gets a codebook of its own."""
+        return self.per_class
+
+    def learn(self, contents: Iterable[bytes]) -> dict[str, np.ndarray]:
+        """Learn one codebook for all classes from image files; unreadable ones are skipped."""
+        found = fit_codebook(
+            _readable(contents), n_words=self.n_words, sift=self.sift, sample=self.sample, seed=self.seed
+        )
+        return found.to_arrays()
+
+    def with_learned(self, arrays: Mapping[str, np.ndarray]) -> "FittedBowSift":
+        """Return the extractor that uses a learned codebook."""
+        return self.fitted(Codebook.from_arrays(arrays))
+
     def fitted(self, codebook: Codebook) -> "FittedBowSift":
         """The same extractor with a codebook in memory."""
         return FittedBowSift(codebook, self.levels)
@@ -168,6 +190,17 @@ class FittedBowSift(PyramidExtractor):
     def words(self) -> Codebook:
         """The codebook."""
         return self.book
+
+
+def _readable(files: Iterable[bytes]) -> Iterator[np.ndarray]:
+    """The pixels of the images that can be decoded."""
+    from embedding_core.features.images import UnreadableImage, decode_image
+
+    for data in files:
+        try:
+            yield decode_image(data)
+        except UnreadableImage:
+            continue
 
 
 @lru_cache(maxsize=4)

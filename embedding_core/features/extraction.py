@@ -1,5 +1,6 @@
 """Extract features of many files, with one function per file and any `map`."""
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,24 +9,28 @@ from pathlib import Path
 from stat import S_ISREG
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from embedding_core.errors import InvalidInput, UnreadableItem
 from embedding_core.features.base import FeatureExtractor
 
 # The features of a file, or the reason why it has none.
-Row = tuple[np.ndarray | None, str | None]
+Row = tuple[np.ndarray | csr_array | None, str | None]
 # A path, or the content itself, and the digest of the content that is expected there, if known.
 File = tuple[Path | bytes, str | None]
 MapFiles = Callable[[Callable[[File], Row], Iterable[File]], Iterable[Row]]
 
 MAX_FILE_BYTES = 512 * 2**20
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class FileChanged(InvalidInput):
     """The content of a file does not match its digest."""
 
 
-def extract_file(path: Path | bytes, extractor: FeatureExtractor, digest: str | None = None) -> np.ndarray:
+def extract_file(
+    path: Path | bytes, extractor: FeatureExtractor, digest: str | None = None
+) -> np.ndarray | csr_array:
     """Extract the features of one file.
 
     Parameters
@@ -41,15 +46,20 @@ def extract_file(path: Path | bytes, extractor: FeatureExtractor, digest: str | 
     UnreadableItem
         The file cannot be decoded.
     FileChanged
-        A digest is given, and the file cannot be read or has another content. This is not a property of
-        the item, so the caller should retry instead of recording it.
+        A digest is given, and the file cannot be read or has another content, or no file handle is left. This
+        is not a property of the item, so the caller should retry instead of recording it.
     """
+    return extractor.extract_bytes(read_content(path, digest))
+
+
+def read_content(path: Path | bytes, digest: str | None = None) -> bytes:
+    """Read a regular file and check its digest; given content is returned. Raises like `extract_file`."""
     if isinstance(path, bytes):
-        return extractor.extract_bytes(path)
+        return path
     data = _read_file(path, digest)
     if digest is not None and hashlib.blake2b(data, digest_size=16).hexdigest() != digest:
         raise FileChanged(f"{path} changed while it was being read; run again.")
-    return extractor.extract_bytes(data)
+    return data
 
 
 def _read_file(path: Path, digest: str | None) -> bytes:
@@ -63,7 +73,7 @@ def _read_file(path: Path, digest: str | None) -> bytes:
             os.close(descriptor)
     except OSError as error:
         reason = f"the file cannot be read ({error.strerror or error})"
-        if digest is not None:
+        if digest is not None or error.errno in _EXHAUSTED:
             raise FileChanged(f"{path}: {reason}; run again when it is readable.") from error
         raise UnreadableItem(reason) from error
 
@@ -95,7 +105,7 @@ def extract_many(
 
     Yields
     ------
-    (float32 array or None, str or None)
+    (float32 array, CSR array or None; str or None)
         The features of a file, or the reason why it has none.
     """
     extractor.warm_up(len(paths))

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from embedding_core.errors import InvalidInput
+from embedding_core.features.base import FeatureExtractor
 from embedding_core.features.pixels import check_between
 
 _PRE_EMPHASIS = 0.97
@@ -50,7 +51,7 @@ def deltas(rows: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Mfcc:
+class Mfcc(FeatureExtractor):
     """Mean and covariance of mel-frequency cepstral coefficients and of their changes [1]_ [2]_.
 
     Parameters
@@ -90,7 +91,6 @@ class Mfcc:
 
     name: ClassVar[str] = "mfcc"
     reads: ClassVar[str] = "sound"
-    argument: ClassVar[str | None] = None
 
     n_coefficients: int = field(default=25, metadata={"description": "coefficients per frame, from 1 to 128"})
     n_filters: int = field(default=40, metadata={"description": "filters on the mel scale, from 1 to 128"})
@@ -173,10 +173,3 @@ class Mfcc:
         from embedding_core.features.sounds import read_sound
 
         return self.extract_samples(*read_sound(data))
-
-    def file_digests(self) -> dict[str, str]:
-        """The rows depend on no files."""
-        return {}
-
-    def warm_up(self, n_items: int) -> None:
-        """Nothing is loaded."""

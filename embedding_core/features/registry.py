@@ -15,6 +15,7 @@ EXTRACTORS = {
     "efficientnet_lite0": "embedding_core.features.efficientnet_lite0.EfficientNetLite0",
     "onnx": "embedding_core.features.onnx_model.OnnxModel",
     "mfcc": "embedding_core.features.mfcc.Mfcc",
+    "tfidf": "embedding_core.features.tfidf.Tfidf",
 }
 
 

@@ -17,6 +17,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "run": CommandEntry("run", "run every stage, print the results, track them"),
     "auto": CommandEntry("auto", "score candidate models, keep the best as the collection's champion"),
+    "inspect": CommandEntry("inspect", "show what is recognized in a source, before anything runs"),
     "status": CommandEntry("status", "show which stages are fresh and which would run, and why"),
     "stage": CommandEntry("run", "re-run one stage, and later ones whose input changed"),
     "compare": CommandEntry("compare", "show the tracked runs of an experiment side by side"),

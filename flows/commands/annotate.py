@@ -40,6 +40,14 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
     parser.add_argument("--experiment", help="experiment of the champion or run (default: the last one used)")
     add_tracker(parser)
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="table with the features of the new items, for a model trained with table:PATH "
+        "(default: the table of the model); may be repeated",
+    )
     parser.add_argument("--out", help="file name without ending (default: annotations in this folder)")
 
 
@@ -55,7 +63,8 @@ def annotate(options: argparse.Namespace) -> int:
     tracker = open_tracker(options)
     model = choose_model(tracker, selector)
     options.session.reporter.say(f"model      {name_model(model)}")
-    plan = AnnotationPlan(config, model, tracker.uri if options.uri else None)
+    tables = tuple(str(expand_path(table, "--table").absolute()) for table in options.table)
+    plan = AnnotationPlan(config, model, tracker.uri if options.uri else None, tables)
     keep(plan.uri, find_home(config))
     result = Run(plan, session=options.session).execute(options.verbose)
     found = load_annotations(result.store, result.products.annotations)

@@ -42,11 +42,12 @@ def up(options: argparse.Namespace) -> int:
     from flows.services import browser_links
     from flows.services import up as start
     from flows.stores import warn_if_open
-    from flows.terminal import show
+    from flows.terminal import TerminalReporter, show
 
     home = find_home(read_default_config(options))
     warn_if_open(home)
-    services = start(home, prefect_port=options.prefect_port, mlflow_port=options.mlflow_port)
+    ports = {"prefect_port": options.prefect_port, "mlflow_port": options.mlflow_port}
+    services = start(home, **ports, warn=TerminalReporter().warn)
     prefect, mlflow = browser_links(home, services)
     show(f"Prefect  {prefect}\nMLflow   {mlflow}")
     show("The links log your browser in; do not share them.\nStop both with: labelscape down")

@@ -36,7 +36,7 @@ def sync(options: argparse.Namespace) -> int:
     log = RunLog(store)
     missing = untracked_runs(log) + lost_runs(log, lambda known: make_tracker(known, find_home(config)))
     tracked = [sync_run(run, config, uri, reporter) for run in missing]
-    recorded = [sync_prefect(run, config, log, options.verbose) for run in unrecorded_runs(log)]
+    recorded = [sync_prefect(run, config, log, reporter, options.verbose) for run in unrecorded_runs(log)]
     if options.json:
         record = {
             "runs": [_record(one) for one in tracked],

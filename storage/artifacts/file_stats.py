@@ -10,7 +10,7 @@ from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 
-from storage.artifacts.regular_files import system_devices
+from storage.artifacts.regular_files import is_exhausted, system_devices
 from storage.errors import SourceError
 
 # FAT has the coarsest clock of the common file systems: 2 s.
@@ -91,6 +91,8 @@ def scan_folders(
     SourceError
         The top folder cannot be listed. For a folder below it, `on_problem` is called with its relative path
         and the reason. Folders of the kernel, such as /proc behind a link, are such a problem.
+    OSError
+        No file handle or memory is left, which says nothing about a folder.
     """
     seen = {_identity(parent) for parent in Path(folder).resolve().parents}
     seen |= {_identity(Path(place)) for place in skipped}
@@ -112,6 +114,8 @@ def scan_folders(
             failed.append(error)
         if failed:
             reason = failed[0].strerror or str(failed[0])
+            if is_exhausted(failed[0]):
+                raise failed[0]
             if not prefix:
                 raise SourceError(f"{top} cannot be listed: {reason}. Check its permissions.") from failed[0]
             on_problem(prefix, reason)

@@ -129,7 +129,7 @@ def _check_size(payload: bytes) -> None:
             with archive.open(member) as stream:
                 if member.filename.endswith(".npz"):
                     needed += sum(array.bytes for array in inspect_npz(stream).values())
-                else:
-                    needed += read_claim(stream, member).bytes if member.filename.endswith(".npy") else 0
+                elif member.filename.endswith(".npy"):
+                    needed += read_claim(stream, member.file_size).bytes
             needed += member.file_size
     check_memory(2 * needed, "The model", len(payload), StoreError)

@@ -13,6 +13,10 @@ from stat import S_ISREG
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev")
 
 
+# No file handle or no memory is left. Another attempt may succeed, and the file is not to blame.
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 class NotRegular(OSError):
     """The name is not that of a regular file, but of a FIFO, device, socket, folder or kernel file."""
 
@@ -50,6 +54,11 @@ def is_absent(error: OSError) -> bool:
     """Return whether an error means that no regular file has this name; a link to itself leads to none."""
     missing = isinstance(error, FileNotFoundError | NotADirectoryError | NotRegular)
     return missing or error.errno == errno.ELOOP
+
+
+def is_exhausted(error: OSError) -> bool:
+    """Return whether an error says that this machine or process has no handle or memory left."""
+    return error.errno in _EXHAUSTED
 
 
 def open_regular(path: Path | str) -> BufferedReader:

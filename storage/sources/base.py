@@ -7,7 +7,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,8 @@ from storage.quoting import quote
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from storage.sources.media import Medium
 
 Content = Literal["images", "sound", "text", "features"]
 # Maximum number of listed notes of one kind; a folder of 100,000 images with a short label file has many.
@@ -44,7 +46,8 @@ class SourceOptions:
         Kind of a registered reader, or "auto" to recognize the source by its content.
     labels : str or None
         Image folder: the label file. ARFF: the XML file, or the name of the class attribute. Sparse
-        text: the table of labels. Table: the column that holds the class.
+        text and arrays: the table of labels. Table: the column that holds the class, or columns and patterns
+        separated by commas, or a table of labels.
     label_separator : str
         Separates the labels of one cell.
     strict : bool
@@ -54,8 +57,22 @@ class SourceOptions:
         Labels with fewer items are dropped.
     drop_labels : tuple of str
         Labels to drop.
+    text : str or None
+        Table: the column with the texts, if it has another name than usual.
+    every_seconds : float
+        Video: time between two key frames.
     labeled : bool
         False reads items without labels, for annotation: labels need not exist and are not read.
+    id, split : str or None
+        Columns of a table; recognized by name if None. The id "none" means row numbers.
+    features, ignore : tuple of str
+        Columns of a table by name or pattern (`f*`); recognized by content if empty.
+    categorical : {"ignore", "onehot"}
+        Whether columns of text with few values become features.
+    allow_missing : bool
+        Whether supplied features may have missing values, because a later stage fills them.
+    wanted : tuple of str
+        Names of the features of a model, for annotation; other columns are not read.
     """
 
     path: str = "demo"
@@ -65,7 +82,16 @@ class SourceOptions:
     strict: bool = False
     min_label_count: int = 1
     drop_labels: tuple[str, ...] = ()
+    text: str | None = None
+    every_seconds: float = 10.0
     labeled: bool = True
+    id: str | None = None
+    features: tuple[str, ...] = ()
+    split: str | None = None
+    ignore: tuple[str, ...] = ()
+    categorical: str = "ignore"
+    allow_missing: bool = False
+    wanted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +118,13 @@ IMAGE_PARTS: tuple[PartName, ...] = (PartName("images", "images"),)
 FEATURE_PARTS: tuple[PartName, ...] = (PartName("given", "features"),)
 
 
+class Piece(NamedTuple):
+    """One of several files of an item, and the digest of its content."""
+
+    path: Path
+    digest: str
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """One kind of content of all items: files or texts for an extractor, or features of the source.
@@ -105,6 +138,8 @@ class Part:
         Content digest of each item; "" for an item without this part.
     paths : list of n Path or None
         Files. None for an item without this part.
+    pieces : list of n tuples of Piece
+        Several files per item, whose features are averaged: the key frames of a clip. `paths` names one.
     texts : list of n str or None
     X : ndarray of float32 or csr_array of float32, shape (n, p)
         Supplied features. NaN marks a missing value where `allows_missing` is True.
@@ -115,10 +150,24 @@ class Part:
     content: Content
     digests: list[str]
     paths: Sequence[Path | None] | None = None
+    pieces: Sequence[tuple[Piece, ...]] | None = None
     texts: Sequence[str | None] | None = None
     X: np.ndarray | csr_array | None = None
     feature_names: list[str] | None = None
     allows_missing: bool = False
+
+    def files(self, row: int) -> list[tuple[Path | bytes, str]]:
+        """The files, or the text, of an item, each with its digest; empty for an item without this part."""
+        if not self.digests[row]:
+            return []
+        if self.pieces is not None:
+            return list(self.pieces[row])
+        if self.paths is not None:
+            path = self.paths[row]
+            assert path is not None
+            return [(path, self.digests[row])]
+        assert self.texts is not None
+        return [((self.texts[row] or "").encode(), self.digests[row])]
 
     @cached_property
     def columns_digest(self) -> str:
@@ -156,6 +205,9 @@ class Collection:
         0/1; rows of -1 for unlabeled items.
     split : list of str or None
         As stated by the source, "" for items without a split.
+    recognized : dict of str to str
+        Where the reader found ids, labels and the split, in words, for `labelscape inspect`. Without "id" the
+        ids are row numbers.
     """
 
     kind: str
@@ -166,6 +218,7 @@ class Collection:
     split: list[str] | None
     single_label: bool
     notes: list[Note]
+    recognized: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check what the stages rely on, so that no reader can omit it."""
@@ -305,12 +358,15 @@ class SourceReader(Protocol):
         Names of built-in sets, used in place of a path.
     reads_folders : bool
         Whether `open` accepts a folder; else it receives a file.
+    medium : Medium or None
+        The files that a folder must mainly contain, for readers of such folders.
     """
 
     kind: str
     supports: str
     names: tuple[str, ...]
     reads_folders: bool
+    medium: Medium | None
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """How well this reader matches an existing file or folder; reads a header at most."""
@@ -326,6 +382,7 @@ class FileReader:
 
     names: tuple[str, ...] = ()
     reads_folders = False
+    medium: Medium | None = None
 
 
 def given_file(options: SourceOptions, folder: Path) -> Path | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
 
+from storage.artifacts.regular_files import is_exhausted
 from storage.errors import LabelscapeError, SourceError
 from storage.quoting import shorten
 from storage.sources.base import Collection, Content, PartName, Source, SourceOptions
@@ -68,6 +69,8 @@ def explain(error: BaseException) -> str:
         return "its content is nested too deeply. Flatten it."
     if isinstance(error, UnicodeError):
         return "it contains text that is not valid Unicode. Save it as UTF-8."
+    if isinstance(error, OSError) and is_exhausted(error):
+        return f"this machine is short of resources ({error.strerror}). Close programs or raise `ulimit -n`."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}. Check the file and its permissions."
     text = shorten((str(error).strip() or "no details").splitlines()[0], 200).rstrip(".")

@@ -20,9 +20,11 @@ from storage.sources.base import (
     digest_rows,
     given_features,
 )
-from storage.sources.image_folder import ImageFolder, find_label_file
+from storage.sources.image_folder import ImageFolder
+from storage.sources.label_places import find_label_files
 from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
+from storage.sources.media import Medium
 from storage.sources.toy_sets import TOY_SETS
 
 # Data files of scikit-learn: hashing them is faster than importing scikit-learn.
@@ -54,7 +56,7 @@ class DemoSource:
 
         folder = _demo_folder(cache_dir)
         write_demo(folder)
-        return ImageFolder(folder, find_label_file(folder), self.options)
+        return ImageFolder(folder, find_label_files(folder), self.options)
 
 
 def _demo_folder(cache_dir: Path) -> Path:
@@ -131,6 +133,7 @@ class BuiltinReader:
     names = ("demo", *_DATA_FILES, *TOY_SETS)
     supports = "a built-in set: " + ", ".join(names)
     reads_folders = False
+    medium: Medium | None = None
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """Built-in sets have names, not paths."""

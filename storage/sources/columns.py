@@ -1,4 +1,4 @@
-"""Read columns of Parquet and CSV files as arrays, with errors that name file, row and column."""
+"""Read columns of Parquet, Feather and CSV files as arrays, with errors that name file, row and column."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ import numpy as np
 
 from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
-from storage.quoting import quote, shorten
+from storage.quoting import list_names, quote, shorten
+from storage.sources.arrow_file import ARROW_SUFFIXES, arrow_schema, read_arrow
 from storage.sources.numbers import parse_number
-from storage.sources.parquet_file import first_line, parquet_names, read_parquet
+from storage.sources.parquet_file import first_line, parquet_schema, read_parquet
 from storage.sources.text_file import LONGEST_LINE, read_text
 
 if TYPE_CHECKING:
@@ -24,12 +26,13 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t"
 CSV_SUFFIXES = (".csv", ".tsv")
+TABLE_SUFFIXES = (*CSV_SUFFIXES, ".parquet", *ARROW_SUFFIXES)
 # Cells that pyarrow reads as empty; the search for a bad cell must agree with it.
 # Memory that pyarrow needs for each column of a CSV file, whatever its length.
 _COLUMN_BYTES = 9_000
 # Longest text of a column that is used; labels and ids are shorter.
 _LONGEST_CELL = 10_000_000
-NULL_CELLS = ("", "#N/A", "N/A", "NA", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None")
+NULL_CELLS = ("", "#N/A", "N/A", "NA", "n/a", "NaN", "nan", "-nan", "-NaN", "null", "NULL", "None", "?")
 
 
 def guess_delimiter(line: str) -> str:
@@ -64,8 +67,9 @@ def read_columns(
     wanted: Callable[[str], bool],
     numeric: Callable[[str], bool],
     row_bytes: int = ITEM_BYTES,
+    flags: Container[str] = (),
 ) -> pa.Table:
-    """Read the wanted columns of a Parquet or CSV file, in the order of the file.
+    """Read the wanted columns of a Parquet, Feather or CSV file, in the order of the file.
 
     Parameters
     ----------
@@ -73,46 +77,101 @@ def read_columns(
         Which columns to read, and which of them are numbers in a CSV file (the others are text).
     row_bytes : int
         Approximate memory that one row needs later.
+    flags : container of str
+        Numeric columns of a CSV file that contain true and false.
     """
-    if path.suffix.lower() in CSV_SUFFIXES:
-        return _read_csv(path, wanted, numeric, row_bytes)
+    suffix = path.suffix.lower()
+    if suffix in CSV_SUFFIXES:
+        return _read_csv(path, wanted, numeric, row_bytes, flags)
     column_names(path)  # refuses repeated names
-    return read_parquet(path, wanted, row_bytes)
+    return (read_arrow if suffix in ARROW_SUFFIXES else read_parquet)(path, wanted, row_bytes)
+
+
+def table_schema(path: Path) -> pa.Schema:
+    """Names and types of the columns of a Parquet or Feather file."""
+    return (arrow_schema if path.suffix.lower() in ARROW_SUFFIXES else parquet_schema)(path)
 
 
 def column_names(path: Path) -> list[str]:
-    """Column names of a Parquet or CSV file; repeated names are an error."""
-    names = read_header(path)[0] if path.suffix.lower() in CSV_SUFFIXES else parquet_names(path)
+    """Column names of a table; repeated names are an error."""
+    is_csv = path.suffix.lower() in CSV_SUFFIXES
+    names = read_header(path)[0] if is_csv else list(table_schema(path).names)
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise SourceError(f"{path} has the column {quote(repeated[0])} more than once. Rename or drop one.")
     return names
 
 
-def _read_csv(
-    path: Path, wanted: Callable[[str], bool], numeric: Callable[[str], bool], row_bytes: int
-) -> pa.Table:
+def csv_schema(path: Path, numeric: Callable[[str], bool]) -> pa.Schema:
+    """Types of the columns of a CSV file, guessed from its first rows.
+
+    Parameters
+    ----------
+    numeric : callable of a column name
+        Columns that are known to be numbers; other content is an error.
+    """
     import pyarrow as pa
     import pyarrow.csv as pc
 
     names, delimiter = column_names(path), read_header(path)[1]
-    types = {name: pa.float64() if numeric(name) else pa.string() for name in names if wanted(name)}
     size = path.stat().st_size
     check_memory(len(names) * _COLUMN_BYTES + 6 * size, f"{path}: a table of {len(names):,} columns", size)
-    try:
-        table = pc.read_csv(
-            path,
-            read_options=pc.ReadOptions(column_names=names, skip_rows=1, block_size=LONGEST_LINE),
-            parse_options=pc.ParseOptions(delimiter=delimiter),
-            convert_options=pc.ConvertOptions(
-                column_types=types, include_columns=list(types), null_values=list(NULL_CELLS)
-            ),
-        )
-    except (OSError, pa.ArrowException) as error:
-        _raise_bad_cell(path, names, delimiter, {name for name in types if numeric(name)})
-        raise SourceError(f"{path} is not a readable CSV table: {first_line(error)} Fix it.") from error
+    with _csv_errors(path, names, delimiter, set(filter(numeric, names))):
+        try:
+            return pc.open_csv(path, **_csv_options(names, delimiter, {})).schema
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" not in str(error):
+                raise
+            return pa.schema({name: pa.string() for name in names})
+
+
+def _read_csv(
+    path: Path,
+    wanted: Callable[[str], bool],
+    numeric: Callable[[str], bool],
+    row_bytes: int,
+    flags: Container[str],
+) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    def kind(name: str) -> pa.DataType:
+        return pa.bool_() if name in flags else pa.float64() if numeric(name) else pa.string()
+
+    names, delimiter = column_names(path), read_header(path)[1]
+    types = {name: kind(name) for name in names if wanted(name)}
+    size = path.stat().st_size
+    check_memory(len(names) * _COLUMN_BYTES + 6 * size, f"{path}: a table of {len(names):,} columns", size)
+    if not types:  # pyarrow would read every column
+        types = {name: pa.string() for name in names[:1]}
+    with _csv_errors(path, names, delimiter, {name for name, one in types.items() if one == pa.float64()}):
+        table = pc.read_csv(path, **_csv_options(names, delimiter, types))
     check_memory(table.num_rows * row_bytes, f"{path}: a table of {table.num_rows:,} rows", size)
     return table
+
+
+def _csv_options(names: list[str], delimiter: str, types: dict[str, pa.DataType]) -> dict[str, Any]:
+    import pyarrow.csv as pc
+
+    return {
+        "read_options": pc.ReadOptions(column_names=names, skip_rows=1, block_size=LONGEST_LINE),
+        "parse_options": pc.ParseOptions(delimiter=delimiter),
+        "convert_options": pc.ConvertOptions(
+            column_types=types, include_columns=list(types), null_values=list(NULL_CELLS)
+        ),
+    }
+
+
+@contextmanager
+def _csv_errors(path: Path, names: list[str], delimiter: str, numeric: set[str]) -> Iterator[None]:
+    """Report the row that stopped pyarrow."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        _raise_bad_cell(path, names, delimiter, numeric)
+        raise SourceError(f"{path} is not a readable CSV table: {first_line(error)} Fix it.") from error
 
 
 def _raise_bad_cell(path: Path, names: list[str], delimiter: str, numeric: set[str]) -> None:
@@ -135,7 +194,7 @@ def _check_row(path: Path, number: int, cells: list[str], names: list[str], nume
         if name in numeric and not _is_number(cell):
             raise SourceError(
                 f"{path}, row {number}, column {quote(name)}: {quote(cell)} is not a number. "
-                "Enter a number, or encode the column as numbers."
+                f"Enter a number, or leave the column out: --set source.ignore={quote(name)}."
             )
 
 
@@ -238,14 +297,27 @@ def cell_text(value: object) -> str | None:
 
 def unique_ids(values: Sequence[str | None], path: Path) -> list[str]:
     """Check that ids are neither empty nor repeated."""
+    if problem := id_problem(values):
+        raise SourceError(f"{path}, {problem}. Make ids unique, or use row numbers: --set source.id=none.")
+    return [value for value in values if value is not None]
+
+
+def id_problem(values: Sequence[str | None]) -> str | None:
+    """What is wrong with ids: where the first one is empty or repeated, and how many are."""
+    empty = [row for row, value in enumerate(values, start=1) if value is None]
+    if empty:
+        return f"row {empty[0]}: the id is empty ({len(empty)} such rows)"
     seen: dict[str, int] = {}
+    repeated: list[tuple[int, str]] = []
     for row, value in enumerate(values, start=1):
         if value is None:
-            raise SourceError(f"{path}, row {row}: the id is empty. Give each row an id, or drop the column.")
+            continue
         if value in seen:
-            raise SourceError(
-                f"{path}, row {row}: the id {quote(value)} is also that of row {seen[value]}. "
-                "Make ids unique, or drop the column to use row numbers."
-            )
-        seen[value] = row
-    return list(seen)
+            repeated.append((row, value))
+        seen.setdefault(value, row)
+    if not repeated:
+        return None
+    row, first = repeated[0]
+    names = list(dict.fromkeys(value for _, value in repeated))
+    more = f"; {len(names)} ids are repeated: {list_names(names, 5)}" if len(names) > 1 else ""
+    return f"row {row}: the id {quote(first)} is also that of row {seen[first]}{more}"

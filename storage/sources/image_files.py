@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage.artifacts.file_stats import newest, pack, scan_folders, states_below
 from storage.sources.base import Note
+from storage.sources.media import IMAGES, Medium, most_frequent, suffix_of
 
-# fmt: off
-IMAGE_SUFFIXES = frozenset((
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp",
-    ".ppm", ".pgm", ".pbm", ".pnm",
-))
-# fmt: on
-# Larger files are not read; an image with the largest number of pixels that is decoded needs less.
-MAX_IMAGE_BYTES = 512 * 2**20
+IMAGE_SUFFIXES, MAX_IMAGE_BYTES = IMAGES.suffixes, IMAGES.max_bytes
 # Suffixes of files that often accompany images; they are skipped without a note.
 # fmt: off
 _COMPANION_SUFFIXES = frozenset((
@@ -31,11 +26,7 @@ _COMPANION_SUFFIXES = frozenset((
 
 def is_image_name(name: str) -> bool:
     """Whether a file name has the suffix of an image."""
-    return _suffix(name) in IMAGE_SUFFIXES
-
-
-def _suffix(name: str) -> str:
-    return os.path.splitext(name)[1].lower()  # noqa: PTH122, pathlib is ten times slower
+    return suffix_of(name) in IMAGE_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -77,8 +68,11 @@ def own_folders(cache_dir: Path | None) -> set[str]:
     return set() if cache_dir is None else {str(cache_dir.resolve()), str(cache_dir.resolve().parent)}
 
 
-def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
-    """Find the images in a folder; skip hidden files and folders, and our own (cache folder `skip`)."""
+def list_images(folder: Path, skip: Path | None = None, medium: Medium = IMAGES) -> ImageListing:
+    """Find the images in a folder, or the files of another medium.
+
+    Hidden files and folders are skipped, and our own (cache folder `skip`).
+    """
     images: dict[str, Path] = {}
     notes: list[Note] = []
 
@@ -91,18 +85,24 @@ def list_images(folder: Path, skip: Path | None = None) -> ImageListing:
     for prefix, files in scan_folders(str(folder), own_folders(skip), skip_folder):
         for entry in files:
             name = prefix + entry.name
-            problem = _name_problem(entry, name)
+            problem = _name_problem(entry, name, medium)
             if problem is not None:
                 skip_one(name, problem)
-            elif is_image_name(name):
+            elif medium.has_name(name):
                 images[name] = Path(entry.path)
     return ImageListing(dict(sorted(images.items())), sorted(notes, key=lambda note: note.file))
 
 
-def holds_images(folder: Path, skip: Path | None = None) -> bool:
-    """Whether a folder or one of its sub-folders contains an image."""
+def holds_images(folder: Path, skip: Path | None = None, medium: Medium = IMAGES) -> bool:
+    """Whether a folder or one of its sub-folders contains an image, or a file of another medium."""
     found = scan_folders(str(folder), own_folders(skip))
-    return any(is_image_name(entry.name) for _, files in found for entry in files)
+    return any(medium.has_name(entry.name) for _, files in found for entry in files)
+
+
+def main_medium(folder: Path, skip: Path | None = None) -> Medium | None:
+    """The medium of most files in a folder and its sub-folders, see `most_frequent`."""
+    found = scan_folders(str(folder), own_folders(skip))
+    return most_frequent(Counter(suffix_of(entry.name) for _, files in found for entry in files))
 
 
 def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
@@ -113,18 +113,19 @@ def stamp_files(folder: Path, skip: Path | None = None) -> FolderStamp:
     return FolderStamp(hasher.hexdigest(), states)
 
 
-def _name_problem(entry: os.DirEntry[str], name: str) -> str | None:
+def _name_problem(entry: os.DirEntry[str], name: str, medium: Medium) -> str | None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
         return "the name is not UTF-8; rename the file"
-    if is_image_name(name):
+    if medium.has_name(name):
         return None if _is_file(entry) else "a broken link, or not a regular file"
-    suffix = _suffix(name)
+    suffix = suffix_of(name)
     if suffix in _COMPANION_SUFFIXES or not suffix:
         return None
-    known = " ".join(sorted(IMAGE_SUFFIXES))
-    return f"{suffix} is not a supported image format ({known})"
+    known = " ".join(sorted(medium.suffixes))
+    what = "image format" if medium is IMAGES else f"format of {medium.noun}"
+    return f"{suffix} is not a supported {what} ({known})"
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

@@ -1,48 +1,51 @@
-"""Folders of images, labeled by a file beside them or by sub-folder."""
+"""Folders of images, sound or texts, labeled by a file beside them or by sub-folder."""
 
 from __future__ import annotations
 
-import os
+import re
 import time
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from storage.artifacts.file_stats import scan_folders
-from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
+from storage.quoting import list_names
+from storage.sources.annotation_files import JSON, annotation_kind, read_labels
 from storage.sources.base import (
-    IMAGE_PARTS,
     Collection,
     Match,
     Note,
+    Part,
     PartName,
     SourceOptions,
     combine_digests,
     given_file,
-    image_files,
     limit_notes,
     refuse_if_strict,
 )
+from storage.sources.class_names import class_name_files
 from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import (
-    IMAGE_SUFFIXES,
-    MAX_IMAGE_BYTES,
     ImageListing,
     holds_images,
-    is_image_name,
     list_images,
+    main_medium,
     own_folders,
     stamp_files,
 )
-from storage.sources.label_files import (
-    LABEL_FILE_NAMES,
-    NAME_COLUMNS,
-    LabelEntry,
-    LabelFile,
-    is_label_file_name,
-    read_label_file,
+from storage.sources.image_names import NameResolver, assign_entries, no_match
+from storage.sources.label_entries import LabelEntry, LabelFile
+from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
+from storage.sources.label_places import (
+    ANNOTATIONS,
+    CONTAINERS,
+    SPLITS,
+    LabelPart,
+    check_inside,
+    find_label_files,
+    split_in_name,
 )
 from storage.sources.labeling import Labeling, label_classes, label_sets, no_labels, settle_labels
 from storage.sources.listing import (
@@ -52,68 +55,31 @@ from storage.sources.listing import (
     recall_digest,
     remember_digest,
 )
+from storage.sources.media import IMAGES, SOUND, TEXT, Medium
 
-IMAGES = "images"
-UNLABELED = ("unlabeled", "unlabelled")
-# Initials of `labels` and `metadata`.
-_INITIALS = "lLmM"
-SPLITS = ("train", "test", "val", "valid", "validation")
-
-
-def find_label_file(folder: Path) -> Path | None:
-    """Find the label file of a folder of images, in it or in its `images/`; several are an error.
-
-    Other capitalizations (`Labels.CSV`) count if there is none in lower case.
-    """
-    for place in (folder, folder / IMAGES):
-        if not place.is_dir():
-            continue
-        found = [path for name in LABEL_FILE_NAMES if is_regular_file(path := place / name)]
-        found = found or _other_spellings(place)
-        if len(found) > 1:
-            listed = ", ".join(path.name for path in found)
-            raise SourceError(
-                f"{place} has several label files: {listed}. Name one in `labels`, or move the rest."
-            )
-        if found:
-            return found[0]
-    return None
-
-
-def check_inside(path: Path | None, folder: Path) -> Path | None:
-    """Return the label file of a folder; SourceError if it is a link to a file outside the folder.
-
-    Messages and reports quote a label file, so a link in a collection from elsewhere could reveal any file
-    that the user may read. A file that `source.labels` names may be anywhere.
-    """
-    if path is not None and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
-        raise SourceError(
-            f"{path} is a link to a file outside {folder}, which is not followed. If you trust it, name the "
-            "file itself in source.labels, or replace the link by a copy."
-        )
-    return path
-
-
-def _other_spellings(place: Path) -> list[Path]:
-    # Filter by name first: a folder may contain many images, and a stat of each is slow.
-    names = os.listdir(place)  # noqa: PTH208
-    named = sorted(name for name in names if name[0] in _INITIALS and is_label_file_name(name))
-    return [place / name for name in named if is_regular_file(place / name)]
+UNLABELED = ("unlabeled", "unlabelled", "_unlabeled", "_unlabelled")
 
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """A folder of images. Without `label_file` the sub-folders are the classes."""
+    """A folder of images or another medium. Without label files the sub-folders are the classes."""
 
     folder: Path
-    label_file: Path | None
+    label_parts: tuple[LabelPart, ...]
     options: SourceOptions
-    kind: str = "images"
-    parts: tuple[PartName, ...] = IMAGE_PARTS
+    medium: Medium = IMAGES
+
+    @property
+    def kind(self) -> str:
+        return self.medium.kind
+
+    @property
+    def parts(self) -> tuple[PartName, ...]:
+        return self.medium.parts
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name or "images"
+        return self.folder.resolve().name or self.medium.kind
 
     def digest(self, cache_dir: Path) -> str:
         """Digest of images and labels, cached while no file's size or times change."""
@@ -126,15 +92,21 @@ class ImageFolder:
             images, is_complete = self._digest_images(cache_dir)
             if is_complete:  # whether a file can be read does not show in its times
                 remember_digest(memo, stamp, images, begun)
-        if self.label_file is None:
+        if not self.label_parts:
             return images
-        own = digest_files([self.label_file], index_path(cache_dir, self.label_file))
-        return combine_digests([images, "labels", self._label_place(), *own])
+        places = [text for part in self.label_parts for text in (self._place(part.path), part.split)]
+        return combine_digests([images, "labels", *places, *self._digest_labels(cache_dir)])
+
+    def _digest_labels(self, cache_dir: Path) -> list[str]:
+        """Digests of the label files, and of the files that name the classes."""
+        files = [part.path for part in self.label_parts]
+        files += dict.fromkeys(path for one in files for path in class_name_files(one, self.folder))
+        return digest_files(files, index_path(cache_dir, files[0]))
 
     def _digest_images(self, cache_dir: Path) -> tuple[str, bool]:
         """Digest of all images, and whether all of them could be read."""
         listing, digests = self._list(cache_dir)
-        parts = ["images", *(f"{note.file}: {note.message}" for note in listing.notes)]
+        parts = [self.medium.kind, *(f"{note.file}: {note.message}" for note in listing.notes)]
         for name, digest in zip(listing.images, digests, strict=True):
             parts += [name, digest]
         return combine_digests(parts), not listing.unreadable
@@ -146,28 +118,28 @@ class ImageFolder:
         """
         known = _seen.get((self, cache_dir))
         stamps = [known or stamp_files(self.folder, skip=cache_dir).text]
-        if self.label_file is not None:
-            stamps += digest_files([self.label_file], index_path(cache_dir, self.label_file))
+        if self.label_parts:
+            stamps += self._digest_labels(cache_dir)
         return _read_once(self, cache_dir, tuple(stamps))
 
     def read_uncached(self, cache_dir: Path) -> Collection:
         """Like `read`, without the cache."""
-        listing, digests = self._list(cache_dir)
+        listing, parts = self._read_items(cache_dir)
         refuse_if_strict(listing.notes, self.options)
         ids = list(listing.images)
         notes: list[Note] = []
         split: list[str] | None = None
         if not self.options.labeled:
             labeling = no_labels(len(ids))
-        elif self.label_file is None:
-            labeling, split = label_by_folder(ids, self.folder)
+        elif not self.label_parts:
+            labeling, split = label_by_folder(ids, self.folder, self.medium)
         else:
-            labeling, split, notes = self._label_by_file(ids, self.label_file)
+            labeling, split, notes = self._label_by_files(ids)
         labeling, counts = settle_labels(labeling, self.options, self._where())
         return Collection(
             kind=self.kind,
             ids=ids,
-            parts=image_files(list(listing.images.values()), digests),
+            parts=parts,
             labels=labeling.Y,
             label_names=labeling.names,
             split=split,
@@ -175,51 +147,79 @@ class ImageFolder:
             notes=[*limit_notes(listing.notes), *notes, *counts],
         )
 
+    def _read_items(self, cache_dir: Path) -> tuple[ImageListing, tuple[Part, ...]]:
+        """The items, with notes about files that are not, and what the items consist of."""
+        listing, digests = self._list(cache_dir)
+        (name,) = self.medium.parts
+        return listing, (Part(name.name, name.content, digests, paths=list(listing.images.values())),)
+
     def _list(self, cache_dir: Path) -> tuple[ImageListing, list[str]]:
         """Images that can be read, with notes about the others, and their digests."""
-        listing = list_images(self.folder, skip=cache_dir)
+        medium = self.medium
+        listing = list_images(self.folder, skip=cache_dir, medium=medium)
         if not listing.images:
+            labels = f" with --set source.labels={self.label_parts[0].path}" if self.label_parts else ""
+            known = " ".join(sorted(medium.suffixes))
             raise SourceError(
-                f"{self.folder} contains no images ({' '.join(sorted(IMAGE_SUFFIXES))}). Give their folder."
+                f"{self.folder} contains no {medium.noun} ({known}). Give their folder{labels}."
             )
         digests, problems = digest_readable(
-            list(listing.images.values()), index_path(cache_dir, self.folder), MAX_IMAGE_BYTES
+            list(listing.images.values()), index_path(cache_dir, self.folder), medium.max_bytes
         )
         if len(problems) == len(digests):
             raise SourceError(
-                f"{self.folder} contains {len(digests)} images, but none can be read; the first is "
+                f"{self.folder} contains {len(digests)} {medium.noun}, but none can be read; the first is "
                 f"{next(iter(listing.images))}: {problems[0]}. Check the files and their permissions."
             )
         return listing.without(problems), [digest for digest in digests if digest]
 
     def _where(self) -> str:
-        return str(self.folder) if self.label_file is None else self._label_place()
+        return list_names((self._place(part.path) for part in self.label_parts), 3, empty=str(self.folder))
 
-    def _label_place(self) -> str:
-        """Name of the label file in messages: relative to the folder if it is inside."""
-        path = self.label_file or self.folder
+    def _place(self, path: Path) -> str:
+        """Name of a label file in messages: relative to the folder if it is inside."""
         if path.is_relative_to(self.folder):
             return path.relative_to(self.folder).as_posix()
         return path.name
 
-    def _label_by_file(self, ids: list[str], path: Path) -> tuple[Labeling, list[str] | None, list[Note]]:
-        labels = read_label_file(path, self.options.label_separator)
-        place = self._label_place()
-        chosen, notes = _assign(
-            labels, _NameResolver(ids, [str(PurePosixPath(place).parent), ".", IMAGES]), path
-        )
+    def _label_by_files(self, ids: list[str]) -> tuple[Labeling, list[str] | None, list[Note]]:
+        found = [(part, self._read_part(part)) for part in self.label_parts]
+        chosen: dict[str, LabelEntry] = {}
+        kinds: list[list[Note]] = []
+        for part, labels in found:
+            names = NameResolver(ids, self._bases(part), self.folder, labels.match, part.split)
+            kinds += [labels.notes, assign_entries(labels, names, part, chosen)]
         if not chosen:
-            raise _no_match(labels, ids, path, self.folder)
-        bare = [
-            Note(name, None, f"no entry in {place}; treated as unlabeled")
-            for name in ids
-            if name not in chosen
-        ]
-        refuse_if_strict([*notes, *bare], self.options)
-        rows = [chosen[name].labels or None if name in chosen else None for name in ids]
-        split = [chosen[name].split if name in chosen else "" for name in ids] if labels.has_split else None
-        labeling = label_sets(rows, single_label=labels.single_label)
-        return labeling, split, [*limit_notes(notes), *limit_notes(bare)]
+            raise no_match(found[0][1], ids, found[0][0].path, self.folder, self.medium.one)
+        text = f"no entry in {self._where()}; treated as unlabeled"
+        kinds.append([Note(name, None, text) for name in ids if name not in chosen])
+        refuse_if_strict(list(chain(*kinds)), self.options)
+        kinds += [labels.remarks for _, labels in found]
+        rows = [chosen[name].labels if name in chosen else None for name in ids]
+        labeling = label_sets(rows, single_label=all(labels.single_label for _, labels in found))
+        return labeling, self._split(ids, chosen, found), list(chain(*map(limit_notes, kinds)))
+
+    def _read_part(self, part: LabelPart) -> LabelFile:
+        return read_labels(part.path, self.options.label_separator, class_name_files(part.path, self.folder))
+
+    def _split(
+        self, ids: list[str], chosen: dict[str, LabelEntry], found: list[tuple[LabelPart, LabelFile]]
+    ) -> list[str] | None:
+        """The split that the label files state, or that the folders of Hugging Face's metadata are."""
+        if any(labels.has_split or part.split for part, labels in found):
+            return [chosen[name].split if name in chosen else "" for name in ids]
+        if not any(part.path.name.lower().startswith("metadata.") for part, _ in found):
+            return None
+        return _leading_split([PurePosixPath(name).parts[:-1] for name in ids])
+
+    def _bases(self, part: LabelPart) -> list[str]:
+        """Folders that the names in a label file may be relative to, the most likely first."""
+        own = str(PurePosixPath(self._place(part.path)).parent)
+        # instances_train2017.json names images in train2017/.
+        word = next((one for one in re.split(r"[_.\-]", part.path.stem) if split_in_name(one)), part.split)
+        tops = [".", *CONTAINERS]
+        below = [str(PurePosixPath(top, name)) for name in (word, part.split) if name for top in tops]
+        return [own, *(f"{own}/{name}" for name in CONTAINERS), *below, *tops]
 
 
 # State of each folder at the last call of its `digest`.
@@ -232,153 +232,139 @@ def _read_once(source: ImageFolder, cache_dir: Path, stamps: tuple[str, ...]) ->
     return source.read_uncached(cache_dir)
 
 
-def label_by_folder(ids: list[str], folder: Path) -> tuple[Labeling, list[str] | None]:
+def label_by_folder(
+    ids: list[str], folder: Path, medium: Medium = IMAGES
+) -> tuple[Labeling, list[str] | None]:
     """Derive classes and split from the folders of the images.
 
     `cat/1.jpg` has the class cat; so has `images/cat/1.jpg` and, in the split train, `train/cat/1.jpg`.
-    Images at the top level or in a folder `unlabeled` are unlabeled.
+    Images at the top level or in a folder `unlabeled` or `_unlabeled` are unlabeled.
     """
     parts = [PurePosixPath(name).parts[:-1] for name in ids]
-    if {part[:1] for part in parts} == {(IMAGES,)}:
+    if len(first := {part[:1] for part in parts}) == 1 and first <= {(name,) for name in CONTAINERS}:
         parts = [part[1:] for part in parts]
-    split = None
-    if {part[0].lower() if part else "" for part in parts} <= set(SPLITS):
-        split = [part[0] for part in parts]
+    split = _leading_split(parts)
+    if split is not None:
         parts = [part[1:] for part in parts]
     classes = [part[0] if part and part[0].lower() not in UNLABELED else None for part in parts]
     if not any(classes):
         raise SourceError(
-            f"{folder} contains {len(ids)} images but no labels.{_parent_hint(folder)} Add labels.csv "
+            f"{folder} contains {len(ids)} {medium.noun} but no labels.{_parent_hint(folder)} Add labels.csv "
             "(filename,labels with the labels joined by '|') or metadata.csv/.jsonl/.parquet beside them, "
-            "or sort them into one sub-folder per class."
+            "sort them into one sub-folder per class, or name an annotation file of COCO, FiftyOne or Label "
+            "Studio (--set source.labels=FILE.json)."
         )
     return label_classes(classes), split
 
 
+def _leading_split(parts: list[tuple[str, ...]]) -> list[str] | None:
+    """The first folder of each image, if all of them are splits."""
+    if {part[0].lower() if part else "" for part in parts} <= set(SPLITS):
+        return [part[0] for part in parts]
+    return None
+
+
 def _parent_hint(folder: Path) -> str:
     parent = folder.resolve().parent
-    if folder.resolve().name == IMAGES and find_label_file(parent):
+    if folder.resolve().name in CONTAINERS and find_label_files(parent):
         return f" There is a label file in {parent}: give that folder."
     return ""
-
-
-class _NameResolver:
-    """Finds the image that an entry of a label file names."""
-
-    def __init__(self, ids: list[str], bases: list[str]) -> None:
-        self._ids = set(ids)
-        # File systems may store an accented letter as two characters, label files as one.
-        self._composed = {unicodedata.normalize("NFC", name): name for name in ids}
-        self._folded = {name.casefold(): name for name in ids}
-        self._bases = list(dict.fromkeys(bases))
-
-    def resolve(self, name: str) -> str | None:
-        plain = name if self._bases[0] == "." else f"{self._bases[0]}/{name}"
-        if plain in self._ids:  # fast path for the first candidate below
-            return plain
-        for candidate in self._candidates(name):
-            if candidate in self._ids:
-                return candidate
-            if (found := self._composed.get(unicodedata.normalize("NFC", candidate))) is not None:
-                return found
-        return None
-
-    def near_match(self, name: str) -> str | None:
-        """An image whose name differs only in case."""
-        found = (self._folded.get(candidate.casefold()) for candidate in self._candidates(name))
-        return next((name for name in found if name is not None), None)
-
-    def _candidates(self, name: str) -> list[str]:
-        spellings = dict.fromkeys((name, name.strip(), name.strip().replace("\\", "/")))
-        return [str(PurePosixPath(base, spelling)) for spelling in spellings for base in self._bases]
-
-
-def _assign(labels: LabelFile, names: _NameResolver, path: Path) -> tuple[dict[str, LabelEntry], list[Note]]:
-    """Assign entries to images; entries without an image and repeated ones become notes."""
-    chosen: dict[str, LabelEntry] = {}
-    notes = []
-    for entry in labels.entries:
-        name = names.resolve(entry.name)
-        if name is None:
-            near = names.near_match(entry.name)
-            hint = f" (but {near!r} does)" if near else ""
-            if PurePosixPath(entry.name).name.startswith("."):
-                hint = " or is hidden: names that begin with a dot are ignored"
-            notes.append(Note(path.name, entry.row, f"labels for {entry.name!r}, which does not exist{hint}"))
-        elif name not in chosen:
-            chosen[name] = entry
-        elif _same(chosen[name], entry):
-            notes.append(
-                Note(path.name, entry.row, f"{entry.name!r} is repeated, as in line {chosen[name].row}")
-            )
-        else:
-            raise SourceError(
-                f"{path}, line {entry.row}: {entry.name!r} is repeated with other labels than in line "
-                f"{chosen[name].row} ({'|'.join(entry.labels)[:80]!r}, before "
-                f"{'|'.join(chosen[name].labels)[:80]!r}). "
-                "Keep one line per file, with its labels joined by the separator."
-            )
-    return chosen, notes
-
-
-def _same(first: LabelEntry, second: LabelEntry) -> bool:
-    return set(first.labels) == set(second.labels) and first.split == second.split
-
-
-def _no_match(labels: LabelFile, ids: list[str], path: Path, folder: Path) -> SourceError:
-    named = labels.entries[0].name if labels.entries else "nothing"
-    return SourceError(
-        f"{path}: none of its {len(labels.entries)} entries names an image in {folder}. It names "
-        f"{named!r}; the folder contains {ids[0]!r}. Names are relative to the folder, or to its images/."
-    )
 
 
 class ImageReader:
     """Opens folders of images."""
 
-    kind = "images"
-    supports = "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet or one sub-folder per class"
+    kind = IMAGES.kind
+    supports = (
+        "a folder of images with labels.csv, metadata.csv/.jsonl/.parquet, one sub-folder per class, or an "
+        "annotation file of COCO, FiftyOne or Label Studio"
+    )
     names: tuple[str, ...] = ()
     reads_folders = True
+    medium: Medium | None = IMAGES
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
         """A folder with images in it, or the label file of one."""
         if path.is_dir():
             return self._recognize_folder(path, options, cache_dir)
-        return Match.POSSIBLE if path.is_file() and _is_label_file(path) else Match.NO
+        if not (path.is_file() and _is_label_file(path, self._medium)):
+            return Match.NO
+        # A label file alone is that of images, which opening it reports.
+        main = main_medium(path.parent, cache_dir) or IMAGES
+        return Match.POSSIBLE if main is self._medium else Match.NO
+
+    @property
+    def _medium(self) -> Medium:
+        assert self.medium is not None
+        return self.medium
 
     def _recognize_folder(self, folder: Path, options: SourceOptions, cache_dir: Path) -> Match:
-        if not holds_images(folder, skip=cache_dir):
+        medium = self._medium
+        if not holds_images(folder, cache_dir, medium):
             return Match.NO
-        if options.labels is not None or find_label_file(folder) or _images_below(folder, cache_dir):
+        if options.labels is not None or find_label_files(folder) or _are_below(folder, cache_dir, medium):
             return Match.CERTAIN
         return Match.POSSIBLE
 
     def open(self, path: Path, options: SourceOptions) -> ImageFolder:
         """Open a folder, or the folder of a label file."""
         if path.is_dir():
-            if not options.labeled:
-                return ImageFolder(path, None, options)
-            found = given_file(options, path) or check_inside(find_label_file(path), path)
-            return ImageFolder(path, found, options)
+            return self._make(path, _label_parts(path, options), options)
         folder = path.parent
-        if folder.name == IMAGES and not holds_images(folder):
+        if folder.name in (ANNOTATIONS, *CONTAINERS) and not holds_images(folder, medium=self._medium):
             folder = folder.parent
-        return ImageFolder(folder, check_inside(path, folder) if options.labeled else None, options)
+        parts = (LabelPart(check_inside(path, folder)),) if options.labeled else ()
+        return self._make(folder, parts, options)
+
+    def _make(self, folder: Path, label_parts: tuple[LabelPart, ...], options: SourceOptions) -> ImageFolder:
+        return ImageFolder(folder, label_parts, options, self._medium)
 
 
-def _images_below(folder: Path, cache_dir: Path) -> bool:
-    """Whether a sub-folder contains images; the home folder does not count."""
+class SoundReader(ImageReader):
+    """Opens folders of sound files."""
+
+    kind = SOUND.kind
+    supports = "a folder of .wav, .flac or .ogg files, labeled like images"
+    medium: Medium | None = SOUND
+
+
+class TextReader(ImageReader):
+    """Opens folders of texts."""
+
+    kind = TEXT.kind
+    supports = "a folder of .txt files, labeled like images"
+    medium: Medium | None = TEXT
+
+    def _recognize_folder(self, folder: Path, options: SourceOptions, cache_dir: Path) -> Match:
+        """Never certain: texts also describe a data set in the same folder."""
+        return min(super()._recognize_folder(folder, options, cache_dir), Match.POSSIBLE)
+
+
+def _label_parts(folder: Path, options: SourceOptions) -> tuple[LabelPart, ...]:
+    if not options.labeled:
+        return ()
+    if given := given_file(options, folder):
+        return (LabelPart(given),)
+    parts = find_label_files(folder)
+    for part in parts:
+        check_inside(part.path, folder)
+    return parts
+
+
+def _are_below(folder: Path, cache_dir: Path, medium: Medium) -> bool:
+    """Whether a sub-folder contains files of a medium; the home folder does not count."""
     found = scan_folders(str(folder), own_folders(cache_dir))
-    return any(prefix and is_image_name(entry.name) for prefix, files in found for entry in files)
+    return any(prefix and medium.has_name(entry.name) for prefix, files in found for entry in files)
 
 
-def _is_label_file(path: Path) -> bool:
+def _is_label_file(path: Path, medium: Medium) -> bool:
     """Whether a file lists labels of images, by its name or its columns."""
     if path.suffix.lower() == ".jsonl" or is_label_file_name(path.name):
         return True
+    if path.suffix.lower() == JSON:
+        return annotation_kind(path) is not None
     if path.suffix.lower() not in CSV_SUFFIXES:
         return False
     header = read_header(path)[0]
     named = any(name.lower() in NAME_COLUMNS for name in header)
-    return named or (len(header) == 2 and holds_images(path.parent))
+    return named or (len(header) == 2 and holds_images(path.parent, medium=medium))

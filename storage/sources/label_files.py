@@ -1,4 +1,4 @@
-"""Read files with the labels of images: labels.csv, metadata.csv/.jsonl/.parquet."""
+"""Tables with the labels of images: labels.csv, metadata.csv/.jsonl/.parquet, also with nested objects."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import csv
 import io
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from storage.csv_cells import unguard_cell
 from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
 from storage.quoting import list_names, quote, shorten
-from storage.sources.base import LONGEST_NAME, LONGEST_PATH, check_texts
+from storage.sources.base import LONGEST_NAME, Note, check_texts
+from storage.sources.class_names import ClassNames, find_class_names, names_in_schema
 from storage.sources.columns import (
     CSV_SUFFIXES,
     cell_text,
@@ -23,39 +25,28 @@ from storage.sources.columns import (
     guess_delimiter,
     read_columns,
 )
-from storage.sources.image_files import is_image_name
+from storage.sources.label_entries import LabelEntry, LabelFile, check_file_name
+from storage.sources.media import is_media_name
+from storage.sources.numbers import is_whole
 from storage.sources.text_file import LONGEST_LINE, read_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LABEL_FILE_NAMES = tuple(
     f"{stem}{suffix}" for stem in ("labels", "metadata") for suffix in (*CSV_SUFFIXES, ".jsonl", ".parquet")
 )
 NAME_COLUMNS = ("filename", "file_name")
 ID_COLUMN = "id"
-LABEL_COLUMNS = ("labels", "label")
+# Objects that were detected in an image, with the members that may contain their categories.
+OBJECTS = "objects"
+_CATEGORIES = ("categories", "category", "category_id", "labels", "label", "classes", "class")
+LABEL_COLUMNS = ("labels", "label", OBJECTS)
 _WANTED = (*NAME_COLUMNS, ID_COLUMN, *LABEL_COLUMNS, "split")
 _EXPECTED = (
-    "Expected: columns filename (or file_name) and labels (or label), or two columns, "
-    "the name of the file and its labels joined by {separator!r}."
+    "Expected: columns filename (or file_name) and labels (or label, or objects with categories), or two "
+    "columns, the name of the file and its labels joined by {separator!r}."
 )
-
-
-@dataclass(frozen=True)
-class LabelEntry:
-    """Labels of one file; empty if it is unlabeled."""
-
-    name: str
-    labels: tuple[str, ...]
-    row: int
-    split: str
-
-
-@dataclass(frozen=True)
-class LabelFile:
-    """Content of a label file. Single-label unless its column is named `labels` or a file has several."""
-
-    entries: list[LabelEntry]
-    single_label: bool
-    has_split: bool
 
 
 def is_label_file_name(name: str) -> bool:
@@ -63,7 +54,7 @@ def is_label_file_name(name: str) -> bool:
     return name.lower() in LABEL_FILE_NAMES
 
 
-def read_label_file(path: Path, separator: str) -> LabelFile:
+def read_label_file(path: Path, separator: str, name_files: Sequence[Path] = ()) -> LabelFile:
     """Read a label file.
 
     Parameters
@@ -72,15 +63,34 @@ def read_label_file(path: Path, separator: str) -> LabelFile:
         A .csv or .tsv file with or without header, a .jsonl or a .parquet file.
     separator : str
         Separates the labels of a cell.
+    name_files : sequence of Path
+        Files that may name the classes, if the labels are numbers (see `class_name_files`).
     """
     suffix = path.suffix.lower()
     if suffix in CSV_SUFFIXES:
-        return _read_csv(path, separator)
+        return _name_classes(_read_csv(path, separator), find_class_names(name_files), path)
     if suffix == ".jsonl":
-        return _read_jsonl(path, separator)
+        return _name_classes(_read_jsonl(path, separator), find_class_names(name_files), path)
     if suffix == ".parquet":
-        return _read_parquet(path, separator)
+        found, names = _read_parquet(path, separator)
+        return _name_classes(found, {**find_class_names(name_files), **names}, path)
     raise SourceError(f"{path} is not a label file; supported: {', '.join(LABEL_FILE_NAMES)}.")
+
+
+def _name_classes(found: LabelFile, known: ClassNames, path: Path) -> LabelFile:
+    """Replace the numbers of classes by their names; a number without a name stays as it is."""
+    names = next((known[column] for column in (*LABEL_COLUMNS, *_CATEGORIES) if column in known), None)
+    if not names:
+        return found
+    entries, notes = [], list(found.notes)
+    for entry in found.entries:
+        labels = entry.labels and tuple(dict.fromkeys(names.get(one, one) for one in entry.labels))
+        for one in entry.labels or ():
+            if is_whole(one) and one not in names:
+                text = f"class {quote(one)} is not among the {len(names)} classes"
+                notes.append(Note(path.name, entry.row, text))
+        entries.append(replace(entry, labels=labels))
+    return replace(found, entries=entries, notes=notes)
 
 
 def _read_csv(path: Path, separator: str) -> LabelFile:
@@ -88,7 +98,7 @@ def _read_csv(path: Path, separator: str) -> LabelFile:
     first = next(rows, None)
     if first is None:
         raise SourceError(f"{path} is empty. {_EXPECTED.format(separator=separator)}")
-    if is_image_name(unguard_cell(first[1][0].strip())):
+    if is_media_name(unguard_cell(first[1][0].strip())):
         width, columns = 2, _Columns(0, 1, None, "")
         rows = chain([first], rows)
     else:
@@ -162,10 +172,11 @@ def _csv_entry(line: int, row: list[str], columns: _Columns, path: Path, separat
 
 
 def _read_jsonl(path: Path, separator: str) -> LabelFile:
-    return _from_records(_json_records(path), path, separator)
+    return _from_records(json_records(path), path, separator)
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """The line number and the object of each line of a JSONL file."""
     for line, text in enumerate(io.StringIO(_read_lines(path), newline="\n"), start=1):
         if not text.strip():
             continue
@@ -186,13 +197,38 @@ def _json_records(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield line, record
 
 
-def _read_parquet(path: Path, separator: str) -> LabelFile:
+def _read_parquet(path: Path, separator: str) -> tuple[LabelFile, ClassNames]:
     found = [name for name in column_names(path) if name in _WANTED]
     _choose_columns(found if len(found) > 1 else [*column_names(path), ""], path, separator)
     table = read_columns(path, lambda name: name in _WANTED, lambda name: False)
-    columns = [column_values(table.column(name)) for name in table.column_names]
+    columns = [
+        column_values(_categories_only(table.column(name)) if name == OBJECTS else table.column(name))
+        for name in table.column_names
+    ]
     rows = (dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True))
-    return _from_records(enumerate(rows, start=1), path, separator)
+    names = names_in_schema(table.schema.metadata)
+    return _from_records(enumerate(rows, start=1), path, separator), names
+
+
+def _categories_only(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The categories of a column of objects, so that boxes and masks do not become Python objects."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    def member(kind: pa.DataType) -> str | None:
+        return next((name for name in _CATEGORIES if kind.get_field_index(name) >= 0), None)
+
+    if types.is_struct(column.type) and (name := member(column.type)):
+        return pc.struct_field(column, name)
+    inner = column.type.value_type if types.is_list(column.type) else None
+    if inner is None or not types.is_struct(inner) or not (name := member(inner)):
+        return column
+    chunks = [
+        pa.ListArray.from_arrays(chunk.offsets, pc.struct_field(chunk.values, name), mask=chunk.is_null())
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.list_(inner.field(name).type))
 
 
 def _from_records(
@@ -211,29 +247,67 @@ def _from_records(
         found = list_names(sorted(keys))
         raise SourceError(f"{path} has the columns {found}. {_EXPECTED.format(separator=separator)}")
     columns = _Columns(0, 1, 2 if "split" in keys else None, title)
-    entries = [
-        _entry(record.get(name), record.get(title), row, record.get("split"), path, separator)
+    values = [
+        _categories(record.get(title), f"{path}, line {row}") if title == OBJECTS else record.get(title)
         for row, record in kept
     ]
+    entries = [
+        _entry(record.get(name), value, row, record.get("split"), path, separator)
+        for (row, record), value in zip(kept, values, strict=True)
+    ]
+    if title == OBJECTS:  # an image without objects has no label
+        pairs = zip(entries, values, strict=True)
+        entries = [replace(entry, labels=()) if value == [] else entry for entry, value in pairs]
     # Lists mean multi-label data even if each contains one label.
-    listed = any(isinstance(record.get(title), list) for _, record in kept)
-    return _label_file(entries, columns, several=listed)
+    listed = title == OBJECTS or any(isinstance(value, list) for value in values)
+    return replace(_label_file(entries, columns, several=listed), remarks=_spaces(values, path))
+
+
+def _categories(objects: object, where: str) -> object:
+    """The categories of the objects of one image: an object with lists, or a list of objects."""
+    if objects is None:
+        return None
+    found = objects if isinstance(objects, list) else [objects]
+    labels: list[object] = []
+    for one in found:
+        if not isinstance(one, dict):
+            labels.append(one)  # the categories themselves, in a Parquet file
+            continue
+        name = next((name for name in _CATEGORIES if name in one), None)
+        if name is None:
+            raise SourceError(
+                f"{where}: objects have the members {list_names(one)}; expected one of "
+                f"{', '.join(_CATEGORIES)}."
+            )
+        labels += one[name] if isinstance(one[name], list) else [one[name]]
+    return labels
+
+
+def _spaces(values: Sequence[object], path: Path) -> list[Note]:
+    """A note if labels are written with spaces around them, which do not count."""
+    parts = (part for value in values for part in (value if isinstance(value, list) else [value]))
+    spaced = [part for part in parts if isinstance(part, str) and part != part.strip()]
+    if not spaced:
+        return []
+    names = list_names(map(quote, dict.fromkeys(spaced)), 5)
+    text = f"{len(spaced)} labels have spaces around them, which do not count: {names}"
+    return [Note(path.name, None, text)]
 
 
 def _label_file(entries: list[LabelEntry], columns: _Columns, several: bool = False) -> LabelFile:
-    single = not several and columns.title != "labels" and all(len(entry.labels) <= 1 for entry in entries)
+    single = not several and columns.title != "labels"
+    single = single and all(entry.labels is None or len(entry.labels) <= 1 for entry in entries)
     return LabelFile(entries, single, columns.split is not None)
 
 
 def _entry(name: object, labels: object, row: int, split: object, path: Path, separator: str) -> LabelEntry:
-    if not isinstance(name, str) or not name.strip():
-        raise SourceError(f"{path}, line {row}: the file name is empty or not text. Name the file.")
     where = f"{path}, line {row}"
-    check_texts([name], f"{where}: the file name", LONGEST_PATH, controls=True)
-    return LabelEntry(name, _labels(labels, separator, where), row, cell_text(split) or "")
+    found = split_labels(labels, separator, where)
+    return LabelEntry(check_file_name(name, where), found or None, row, cell_text(split) or "")
 
 
-def _labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+def split_labels(value: object, separator: str, where: str) -> tuple[str, ...]:
+    """The labels in a cell: a text, a list or a single value."""
     parts: list[object]
     if isinstance(value, str):
         parts = list(value.split(separator))

@@ -152,8 +152,4 @@ def _count_notes(
             notes.append(Note(where, None, f"label {quote(name)} is dropped: {few}"))
         elif count == 0:
             notes.append(Note(where, None, f"label {quote(name)}: no item has it"))
-        elif count == 1:
-            notes.append(
-                Note(where, None, f"label {quote(name)} has one item, too few for training and testing")
-            )
     return notes

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from storage.artifacts.disk import write_atomically
 from storage.artifacts.file_stats import is_settled
-from storage.artifacts.regular_files import open_regular
+from storage.artifacts.regular_files import is_exhausted, open_regular
 from storage.errors import SourceError
 from storage.sources.base import combine_digests
 from storage.sources.image_files import FolderStamp
@@ -147,6 +147,8 @@ def _hash_or_reason(path: Path, max_bytes: int | None) -> Entry | str:
             return f"it has {size} bytes, the limit is {max_bytes}"
         return _hash_file(path)
     except OSError as error:
+        if is_exhausted(error):
+            raise
         return error.strerror or str(error)
 
 

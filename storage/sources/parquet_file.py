@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def parquet_names(path: Path) -> list[str]:
-    """Column names of a Parquet file."""
+def parquet_schema(path: Path) -> pa.Schema:
+    """Names and types of the columns of a Parquet file."""
     with _open(path) as file:
-        return list(file.schema_arrow.names)
+        return file.schema_arrow
 
 
 def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> pa.Table:
@@ -39,6 +39,11 @@ def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> p
             )
             return file.read(columns=names)
     except (OSError, pa.ArrowException) as error:
+        if "Expected all lists to be of size" in str(error):  # pyarrow cannot read what it writes
+            raise SourceError(
+                f"{path} has a column of vectors of fixed size in which some are missing, which pyarrow "
+                "cannot read. Write the column as lists of any size, or as Feather, or drop these rows."
+            ) from error
         raise SourceError(f"{path} is damaged: {first_line(error)} Download or write it again.") from error
 
 

@@ -13,23 +13,32 @@ from storage.errors import SourceError
 from storage.paths import expand_path
 from storage.quoting import list_names, quote
 from storage.sources.arff import ArffReader
+from storage.sources.arrays import ArrayReader
 from storage.sources.base import Match, Source, SourceOptions, SourceReader
 from storage.sources.boundary import OpenedSource, reading
 from storage.sources.builtin import BuiltinReader
+from storage.sources.clip_folder import VideoReader
 from storage.sources.columns import CSV_SUFFIXES, read_header
-from storage.sources.image_files import is_image_name
-from storage.sources.image_folder import ImageReader
+from storage.sources.image_files import main_medium
+from storage.sources.image_folder import ImageReader, SoundReader, TextReader
+from storage.sources.media import MEDIA
 from storage.sources.sparse_text import SparseReader
 from storage.sources.table import TableReader
+from storage.sources.text_table import TextTableReader
 
 # By kind. The reader with the best match opens a path; among equal matches, the first one.
 READERS: dict[str, SourceReader] = {
     reader.kind: reader
     for reader in (
         SparseReader(),
+        TextTableReader(),
         TableReader(),
+        ArrayReader(),
         ArffReader(),
         ImageReader(),
+        VideoReader(),
+        SoundReader(),
+        TextReader(),
         BuiltinReader(),
     )
 }
@@ -138,7 +147,12 @@ def _recognize(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[Sou
 
 
 def _best_reader(path: Path, options: SourceOptions, cache_dir: Path) -> tuple[SourceReader, Match]:
-    matches = [(reader, reader.recognize(path, options, cache_dir)) for reader in READERS.values()]
+    """The reader with the best match. A folder of pictures with a few notes is a folder of pictures."""
+    readers = list(READERS.values())
+    if path.is_dir():
+        main = main_medium(path, cache_dir)
+        readers = [reader for reader in readers if reader.medium in (None, main)]
+    matches = [(reader, reader.recognize(path, options, cache_dir)) for reader in readers]
     return max(matches, key=lambda found: found[1])
 
 
@@ -172,16 +186,20 @@ def _data_sets(folder: Path, options: SourceOptions, cache_dir: Path) -> list[tu
 
 def _not_supported(path: Path) -> SourceError:
     suffix = path.suffix.lower()
-    if is_image_name(path.name):
-        advice = f"is a single image. Give its folder, {path.parent}"
+    medium = next((one for one in MEDIA if one.has_name(path.name)), None)
+    if medium is not None:
+        advice = f"is a single {medium.one.partition(' ')[2]}. Give its folder, {path.parent}"
     elif suffix == ".xml":
         advice = "is XML. Give the .arff file it belongs to"
     elif suffix in _ARCHIVES:
-        advice = "is an archive. Unpack it first and give the folder"
+        advice = "is an archive. Unpack it (also a WebDataset shard) and give the folder"
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
         shown = list_names(header, 8)
-        advice = f"has the columns {shown}: neither features f0, f1, ... nor filename and labels"
+        advice = (
+            f"has the columns {shown}: neither features, nor filename and labels, nor a column text "
+            "(source.text names another one)"
+        )
     else:
         advice = f"is a file of unknown kind ({suffix or 'no extension'})"
     return SourceError(f"{path} {advice}. Supported: {supported_sources()}.")
@@ -193,4 +211,5 @@ def _contents(folder: Path) -> str:
         return "is empty"
     kinds = Counter("folder" if p.is_dir() else p.suffix.lower() or "no extension" for p in visible)
     shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common(6))
-    return f"contains no supported data (found: {shown})"
+    archives = ". Unpack the archives (WebDataset shards too) and give the folder with the files"
+    return f"contains no supported data (found: {shown}){archives if kinds.keys() & set(_ARCHIVES) else ''}"

@@ -15,6 +15,7 @@ from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
 from storage.npz import ClaimedArray, inspect_npz
 from storage.quoting import shorten
+from storage.sources.arrays import is_sparse
 from storage.sources.base import (
     FEATURE_PARTS,
     Collection,
@@ -27,10 +28,10 @@ from storage.sources.base import (
     given_features,
     given_file,
 )
-from storage.sources.columns import CSV_SUFFIXES, column_names, read_columns
-from storage.sources.labeling import Labeling, no_labels
+from storage.sources.columns import TABLE_SUFFIXES
+from storage.sources.labeling import Labeling, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
-from storage.sources.table import LABEL_PREFIX, ignored_note, read_ids, read_labeling, read_split
+from storage.sources.table_labels import join_labels, read_label_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -58,7 +59,7 @@ def find_matrix(labels: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-_SUFFIXES = (".parquet", *CSV_SUFFIXES)
+_SUFFIXES = (".parquet", *(suffix for suffix in TABLE_SUFFIXES if suffix != ".parquet"))
 # Errors of zipfile, zlib, NumPy and SciPy for a file with a flipped byte.
 _DAMAGE = (
     OSError,
@@ -156,20 +157,23 @@ class SparseSource:
         """Read the matrix and its labels."""
         X = load_matrix(self.path)
         if self.labels_path is None:
-            return self._collect(X, [str(row) for row in range(X.shape[0])], no_labels(X.shape[0]), None, [])
-        names = column_names(self.labels_path)
-        table = read_columns(self.labels_path, _is_wanted, lambda name: name.startswith(LABEL_PREFIX))
-        if table.num_rows != X.shape[0]:
-            raise SourceError(
-                f"{self.path} has {X.shape[0]} rows, {self.labels_path} has {table.num_rows}. "
-                "Both must list the same items in the same order."
+            return self._collect(
+                X, [str(row) for row in range(X.shape[0])], no_labels(X.shape[0]), None, [], {}
             )
-        labeling, notes = read_labeling(table, self.labels_path, self.options)
-        notes += ignored_note(self.labels_path, names, table.column_names)
-        return self._collect(X, read_ids(table, self.labels_path), labeling, read_split(table), notes)
+        found = read_label_table(self.labels_path, self.options)
+        joined, _ = join_labels(found, None, X.shape[0], self.path, self.options)
+        labeling, notes = settle_labels(joined.labeling, self.options, self.labels_path.name)
+        ids = found.ids or [str(row) for row in range(X.shape[0])]
+        return self._collect(X, ids, labeling, found.split, [*notes, *found.notes], found.recognized)
 
     def _collect(
-        self, X: csr_array, ids: list[str], labeling: Labeling, split: list[str] | None, notes: list[Note]
+        self,
+        X: csr_array,
+        ids: list[str],
+        labeling: Labeling,
+        split: list[str] | None,
+        notes: list[Note],
+        recognized: dict[str, str],
     ) -> Collection:
         return Collection(
             kind=self.kind,
@@ -180,11 +184,8 @@ class SparseSource:
             split=split,
             single_label=labeling.single_label,
             notes=notes,
+            recognized=recognized,
         )
-
-
-def _is_wanted(name: str) -> bool:
-    return name.startswith(LABEL_PREFIX) or name in ("class", "split", "id")
 
 
 class SparseReader(FileReader):
@@ -198,6 +199,8 @@ class SparseReader(FileReader):
         if not path.is_file():
             return Match.NO
         if path.suffix.lower() == ".npz":
+            if not is_sparse(path):
+                return Match.NO
             return Match.DATA_SET if find_labels(path) else Match.POSSIBLE
         return Match.POSSIBLE if path.suffix.lower() in _SUFFIXES and find_matrix(path) else Match.NO
 
@@ -212,6 +215,7 @@ class SparseReader(FileReader):
         if labels is None and options.labeled:
             expected = matrix.with_name(f"{set_name(matrix)}{LABELS_SUFFIX}.parquet")
             raise SourceError(
-                f"{matrix} has no labels: {expected.name} is expected beside it, or name it in `labels`."
+                f"{matrix} has no labels: {expected.name} is expected beside it, or name the file: "
+                "--set source.labels=FILE."
             )
         return SparseSource(matrix, labels, options)

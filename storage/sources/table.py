@@ -1,264 +1,176 @@
-"""Tables of features and labels: Parquet or CSV with columns `f0, f1, ...` and `label:<name>` or `class`."""
+"""Tables with one row per item: CSV, TSV, Parquet, Feather and Arrow IPC, with the columns that they have."""
 
 from __future__ import annotations
 
-import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from storage.errors import SourceError
-from storage.quoting import list_names, quote
-from storage.sources.base import (
-    FEATURE_PARTS,
-    Collection,
-    FileReader,
-    Match,
-    Note,
-    PartName,
-    SourceOptions,
-    combine_digests,
-    digest_rows,
-    given_features,
-)
-from storage.sources.columns import (
-    CSV_SUFFIXES,
-    column_names,
-    number_column,
-    read_columns,
-    read_header,
-    text_column,
-    unique_ids,
-)
-from storage.sources.label_files import is_label_file_name
-from storage.sources.labeling import Labeling, check_label_matrix, label_classes, no_labels, settle_labels
+from storage.paths import expand_path
+from storage.sources.base import Collection, FileReader, Match, Note, PartName, SourceOptions, combine_digests
+from storage.sources.column_kinds import ColumnKind, column_kinds, is_feature_name
+from storage.sources.columns import CSV_SUFFIXES, TABLE_SUFFIXES, column_names, read_columns, read_header
+from storage.sources.image_files import holds_images
+from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
+from storage.sources.labeling import Labeling, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
+from storage.sources.roles import Roles, assign_roles, ignored_notes, no_labels_error
+from storage.sources.table_features import part_names, read_parts
+from storage.sources.table_labels import (
+    check_label_kinds,
+    describe_roles,
+    join_labels,
+    read_ids,
+    read_label_table,
+    read_labels,
+    read_split,
+)
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-LABEL_PREFIX = "label:"
-_FEATURE = re.compile(r"f[0-9]{1,9}")
-
-
-def is_feature_name(name: str) -> bool:
-    """Whether a column name is that of a feature."""
-    return _FEATURE.fullmatch(name) is not None
-
-
-def to_float32(values: np.ndarray, where: str) -> np.ndarray:
-    """Convert one feature to float32; reject missing, infinite and too large values."""
-    with np.errstate(over="ignore"):
-        narrow = values.astype(np.float32)
-    bad = ~np.isfinite(narrow)
-    if bad.any():
-        row = int(np.argmax(bad))
-        value = values[row]
-        what = "a missing value" if np.isnan(value) else f"{value:g} is not a finite 32-bit number"
-        raise SourceError(
-            f"{where}, row {row + 1}: {what} ({int(bad.sum())} such cells in this column). "
-            "Fill the cells (for instance with the column's mean) or drop the rows or the column."
-        )
-    return narrow
-
-
-def read_labeling(
-    table: pa.Table, path: Path, options: SourceOptions, class_column: str = "class"
-) -> tuple[Labeling, list[Note]]:
-    """Labels of a table according to the options, with notes about them."""
-    if not options.labeled:
-        return no_labels(table.num_rows), []
-    return settle_labels(_read_labels(table, path, class_column), options, path.name)
-
-
-def _read_labels(table: pa.Table, path: Path, class_column: str) -> Labeling:
-    """The `label:<name>` columns of a table, or its class column."""
-    names = [name for name in table.column_names if name.startswith(LABEL_PREFIX)]
-    single = class_column in table.column_names
-    if names and single:
-        raise SourceError(
-            f"{path} has both {quote(class_column)} and {len(names)} label:<name> columns. "
-            "Keep only one of them."
-        )
-    if single:
-        return label_classes(text_column(table, class_column))
-    if not names:
-        raise SourceError(
-            f"{path} has neither label:<name> columns nor a {quote(class_column)} column. Add one."
-        )
-    check_label_matrix(table.num_rows, len(names))
-    columns = [_label_column(table, name, path) for name in names]
-    Y = np.stack(columns, axis=1)
-    _check_whole_rows(Y, names, path)
-    return Labeling(Y, [name.removeprefix(LABEL_PREFIX) for name in names], single_label=False)
-
-
-def _label_column(table: pa.Table, name: str, path: Path) -> np.ndarray:
-    values = number_column(table, name, path)
-    values[np.isnan(values)] = -1
-    bad = ~np.isin(values, (-1, 0, 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise SourceError(
-            f"{path}, row {row + 1}, column {quote(name)}: {values[row]:g}; expected 0, 1 or an empty cell."
-        )
-    return values.astype(np.int8)
-
-
-def _check_whole_rows(Y: np.ndarray, names: list[str], path: Path) -> None:
-    missing = Y < 0
-    mixed = missing.any(axis=1) & ~missing.all(axis=1)
-    if mixed.any():
-        row = int(np.argmax(mixed))
-        name = names[int(np.argmax(missing[row]))]
-        raise SourceError(
-            f"{path}, row {row + 1}: column {quote(name)} is empty while other labels of the row are given "
-            f"({int(mixed.sum())} such rows). Fill the row with 0 and 1, or empty all its labels."
-        )
-
-
-def read_split(table: pa.Table) -> list[str] | None:
-    """The `split` column with "" for empty cells; None if there is no such column."""
-    if "split" not in table.column_names:
-        return None
-    return [value or "" for value in text_column(table, "split")]
-
-
-def read_ids(table: pa.Table, path: Path) -> list[str]:
-    """The `id` column, or row numbers from 0."""
-    if "id" in table.column_names:
-        return unique_ids(text_column(table, "id"), path)
-    return [str(row) for row in range(table.num_rows)]
-
-
-def ignored_note(path: Path, names: list[str], used: list[str]) -> list[Note]:
-    """A note about columns that are neither features nor labels."""
-    known = set(used)
-    ignored = [name for name in names if name not in known]
-    if not ignored:
-        return []
-    shown = list_names(ignored)
-    return [Note(path.name, None, f"{len(ignored)} columns are neither features nor labels: {shown}")]
-
-
-def feature_columns(names: list[str], path: Path) -> list[str]:
-    """The columns f0, f1, ... ordered by number."""
-    features = sorted(filter(is_feature_name, names), key=lambda name: int(name[1:]))
-    if not features:
-        raise SourceError(
-            f"{path} has no feature columns f0, f1, ... but {_shown(names)}. Rename the features."
-        )
-    return features
-
-
-def feature_matrix(table: pa.Table, features: list[str], path: Path) -> np.ndarray:
-    """The features (n, p) as float32."""
-    X = np.empty((table.num_rows, len(features)), dtype=np.float32)
-    for j, name in enumerate(features):
-        X[:, j] = to_float32(number_column(table, name, path), f"{path}, column {name!r}")
-    return X
+# A label file of images has at most these columns: file, labels, split.
+_LABEL_FILE_WIDTH = 3
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """A Parquet or CSV table with one row per item."""
+    """A table with one row per item; `labels_path` is a table of labels beside it."""
 
     path: Path
     options: SourceOptions
+    labels_path: Path | None = None
     kind: str = "table"
-    parts: tuple[PartName, ...] = FEATURE_PARTS
 
     @property
     def name(self) -> str:
         return self.path.stem
 
+    @property
+    def parts(self) -> tuple[PartName, ...]:
+        """One block, or one for each column of embeddings."""
+        if self.path.suffix.lower() in CSV_SUFFIXES:
+            return part_names(Roles())
+        return part_names(self.roles(column_kinds(self.path)))
+
     def digest(self, cache_dir: Path) -> str:
-        # The options choose the label column, which the bytes do not show.
-        chosen = [] if self.options.labels is None else ["column", self.options.labels]
-        return combine_digests(
-            ["table", *chosen, *digest_files([self.path], index_path(cache_dir, self.path))]
-        )
+        labels = self.options.labels if self.labels_path is None else None
+        # The options choose columns, which the bytes do not show; ingest has the others among its parameters.
+        chosen = [] if labels is None else ["column", labels]
+        chosen += ["wanted", *self.options.wanted] if self.options.wanted else []
+        files = [path for path in (self.path, self.labels_path) if path is not None]
+        return combine_digests(["table", *chosen, *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
-        """Read the whole table."""
-        names = column_names(self.path)
-        class_column = self._class_column(names)
-        features = feature_columns(names, self.path)
-        table = read_columns(self.path, lambda name: self._is_wanted(name, class_column), _is_numeric)
-        labeling, notes = read_labeling(table, self.path, self.options, class_column)
-        X = feature_matrix(table, features, self.path)
+        """Read the columns that are used."""
+        kinds = column_kinds(self.path)
+        roles = self.roles(kinds)
+        check_label_kinds(roles, kinds, self.path)
+        numeric = {*roles.numbers, *(roles.labels if roles.several else ())}
+        used = self._used(roles)
+        table = read_columns(
+            self.path,
+            used.__contains__,
+            numeric.__contains__,
+            flags={name for name in numeric if kinds[name] == "flag"},
+        )
+        ids, id_column, id_notes = read_ids(table, roles, self.path)
+        split, split_notes = read_split(table, roles, self.path) if self.options.labeled else (None, [])
+        labeling, split, recognized, label_notes = self._labels(table, roles, kinds, ids, id_column, split)
+        parts, ignored, feature_notes = read_parts(table, roles, self.options, self.path, id_column)
+        notes = [*label_notes, *id_notes, *split_notes, *feature_notes]
+        notes += ignored_notes([*roles.ignored, *ignored], self.path)
         return Collection(
             kind=self.kind,
-            ids=read_ids(table, self.path),
-            parts=given_features(X, digest_rows(X), _feature_names(table, features)),
+            ids=ids,
+            parts=parts,
             labels=labeling.Y,
             label_names=labeling.names,
-            split=read_split(table),
+            split=split,
             single_label=labeling.single_label,
-            notes=[*notes, *ignored_note(self.path, names, table.column_names)],
+            notes=notes,
+            recognized=recognized,
         )
 
-    def _class_column(self, names: list[str]) -> str:
-        if self.options.labels is None or not self.options.labeled:
-            return "class"
-        if self.options.labels not in names:
-            raise SourceError(
-                f"{self.path} has no column {quote(self.options.labels)} to take labels from, "
-                f"but {_shown(names)}. Name one of these."
-            )
-        return self.options.labels
+    def roles(self, kinds: dict[str, ColumnKind]) -> Roles:
+        """The use of each column."""
+        options = self.options if self.labels_path is None else replace(self.options, labels=None)
+        return assign_roles(kinds, options, self.path)
 
-    def _is_wanted(self, name: str, class_column: str) -> bool:
+    def _used(self, roles: Roles) -> set[str]:
+        features = {*roles.numbers, *roles.vectors, *roles.categories, *roles.ids}
         if not self.options.labeled:
-            return is_feature_name(name) or name == "id"
-        if self.options.labels is not None and name.startswith(LABEL_PREFIX):
-            return False
-        return is_feature_name(name) or name.startswith(LABEL_PREFIX) or name in (class_column, "split", "id")
+            return features
+        labels = roles.labels if self.labels_path is None else ()
+        return {*features, *labels, *([roles.split] if roles.split else [])}
+
+    def _labels(
+        self,
+        table: object,
+        roles: Roles,
+        kinds: dict[str, ColumnKind],
+        ids: list[str],
+        id_column: str | None,
+        split: list[str] | None,
+    ) -> tuple[Labeling, list[str] | None, dict[str, str], list[Note]]:
+        """Labels, split, where they were found, and notes."""
+        found = describe_roles(roles, id_column, split)
+        if not self.options.labeled:
+            found.pop("labels", None)
+            return no_labels(len(ids)), split, found, []
+        if self.labels_path is not None:
+            given = read_label_table(self.labels_path, self.options)
+            known = ids if id_column is not None else None
+            joined, notes = join_labels(given, known, len(ids), self.path, self.options)
+            labeling, more = settle_labels(joined.labeling, self.options, self.labels_path.name)
+            found = {**found, **given.recognized, **({"id": found["id"]} if "id" in found else {})}
+            return labeling, split or joined.split, found, [*given.notes, *notes, *more]
+        if not roles.labels:
+            raise no_labels_error(kinds, self.path)
+        labels = read_labels(table, roles, self.options, self.path)
+        labeling, notes = settle_labels(labels, self.options, self.path.name)
+        return labeling, split, found, notes
 
 
-def _is_numeric(name: str) -> bool:
-    return is_feature_name(name) or name.startswith(LABEL_PREFIX)
-
-
-def _shown(names: list[str]) -> str:
-    return list_names(names, 12) + (f" ({len(names)} columns)" if len(names) > 12 else "")
-
-
-def _feature_names(table: pa.Table, features: list[str]) -> list[str]:
-    """Names from the schema metadata if they fit the columns, else the column names."""
-    stored = (table.schema.metadata or {}).get(b"feature_names")
-    try:
-        names = json.loads(stored) if stored else None
-    except (ValueError, RecursionError):
-        return features
-    if isinstance(names, list) and len(names) == len(features) and all(isinstance(n, str) for n in names):
-        return names
-    return features
+def find_label_table(options: SourceOptions, path: Path) -> Path | None:
+    """The file that `source.labels` names, beside the data or as a path; None if it names columns."""
+    if options.labels is None or Path(options.labels).suffix.lower() not in TABLE_SUFFIXES:
+        return None
+    given = expand_path(options.labels, "source.labels")
+    return next((one for one in (path.parent / given, given) if one.is_file()), None)
 
 
 class TableReader(FileReader):
-    """Opens tables with feature columns."""
+    """Opens tables."""
 
     kind = "table"
-    supports = "a .parquet or .csv table with columns f0, f1, ... and label:<name> or class"
+    supports = (
+        "a .csv, .tsv, .parquet or .feather table with columns of numbers or embeddings and a column class, "
+        "label, labels, target or y, or label:<name> columns"
+    )
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
-        """A CSV file with feature columns, or a Parquet file."""
+        """A table with columns f0, f1, ... for certain; possibly any other one."""
         suffix = path.suffix.lower()
-        if not path.is_file() or is_label_file_name(path.name):
-            return Match.NO
-        if suffix in CSV_SUFFIXES:
-            return Match.DATA_SET if any(map(is_feature_name, read_header(path)[0])) else Match.NO
-        if suffix != ".parquet":
+        if not path.is_file() or suffix not in TABLE_SUFFIXES or is_label_file_name(path.name):
             return Match.NO
         try:
-            return Match.DATA_SET if any(map(is_feature_name, column_names(path))) else Match.POSSIBLE
-        except SourceError:  # reading the table reports the damage
-            return Match.POSSIBLE
+            names = read_header(path)[0] if suffix in CSV_SUFFIXES else column_names(path)
+        except SourceError:
+            if suffix in CSV_SUFFIXES:
+                raise
+            return Match.POSSIBLE  # reading the table reports the damage
+        if any(map(is_feature_name, names)):
+            return Match.DATA_SET
+        return Match.NO if suffix in CSV_SUFFIXES and not _may_be_table(path, names) else Match.POSSIBLE
 
     def open(self, path: Path, options: SourceOptions) -> TableSource:
         """Open a table."""
-        return TableSource(path, options)
+        return TableSource(path, options, find_label_table(options, path) if options.labeled else None)
+
+
+def _may_be_table(path: Path, names: list[str]) -> bool:
+    """Whether a CSV file may be a table of features rather than a list of labels of images."""
+    if len(names) < 2:
+        return False
+    lists_files = any(name.lower() in NAME_COLUMNS for name in names)
+    if lists_files and len(names) <= _LABEL_FILE_WIDTH:
+        return False
+    return not ((lists_files or len(names) == 2) and holds_images(path.parent))

@@ -9,10 +9,12 @@ from typing import Any
 
 from storage.credentials import enter, reveal
 from storage.errors import TrackingError
+from storage.sqlite.causes import DAMAGED, error_kind
+from storage.sqlite.migrated import Warn
 from storage.tracking.addresses import check_uri, default_artifact_root, default_uri, sqlite_file
-from storage.tracking.database import Warn, lost_runs, set_aside_if_damaged
+from storage.tracking.database import find_damage, is_missing, lost_runs, set_aside_if_damaged
 from storage.tracking.engine import download_model, open_client, run_exists
-from storage.tracking.explain import DAMAGED, error_kind, tracking_errors
+from storage.tracking.explain import tracking_errors
 from storage.tracking.models import (
     CLASSIFIER,
     METHOD,
@@ -33,7 +35,6 @@ from storage.tracking.models import (
     check_record,
     split_metrics,
 )
-from storage.tracking.sqlite import find_damage, is_missing
 from storage.urls import redact
 
 __all__ = [

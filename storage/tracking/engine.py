@@ -16,11 +16,11 @@ from urllib.parse import quote, urlsplit
 
 from storage.credentials import hide_secrets
 from storage.errors import TrackingError
+from storage.sqlite.migrated import Warn
 from storage.tracking.addresses import dialect, is_http, sqlite_file
-from storage.tracking.database import Warn, ensure_database
+from storage.tracking.database import ensure_database, has_run
 from storage.tracking.explain import tracking_errors
 from storage.tracking.logins import REFUSALS, log_in, login_headers, login_needed
-from storage.tracking.sqlite import has_run
 from storage.urls import redact
 
 CONNECT_SECONDS = 5.0
@@ -84,7 +84,7 @@ def engine_errors() -> tuple[type[Exception], ...]:
 def open_client(uri: str, warn: Warn | None = None) -> Any:
     """Return MLflow's client for an address; the database is created if it is missing.
 
-    `warn` permits to set a damaged database file aside, see `storage.tracking.database`.
+    `warn` permits to set a damaged database file aside, see `storage.sqlite.migrated`.
 
     Raises
     ------
@@ -101,13 +101,16 @@ def open_client(uri: str, warn: Warn | None = None) -> Any:
         return mlflow.MlflowClient(tracking_uri=uri)
 
 
-def create_database(uri: str) -> None:
-    """Create the database file of an address if it is missing; MLflow's server would create it in place."""
+def create_database(uri: str, warn: Warn | None = None) -> None:
+    """Create the database file of an address if it is missing; MLflow's server would create it in place.
+
+    `warn` permits to set a damaged one aside.
+    """
     file = sqlite_file(uri)
     if file is not None:
         load_mlflow()
         with tracking_errors(uri):
-            ensure_database(file)
+            ensure_database(file, warn)
 
 
 @contextlib.contextmanager

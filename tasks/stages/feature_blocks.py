@@ -5,22 +5,45 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from embedding_core.blocks import FeatureBlock
-from embedding_core.features.registry import extractor_class, parse_choice
+from embedding_core.features.registry import parse_choice
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
-from storage.artifacts.schemas import pack_blocks
+from storage.artifacts.schemas import Features, pack_blocks
 from storage.errors import ConfigError, SourceError
 from storage.sources import OpenedSource
 from storage.sources.base import PartName
+from storage.sources.feature_table import digest_table
 from tasks.dataset import load_features
 from tasks.settings import FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.features import GIVEN, extractor_recipe, load_skipped, make_extractor, recipe_stage
+from tasks.stages.features import (
+    COLUMNS,
+    FILES,
+    GIVEN,
+    MISSING,
+    TABLE,
+    describe_lacking,
+    extractor_recipe,
+    find_part,
+    load_skipped,
+    make_extractor,
+    read_content,
+    recipe_stage,
+    refuse_lacking,
+)
 from tasks.stages.known_rows import SKIPPED
+from tasks.stages.learning import LEARNED, learned_variant, learning_stage
 
 # What `features.extractors = ["auto"]` means for each content of a source.
-DEFAULT_EXTRACTORS: Mapping[str, str] = {"images": "color_moments", "features": GIVEN}
+DEFAULT_EXTRACTORS: Mapping[str, str] = {
+    "images": "color_moments",
+    "sound": "mfcc",
+    "text": "tfidf",
+    "features": GIVEN,
+}
 
 
 @dataclass(frozen=True)
@@ -42,15 +65,19 @@ class BlockPlan:
     preparation: Mapping[str, Any]
 
     @property
-    def learns(self) -> bool:
-        """Whether methods learn more than a scale from the block, which only a joined artifact can state."""
-        fills, alternatives = self.preparation.get("fill", "none"), self.preparation.get("alternatives", 1)
-        return bool(fills != "none" or alternatives > 1)
+    def fills(self) -> bool:
+        """Whether missing values are filled in."""
+        return bool(self.preparation.get("fill", "none") != "none")
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether methods do more than scale it, which only a joined artifact can state."""
+        terms, alternatives = self.preparation.get("terms", "none"), self.preparation.get("alternatives", 1)
+        return self.fills or bool(terms != "none" or alternatives > 1)
 
 
 def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
     """The blocks that a configuration asks for, in its order."""
-    images = source.contents == ("images",)
     names = settings.extractors
     if names == ("auto",):
         names = tuple(_default_choice(part, source) for part in source.parts)
@@ -61,19 +88,36 @@ def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPl
         _check_content(choice, source)
     _check_names("features.scales", settings.scales, choices)
     _check_names("features.weights", settings.weights, choices)
-    return [_plan_block(name, choice, settings, images) for name, choice in choices.items()]
+    return [_plan_block(name, choice, settings) for name, choice in choices.items()]
 
 
-def _plan_block(name: str, choice: str, settings: FeatureSettings, images: bool) -> BlockPlan:
+def _plan_block(name: str, choice: str, settings: FeatureSettings) -> BlockPlan:
     recipe = _recipe(choice, settings)
-    preparation: dict[str, Any] = {
-        "scale": settings.scales.get(name, settings.resolve_scale(images)),
+    preparation = {
+        "scale": settings.scales.get(name, settings.resolve_scale(content_read(choice))),
         "weight": settings.weights.get(name, 1.0),
-        "fill": settings.fill,
+        **_preparation(recipe, settings),
     }
-    if recipe["extractor"] != GIVEN and (count := make_extractor(recipe).alternatives) > 1:
-        preparation["alternatives"] = count
     return BlockPlan(name, recipe, preparation)
+
+
+def content_read(choice: str) -> str:
+    """Content of the items that an extractor reads."""
+    return read_content(choice.partition(":")[0])
+
+
+def _preparation(recipe: Mapping[str, Any], settings: FeatureSettings) -> dict[str, Any]:
+    """How missing values are filled in, how terms are weighed, and among how many alternatives to choose.
+
+    A text without terms is never filled in.
+    """
+    if recipe["extractor"] in (GIVEN, TABLE):
+        return {"fill": settings.fill}
+    extractor = make_extractor(recipe)
+    if extractor.terms != "none":
+        return {"fill": "none", "terms": extractor.terms}
+    several = {"alternatives": extractor.alternatives} if extractor.alternatives > 1 else {}
+    return {"fill": settings.fill, **several}
 
 
 def _default_choice(part: PartName, source: OpenedSource) -> str:
@@ -90,14 +134,58 @@ def _block_name(choice: str) -> str:
 
 def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:
     name, colon, part = choice.partition(":")
+    if name == TABLE:
+        return table_recipe(part, settings.fills)
     if name == GIVEN:
-        return {"extractor": GIVEN, "part": part} if colon else {"extractor": GIVEN}
+        # Without `missing` a table with gaps is refused, even if its manifest is known.
+        filled = {MISSING: True} if settings.fills else {}
+        return {"extractor": GIVEN, **({"part": part} if colon else {}), **filled}
     return extractor_recipe(parse_choice(choice)[0], settings.parameters(choice))
+
+
+def table_recipe(path: str, fills: bool) -> dict[str, Any]:
+    """How the features of `table:PATH` are read: the path, and the bytes of the table as they are now."""
+    digest = digest_table(Path(path))
+    return {"extractor": TABLE, TABLE: {"path": path}, MISSING: fills, FILES: {Path(path).name: digest}}
+
+
+def use_tables(blocks: Sequence[BlockPlan], paths: Sequence[str]) -> list[BlockPlan]:
+    """The blocks of a model for new items: its tables as they are now, or others in their place.
+
+    Parameters
+    ----------
+    blocks : sequence of BlockPlan
+    paths : sequence of str
+        One table for each `table:PATH` of the model, in its order; empty: those of the model.
+    """
+    tables = [block for block in blocks if block.recipe.get("extractor") == TABLE]
+    if paths and len(paths) != len(tables):
+        names = ", ".join(block.name for block in tables) or "none"
+        raise ConfigError(
+            f"--table is given {len(paths)} times; the model uses {len(tables)} tables ({names})."
+        )
+    chosen = dict(zip((block.name for block in tables), paths, strict=False))
+    made = []
+    for block in blocks:
+        if block.recipe.get("extractor") != TABLE:
+            made.append(block)
+            continue
+        path = chosen.get(block.name, block.recipe[TABLE]["path"])
+        if not Path(path).is_file():
+            raise SourceError(
+                f"the model uses the features of {block.name}, but there is no file {path}. Give the table "
+                "with the features of the new items: --table PATH."
+            )
+        known = {COLUMNS: block.recipe["feature_names"]} if block.recipe.get("feature_names") else {}
+        made.append(replace(block, recipe={**table_recipe(path, block.fills), **known}))
+    return made
 
 
 def _check_content(choice: str, source: OpenedSource) -> None:
     name, _, part = choice.partition(":")
-    reads = "features" if name == GIVEN else extractor_class(name).reads
+    if name == TABLE:
+        return
+    reads = content_read(choice)
     contents = " and ".join(source.contents)
     if reads not in source.contents:
         raise ConfigError(
@@ -149,20 +237,34 @@ def block_stages(
     """
     for block in blocks:
         variant = block.name if _are_joined(blocks) else ""
-        yield recipe_stage(_extraction(block.recipe), place, source, manifest, workspace, variant)
+        recipe = _extraction(block.recipe)
+        if _must_learn(recipe):
+            extractor, part = make_extractor(recipe), find_part(recipe, source.parts)
+            yield learning_stage(extractor, block.name, recipe, part, place, source, manifest, workspace)
+            ref = made[learned_variant(block.name)]
+            recipe[LEARNED] = None if ref is None else {"key": ref.key, "digest": ref.digest}
+        yield recipe_stage(recipe, place, source, manifest, workspace, variant)
     if _are_joined(blocks):
         yield _join_stage(blocks, {block.name: made[block.name] for block in blocks}, workspace)
 
 
+def _must_learn(recipe: Mapping[str, Any]) -> bool:
+    """Whether the extractor of a recipe learns from the training items first; that of a model has learned."""
+    extracted = recipe["extractor"] not in (GIVEN, TABLE)
+    return extracted and LEARNED not in recipe and make_extractor(recipe).learns
+
+
 def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
-    """The block that a stage with this label computes; None for the stage that joins blocks."""
+    """The block that a stage with this label computes; None for stages that join blocks or learn."""
+    if label in {stage_label("features", learned_variant(block.name)) for block in blocks}:
+        return None
     if not _are_joined(blocks):
         return blocks[0]
     return next((block for block in blocks if label == stage_label("features", block.name)), None)
 
 
 def _are_joined(blocks: Sequence[BlockPlan]) -> bool:
-    return len(blocks) > 1 or any(block.learns for block in blocks)
+    return len(blocks) > 1 or any(block.is_prepared for block in blocks)
 
 
 def _join_stage(
@@ -177,6 +279,19 @@ def _join_stage(
     )
 
 
+def _check_lacking(block: BlockPlan, features: Features, workspace: Workspace) -> None:
+    """Report the items without this block; raise SourceError if their features are not filled in."""
+    if not isinstance(features.X, np.ndarray):
+        return
+    rows = np.flatnonzero(features.readable & np.isnan(features.X).all(axis=1))
+    lacking = [features.ids[row] for row in rows]
+    if not block.fills:
+        refuse_lacking(block.recipe, lacking, len(features.ids))
+    elif lacking:
+        found = describe_lacking(block.recipe, lacking, len(features.ids))
+        workspace.reporter.say(f"  {found}; {block.name} is filled with the {block.preparation['fill']}")
+
+
 def _join(
     blocks: Sequence[BlockPlan], refs: Mapping[str, ArtifactRef | None], workspace: Workspace
 ) -> Artifact:
@@ -189,6 +304,7 @@ def _join(
         if ids is not None and features.ids != ids:
             raise SourceError("the blocks of features describe different items; run again.")
         ids = features.ids
+        _check_lacking(block, features, workspace)
         prepared.append(
             FeatureBlock(block.name, **{**block.preparation, "width": features.X.shape[1]}).to_json()
         )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,26 @@ from storage.sources.base import Part, PartName, combine_digests, digest_items
 from tasks.executor import Executor
 from tasks.reporter import Advance
 from tasks.settings import SourceSettings
-from tasks.stage import Stage, Workspace, fingerprint, task_code
+from tasks.stage import Stage, Workspace, digest_of, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
 from tasks.stages.ingest import changed_meanwhile, items_of, part_digest
-from tasks.stages.known_rows import SKIPPED, KnownRows, Row, load_known_rows
+from tasks.stages.known_rows import SKIPPED, KnownRows, load_known_rows
+from tasks.stages.learning import LEARNED, load_learned
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from embedding_core.features.base import FeatureExtractor
+    from embedding_core.features.extraction import Row
 
 # The recipe of features that the source itself supplies.
 GIVEN = "given"
+# The recipe of features in a table of their own, `table:PATH`.
+TABLE = "table"
+# Key of a recipe: whether items without features are filled later instead of being an error.
+MISSING = "missing"
+# Key of a recipe: the columns that a model knows, for the table of new items.
+COLUMNS = "columns"
 # Key of a recipe: digests of the files of a model that computes the features.
 FILES = "files"
 # Metadata of a portion: the number of items without features.
@@ -58,10 +69,19 @@ def recipe_stage(
         variant=variant,
         code=_modules(recipe, source),
         params={**recipe, "strict": place.strict},
-        inputs={"items": items},
+        inputs={"items": items, **_learned_input(recipe)},
         produce=lambda: _compute(recipe, place, source, items, workspace, variant),
         produce_all=lambda: _compute(recipe, place, source, items, workspace, variant, reuse=False),
     )
+
+
+def _learned_input(recipe: Mapping[str, Any]) -> dict[str, str | None]:
+    """What the extractor learned, as an input of the stage; None if it has not learned yet."""
+    if LEARNED not in recipe:
+        return {}
+    known = recipe[LEARNED]
+    ref = ArtifactRef("features", known["key"], known["digest"], "model", 1) if known else None
+    return {LEARNED: digest_of(ref)}
 
 
 def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,20 +96,33 @@ def extractor_recipe(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def make_extractor(recipe: Mapping[str, Any]) -> "FeatureExtractor":
-    """Build the extractor that a recipe describes."""
+    """Build the extractor that a recipe describes, without what it learned."""
     from embedding_core.features.registry import extractor_class
 
     name = recipe["extractor"]
     return extractor_class(name)(**recipe[name])
 
 
-def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
-    """Name of the part of the items that a recipe reads."""
+def ready_extractor(recipe: Mapping[str, Any], store: ArtifactStore) -> "FeatureExtractor":
+    """Build the extractor that a recipe describes, with what it learned."""
+    extractor = make_extractor(recipe)
+    return extractor.with_learned(load_learned(recipe, store)) if LEARNED in recipe else extractor
+
+
+def read_content(extractor: str) -> str:
+    """Content of the items that an extractor reads."""
     from embedding_core.features.registry import extractor_class
 
+    return "features" if extractor in (GIVEN, TABLE) else extractor_class(extractor).reads
+
+
+def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
+    """Name of the part of the items that a recipe reads."""
     if recipe["extractor"] == GIVEN:
         return str(recipe.get("part", GIVEN))
-    reads = extractor_class(recipe["extractor"]).reads
+    if recipe["extractor"] == TABLE:  # only the ids of the items matter
+        return next(part.name for part in parts)
+    reads = read_content(recipe["extractor"])
     return next(part.name for part in parts if part.content == reads)
 
 
@@ -102,6 +135,8 @@ def _modules(recipe: Mapping[str, Any], source: OpenedSource) -> tuple[str, ...]
     """The extractor's module and the loop over files, or the reader that supplies the features."""
     if recipe["extractor"] == GIVEN:
         return (source.module,)
+    if recipe["extractor"] == TABLE:
+        return ("storage.sources.feature_table",)
     return (_EXTRACTION, _extractor_module(recipe["extractor"]))
 
 
@@ -116,7 +151,7 @@ def compute_features(
     part: Part,
     rows: range,
     recipe: Mapping[str, Any],
-    executor: Executor,
+    workspace: Workspace,
     advance: Advance,
     known: KnownRows | None = None,
 ) -> Features:
@@ -131,29 +166,39 @@ def compute_features(
     rows : range
     recipe : mapping
         See `extractor_recipe`.
-    executor : Executor
-        Extracts several files at once.
+    workspace : Workspace
+        Its executor extracts several files at once; its store holds what an extractor learned.
     advance : callable
         Called with the number of files done.
     known : KnownRows, optional
         Rows that need not be extracted again.
     """
     names, digests = _slice(ids, rows), _slice(part.digests, rows)
-    if recipe["extractor"] == GIVEN:
+    if recipe["extractor"] in (GIVEN, TABLE):
         X = part.X[rows.start : rows.stop]  # type: ignore[index]  # X is given
         return Features(names, digests, X, None, recipe, part.feature_names)
-    extractor = make_extractor(recipe)
+    extractor = ready_extractor(recipe, workspace.store)
     missing = [row for row in rows if known is None or part.digests[row] not in known]
-    made = _extract(part, missing, extractor, executor, advance)
+    made = _extract(part, missing, extractor, workspace.executor, advance)
     if extractor.file_digests() != recipe.get(FILES, {}):
         raise SourceChanged(
             f"a file of the extractor {extractor.name} changed during extraction", "run again"
         )
     if known is not None:
         made |= {row: known.row(part.digests[row]) for row in rows if row not in made}
-    blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
-    X = np.stack([vector if (vector := made[row][0]) is not None else blank for row in rows])
+    X = _stack([made[row][0] for row in rows], extractor)
     return Features(names, digests, X, [made[row][1] for row in rows], recipe, extractor.feature_names())
+
+
+def _stack(rows: "Sequence[np.ndarray | csr_array | None]", extractor: "FeatureExtractor") -> Any:
+    """One matrix of rows; an item without features has a row of NaN, or an empty one in a sparse matrix."""
+    if extractor.terms == "none":
+        blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
+        return np.stack([blank if row is None else row for row in rows])
+    from scipy.sparse import csr_array, vstack
+
+    empty = csr_array((1, extractor.n_features), dtype=np.float32)
+    return vstack([empty if row is None else row for row in rows], format="csr")
 
 
 def _extract(
@@ -162,20 +207,17 @@ def _extract(
     extractor: "FeatureExtractor",
     executor: Executor,
     advance: Advance,
-) -> dict[int, Row]:
+) -> "dict[int, Row]":
     from embedding_core.features.extraction import FileChanged, extract_many
 
-    made: dict[int, Row] = {
-        row: (None, f"the item has no {part.content}") for row in rows if not part.digests[row]
-    }
-    rows = [row for row in rows if row not in made]
-    digests = [part.digests[row] for row in rows]
-    map_files = executor.map if len(rows) > _FEW_FILES else map
+    made: dict[int, Row] = {row: _lacking(part) for row in rows if not part.digests[row]}
+    files = [(row, *file) for row in rows for file in part.files(row)]
+    map_files = executor.map if len(files) > _FEW_FILES else map
+    contents, digests = [content for _, content, _ in files], [digest for _, _, digest in files]
     try:
-        for row, found in zip(
-            rows, extract_many(_contents(part, rows), extractor, digests, map_files), strict=True
-        ):
-            made[row] = found
+        found = zip(files, extract_many(contents, extractor, digests, map_files), strict=True)
+        for row, group in groupby(found, lambda pair: pair[0][0]):
+            made[row] = _mean_row([one for _, one in group])
             advance(len(made))
     except FileChanged as error:
         what, _, advice = str(error).removesuffix(".").rpartition("; ")
@@ -183,12 +225,34 @@ def _extract(
     return made
 
 
-def _contents(part: Part, rows: Sequence[int]) -> "list[Path | bytes]":
-    """The files, or the texts, of some rows that have this part."""
-    if part.paths is not None:
-        return [path for row in rows if (path := part.paths[row]) is not None]
-    assert part.texts is not None
-    return [(part.texts[row] or "").encode() for row in rows]
+def _lacking(part: Part) -> "Row":
+    """The row of an item without this part: missing values, which `features.fill` can replace."""
+    return (None, "the item has no text") if part.content == "text" else (None, None)
+
+
+def _mean_row(rows: "Sequence[Row]") -> "Row":
+    """The mean of the readable rows of one item, or the reason why none is readable."""
+    found = [vector for vector, _ in rows if vector is not None]
+    if len(rows) == 1 or not found:
+        return rows[0]
+    return np.stack(found).mean(axis=0, dtype=np.float64).astype(np.float32), None
+
+
+def describe_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> str:
+    """Say how many items have no content that a recipe reads, and name the first ones."""
+    reads = read_content(recipe["extractor"])
+    shown = ", ".join(lacking[:_LISTED]) + (", ..." if len(lacking) > _LISTED else "")
+    return f"{len(lacking)} of {n_items} items have no {reads} ({shown})"
+
+
+def refuse_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> None:
+    """Raise SourceError if items have no content that a recipe reads."""
+    if lacking:
+        raise SourceError(
+            f"{describe_lacking(recipe, lacking, n_items)}, which {recipe['extractor']} needs. Set "
+            "features.fill to mean or median to fill in the value of the training rows, name other "
+            "features.extractors, or remove these items."
+        )
 
 
 def _advance_after(done: int, advance: Advance) -> Advance:
@@ -217,9 +281,16 @@ def _compute(
         raise changed_meanwhile(place.path)
     code = feature_code(recipe, source)
     known = load_known_rows(workspace.store, place, recipe, code, variant) if reuse else None
-    portions = _Portions(collection.ids, collection.part(part), recipe, code, known, workspace)
+    content = collection.part(part)
+    if recipe["extractor"] == TABLE:
+        content = _join_table(recipe, collection.ids, place, workspace)
+    portions = _Portions(collection.ids, content, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
+    if not variant:  # a joined block may fill in what is missing
+        digests = collection.part(part).digests
+        lacking = [name for name, digest in zip(collection.ids, digests, strict=True) if not digest]
+        refuse_lacking(recipe, [name for name in lacking if name not in portions.errors], len(digests))
     packed = pack_parts(
         Parts(
             part=np.arange(len(refs)),
@@ -230,6 +301,25 @@ def _compute(
     )
     skipped = {SKIPPED: canonical_json(portions.errors)}
     return replace(packed, metadata={**packed.metadata, **skipped}, links=tuple(refs))
+
+
+def _join_table(
+    recipe: Mapping[str, Any], ids: Sequence[str], place: SourceSettings, workspace: Workspace
+) -> Part:
+    """The rows of a table of features for the items, with a line on how they were joined."""
+    from storage.sources.feature_table import digest_table, join_table
+
+    path = Path(recipe[TABLE]["path"])
+    found = join_table(path, ids, recipe[MISSING], recipe.get(COLUMNS, ()))
+    if recipe[FILES] != {path.name: digest_table(path)}:
+        raise changed_meanwhile(str(path))
+    if found.extra and place.strict:
+        raise SourceError(
+            f"table:{path}: {found.lines[-1]}. Remove them, or set source.strict=false to list them."
+        )
+    for line in found.lines:
+        workspace.reporter.say(f"  {TABLE}:{path.name}: {line}")
+    return found.part
 
 
 class _Portions:
@@ -283,8 +373,8 @@ class _Portions:
         return ref
 
     def _pack(self, rows: range, advance: Advance) -> Artifact:
-        executor = self._workspace.executor
-        found = compute_features(self._ids, self._part, rows, self._recipe, executor, advance, self._known)
+        workspace, known = self._workspace, self._known
+        found = compute_features(self._ids, self._part, rows, self._recipe, workspace, advance, known)
         packed = pack_features(found)
         unreadable = str(int((~found.readable).sum()))
         return replace(packed, metadata={**packed.metadata, _UNREADABLE: unreadable})

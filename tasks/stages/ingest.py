@@ -12,14 +12,19 @@ from storage.errors import SourceChanged, SourceError
 from storage.sources import OpenedSource, SourceOptions, open_source
 from storage.sources.base import combine_digests
 from storage.sources.builtin import DemoSource
+from storage.sources.hygiene import label_notes
 from storage.sources.listing import forget_digests
 from tasks.changes import changes_since
 from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import InputDigest, Stage, Workspace
+from tasks.training_rows import training_digest
 
-# These settings decide which bytes are read, which the digest covers; the others decide how they are parsed.
-_PATHS = {"path", "labels", "edges", "strict", "paranoid"}
+# Fact of a manifest: what extractors learn from, see `tasks.training_rows`.
+TRAINING = "training"
+# These settings decide which bytes are read, which the digest covers; the others decide how they are parsed,
+# or whether they are refused.
+_PATHS = {"path", "labels", "edges", "paranoid", "wanted"}
 
 
 def source_options(settings: SourceSettings) -> SourceOptions:
@@ -27,11 +32,17 @@ def source_options(settings: SourceSettings) -> SourceOptions:
     return SourceOptions(**settings.model_dump(exclude={"edges", "paranoid"}), labeled=settings.labeled)
 
 
-def open_collection(settings: SourceSettings, workspace: Workspace) -> OpenedSource:
-    """Recognize and open the source that the settings name."""
+def open_collection(
+    settings: SourceSettings, workspace: Workspace, allow_missing: bool = False
+) -> OpenedSource:
+    """Recognize and open the source that the settings name.
+
+    `allow_missing` accepts supplied features with missing values, which `features.fill` fills later.
+    """
     if settings.paranoid:
         forget_digests(workspace.cache_dir)
-    source = open_source(source_options(settings), workspace.cache_dir)
+    options = replace(source_options(settings), allow_missing=allow_missing)
+    source = open_source(options, workspace.cache_dir)
     if isinstance(source.inner, DemoSource) and not source.inner.is_drawn(workspace.cache_dir):
         workspace.reporter.say_once("drawing the demo collection (first use only)")
     return source
@@ -69,7 +80,7 @@ def part_digest(manifest: ArtifactRef | None, part: str, store: ArtifactStore) -
     Parameters
     ----------
     part : str
-        "labels", or what `items_of` returns.
+        "labels", `TRAINING`, or what `items_of` returns.
     """
     return InputDigest(_facts(manifest, store)[part], manifest) if manifest else None
 
@@ -104,11 +115,12 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
         split=found.split,
         single_label=found.single_label,
         source_kind=found.kind,
-        notes=[(note.file, note.row, note.message) for note in found.notes],
+        notes=[(note.file, note.row, note.message) for note in (*found.notes, *label_notes(found))],
     )
     packed = pack_manifest(manifest)
     parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}
     parts["labels"] = digest_labels(manifest)
+    parts[TRAINING] = training_digest(found.ids, found.digests, found.split)
     last = load_last_run(workspace.store, settings).get("ingest")
     history = changes_since(workspace.store, last, manifest)
     return replace(packed, metadata={**packed.metadata, **parts}, history=history)

@@ -4,10 +4,9 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.artifacts import columns
 from storage.artifacts.keys import ArtifactRef, canonical_json, stage_label
@@ -19,10 +18,10 @@ from tasks.settings import SourceSettings
 from tasks.stages.chunks import PART_STAGE
 from tasks.stages.ingest import items_of
 
-SKIPPED = "skipped"
+if TYPE_CHECKING:
+    from embedding_core.features.extraction import Row
 
-# The features of one item, or the reason why it has none.
-Row = tuple[NDArray[np.float32] | None, str | None]
+SKIPPED = "skipped"
 
 
 class KnownRows:
@@ -60,12 +59,15 @@ class KnownRows:
         held = (ref for ref in self._refs if self._store.has(ref))
         return float(sum(self._store.details(ref)["seconds"] for ref in held))
 
-    def row(self, digest: str) -> Row:
+    def row(self, digest: str) -> "Row":
         """Features of a known item."""
         part, row = self._part(self.positions[digest])
         assert part is not None
         error = part.errors[row] if part.errors else None
-        return (None if error else part.X[row], error)
+        if error:
+            return None, error
+        # An index into a sparse array with one number gives another format.
+        return (part.X[row] if isinstance(part.X, np.ndarray) else part.X[row : row + 1]), None
 
     def _part(self, position: int) -> tuple[Features | None, int]:
         """The portion that holds a row (None if it is missing or damaged), and the row within it."""

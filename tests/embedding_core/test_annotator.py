@@ -14,6 +14,8 @@ from embedding_core.knn_classifier import NeighborLabels
 from embedding_core.registry import METHODS
 from tests.stand_ins import with_stand_ins
 
+pytestmark = pytest.mark.usefixtures("small_forests")
+
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):

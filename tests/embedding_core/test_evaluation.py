@@ -13,6 +13,8 @@ from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry import METHODS
 from tests.stand_ins import Remembering, with_stand_ins
 
+pytestmark = pytest.mark.usefixtures("small_forests")
+
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch):

@@ -15,6 +15,8 @@ from embedding_core.preprocessing import Preprocessor
 from embedding_core.registry import METHODS
 from embedding_core.scaling import Scaler
 
+pytestmark = pytest.mark.usefixtures("small_forests")
+
 RNG = np.random.default_rng(0)
 
 
@@ -73,10 +75,17 @@ def test_tfidf_agrees_with_scikit_learn_on_terms_of_the_fit() -> None:
     )
 
 
-def test_a_term_outside_the_fit_has_no_say() -> None:
-    counts = sp.csr_array(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 9.0]]))
-    fitted = Preprocessor(blocks_of(FeatureBlock("words", 2, terms="tfidf"))).fit(counts[:2])
-    np.testing.assert_allclose(fitted.transform(counts[2:]).toarray(), [[1.0, 0.0]])
+def test_terms_outside_the_fit_are_dropped() -> None:
+    counts = sp.csr_array(np.array([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0], [0.0, 1.0, 9.0]]))
+    fitted = Preprocessor(blocks_of(FeatureBlock("words", 3, terms="tfidf"))).fit(counts[:2])
+    np.testing.assert_array_equal(fitted.terms_[0], [1])
+    np.testing.assert_allclose(fitted.transform(counts[2:]).toarray(), [[1.0]])
+
+
+def test_rows_without_any_term_are_refused() -> None:
+    empty = sp.csr_array((3, 5))
+    with pytest.raises(InvalidInput, match=r"words: no row of the fit contains a term"):
+        Preprocessor(blocks_of(FeatureBlock("words", 5, terms="tfidf"))).fit(empty)
 
 
 def test_sparse_and_dense_joined_rows_are_prepared_alike() -> None:

@@ -125,6 +125,7 @@ def test_the_executor_is_the_configured_one(annotate: Annotate) -> None:
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_annotation_resumes(
     annotate: Annotate, payload: bytes, new: Path, tmp_path: Path, stage: str
@@ -268,7 +269,7 @@ def test_a_running_server_shows_the_annotation_as_a_flow(
     result = Run(AnnotationPlan(config, ChosenModel(fitted_model(payload), info))).execute()
     assert result.unrecorded is None
     (run,) = RunLog(result.store).entries()
-    later = record_run(run)
+    later = record_run(run, tmp_path / "home", pytest.fail)
     with get_client(sync_client=True) as client:
         name = FlowFilter(name=FlowFilterName(any_=["labelscape-annotate"]))
         flows = client.read_flow_runs(flow_filter=name)

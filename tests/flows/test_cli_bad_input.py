@@ -352,7 +352,10 @@ class TestOddInput:
         assert notes["labels.csv", 5] == "'p00.png' is repeated, as in line 4"
         assert "treated as unlabeled" in notes["p02.png", None]
         assert ".mp4 is not a supported image format" in notes["film.mp4", None]
-        assert any("'rare' has one item" in note["message"] for note in found["notes"])
+        assert (
+            "fewer than 5 items, too few for training and testing: 'blue' (1), 'rare' (1)"
+            in (notes["labels", None])
+        )
         shown = command("run", picture_folder, *UNTRACKED, "--until", "ingest").out
         assert f"notes      {len(found['notes'])} on the data; first: film.mp4: skipped" in shown
 

@@ -18,7 +18,8 @@ Sent = list[dict[str, Any]]
 async def secret_server(scope: Any, receive: Any, send: Any) -> None:
     """A server that tells its secret to every request that reaches it; its websockets speak first."""
     if scope["type"] == "http":
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        kind = b"text/html; charset=utf-8" if scope["path"].endswith(".html") else b"application/json"
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"Content-Type", kind)]})
         await send({"type": "http.response.body", "body": b"secret"})
         return
     await send({"type": "websocket.accept", "subprotocol": "prefect"})
@@ -66,6 +67,13 @@ def log_in() -> str:
     status, _, headers = ask(f"/?token={TOKEN}")
     assert (status, headers["location"]) == (303, "/")
     return headers["set-cookie"]
+
+
+def test_a_page_may_not_contact_other_servers() -> None:
+    login = f"Bearer {TOKEN}"
+    policy = ask("/index.html", Authorization=login)[2]["content-security-policy"]
+    assert policy == f"connect-src 'self' ws://{HERE} data: blob:"
+    assert "content-security-policy" not in ask("/api/flows", Authorization=login)[2]
 
 
 class TestPrograms:

@@ -41,7 +41,10 @@ class TestPaths:
 
     def test_other_values_are_left_to_the_validation(self, command: Command, tmp_path: Path) -> None:
         for text, message in (
-            ('extractors = "sift:3"', "no extractor is called 'sift:3'; choose from auto, color_moments"),
+            (
+                'extractors = "sift:3"',
+                "no extractor is called 'sift:3'; choose from auto, given, table, color_moments",
+            ),
             ("extractors = 3", "features.extractors: "),
             ('extractors = "onnx:m.onnx"\nonnx = 3', "expected a table of settings, [features.onnx]"),
         ):

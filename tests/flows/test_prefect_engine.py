@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from flows.prefect_engine import train
 from storage.errors import ConfigError, StageError
 from tasks.dataset import load_features
 from tasks.stages.evaluation import load_scores
@@ -24,6 +23,13 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home that the first run below fills; the second finds everything fresh."""
     return tmp_path_factory.mktemp("home")
+
+
+def run_flow(*arguments: Any, **options: Any) -> Any:
+    """Run the flow; importing it takes seconds, which every test run would pay at collection."""
+    from flows.prefect_engine import train
+
+    return train(*arguments, **options)
 
 
 def on_server(state: Any) -> tuple[Any, dict[str, Any]]:
@@ -54,7 +60,7 @@ def wait_for_tasks(state: Any, count: int) -> dict[str, Any]:
 def test_task_runs_have_the_names_of_stages_and_show_what_was_cached(
     pictures: Path, shared_home: Path, names: set[str], cached: bool
 ) -> None:
-    state = train(local_config(pictures, shared_home), return_state=True)
+    state = run_flow(local_config(pictures, shared_home), return_state=True)
     result: TrainingRun = state.result()
     tasks = wait_for_tasks(state, len(result.stages))
     assert set(tasks) == {record.label for record in result.stages}
@@ -68,7 +74,7 @@ def test_task_runs_have_the_names_of_stages_and_show_what_was_cached(
 
 def test_a_failing_stage_fails_the_run_with_its_reason(pictures: Path, tmp_path: Path) -> None:
     config = local_config(pictures, tmp_path, "embedding.n_components=7")
-    state = train(config, return_state=True)
+    state = run_flow(config, return_state=True)
     with pytest.raises(StageError, match=r"embedding\[mlda\]: n_components=7 exceeds K-1=2"):
         state.result()
     tasks = wait_for_tasks(state, 5)
@@ -77,27 +83,27 @@ def test_a_failing_stage_fails_the_run_with_its_reason(pictures: Path, tmp_path:
     run = on_server(state)[0]
     assert run.state.type.value == "FAILED"
     assert "n_components=7 exceeds K-1=2 for MLDA" in run.state.message
-    again = train(local_config(pictures, tmp_path), until="features")
+    again = run_flow(local_config(pictures, tmp_path), until="features")
     assert all(record.cached for record in again.stages)
 
 
 def test_bad_parameters_of_the_flow_are_refused(pictures: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such stage"):
-        train(local_config(pictures, tmp_path), refresh=["everything"])
+        run_flow(local_config(pictures, tmp_path), refresh=["everything"])
     with pytest.raises(Exception, match="sourcs"):
-        train({"sourcs": {}})
+        run_flow({"sourcs": {}})
 
 
 def test_a_damaged_artifact_is_quarantined_and_recomputed_within_the_run(
     pictures: Path, tmp_path: Path
 ) -> None:
     config = local_config(pictures, tmp_path)
-    first = train(config, until="features")
+    first = run_flow(config, until="features")
     (part,) = (tmp_path / "store" / "features_part").rglob("*.parquet")
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
     part.write_bytes(data)
-    result = train(config)
+    result = run_flow(config)
     assert [one.name.partition("/")[0] for one in result.damaged] == ["features_part"]
     assert {record.label: record.cached for record in result.stages}["features"] is False
     assert result.products.features == first.products.features
@@ -117,7 +123,7 @@ def test_a_tracker_that_refuses_loses_no_result(pictures: Path, tmp_path: Path) 
         "tracking.uri=http://127.0.0.1:9",
         "embedding.method=mlda",
     )
-    state = train(config, return_state=True)
+    state = run_flow(config, return_state=True)
     result: TrainingRun = state.result()
     assert result.untracked is not None
     assert "no tracking server answers at http://127.0.0.1:9" in result.untracked
@@ -141,8 +147,8 @@ def test_a_full_disk_is_reported_by_the_stage_that_met_it(
     def refuse(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    train(local_config(pictures, tmp_path), until="ingest")
+    run_flow(local_config(pictures, tmp_path), until="ingest")
     monkeypatch.setattr(disk, "write_atomically", refuse)
     with pytest.raises(StoreError, match=r"No room to write .*features_part"):
-        train(local_config(pictures, tmp_path))
+        run_flow(local_config(pictures, tmp_path))
     assert not list(tmp_path.rglob("*.tmp"))

@@ -354,16 +354,25 @@ class TestTemporaryServer:
             url = wait_for(lambda: temporary_server(run.pid), "server", alive=lambda: run.poll() is None)
             for attacker in ({}, {"Authorization": "Bearer x"}, {"Origin": EVIL}, {"host": "evil.example"}):
                 assert_refused(f"{url}/flows/", "POST", {"name": "attack"}, attacker)
-                assert send(f"{url}/version", **attacker)[0] == 401
+                assert send(f"{url}/version", **attacker)[0] in (401, 403)
+            assert send(f"{url}/health", host="evil.example")[0] == 403
             status, _, headers = send(
                 f"{url}/flows/", "OPTIONS", Origin=EVIL, Access_Control_Request_Method="POST"
             )
-            assert status == 400
+            assert status == 403
             assert "access-control-allow-origin" not in headers
         finally:
             out, err = run.communicate(timeout=300)
         assert run.returncode == 0, err
         assert "NOT IN PREFECT" not in out
+
+    def test_it_ends_with_a_run_that_is_killed(self, tmp_path: Path) -> None:
+        run = start(tmp_path / "home", "run", "wine", *QUICK)
+        wait_for(lambda: temporary_server(run.pid), "server", alive=lambda: run.poll() is None)
+        children = psutil.Process(run.pid).children(recursive=True)
+        run.kill()
+        run.communicate(timeout=60)  # until the last process has closed its output
+        assert not psutil.wait_procs(children, timeout=60)[1]
 
     def test_two_runs_of_one_process_share_it(self, tmp_path: Path) -> None:
         code = (
@@ -392,7 +401,7 @@ def temporary_server(pid: int) -> str | None:
     except psutil.Error:
         return None
     for command in commands:
-        if "uvicorn" in command and (port := re.search(r"--port (\d+)", command)):
+        if port := re.search(r"flows\.temporary_server (\d+)", command):
             url = f"http://127.0.0.1:{port[1]}/api"
             try:
                 return url if send(f"{url}/health")[0] == 200 else None

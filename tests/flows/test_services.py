@@ -46,6 +46,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for file in ("prefect/api/health", "mlflow/health"):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text("true")
+    for name in ("prepare_database", "create_database"):
+        monkeypatch.setattr(services, name, lambda *_: None)
     monkeypatch.setattr(services, "_prefect_command", lambda port: stand_in(tmp_path / "prefect", port))
     monkeypatch.setattr(services, "_mlflow_command", lambda _, port: stand_in(tmp_path / "mlflow", port))
     yield tmp_path
@@ -86,6 +88,7 @@ class TestUpAndDown:
             "    return ['http.server', str(port), '--bind', '127.0.0.1', '--directory', str(home / name)]\n"
             "services._prefect_command = lambda port: command('prefect', port)\n"
             "services._mlflow_command = lambda _, port: command('mlflow', port)\n"
+            "services.prepare_database = services.create_database = lambda *_: None\n"
             "services.up(home, 0, 0)"
         )
         subprocess.run([sys.executable, "-c", code, str(home)], check=True)

@@ -24,6 +24,8 @@ WIDTHS = (80, 100, 160)
 COMMANDS = (
     ("methods",),
     ("config", "--show"),
+    ("inspect", "pictures"),
+    ("inspect", "mixed.csv"),
     ("status", "pictures"),
     ("status", "pictures", "--set", "affinity.n_neighbors=4", "--set", "evaluation.seed=7"),
     ("compare",),
@@ -55,6 +57,11 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="ls") as name:
         place = Path(name)
         write_pictures(place / "pictures", 40)
+        names = ["a column with quite a long name", "Unnamed: 0", "when", "color", "size", "one", "kind"]
+        rows = [
+            f"{k / 7},{k},2020-01-{k + 1:02},{'red' if k % 2 else 'blue'},{k * k},1,k{k}" for k in range(20)
+        ]
+        (place / "mixed.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
         words = ["run", str(place / ".labelscape"), "pictures", "tracking.enabled=true"]
         subprocess.run(
             [sys.executable, "-m", "tests.run_driver", *words],

@@ -11,6 +11,7 @@ from storage.artifacts.models import load_model
 from storage.artifacts.schemas import Manifest, pack_manifest
 from storage.errors import LabelscapeError
 from storage.sources import Collection, SourceOptions, open_source, read_edges
+from storage.sources.feature_table import join_table
 
 LONGEST_MESSAGE = 4_000
 IDS = [f"item {k}" for k in range(5)]
@@ -49,6 +50,11 @@ def _write_images(folder: Path) -> None:
         Image.new("RGB", (2, 2)).save(folder / f"{k}.png")
 
 
+def _write_numbered(folder: Path) -> None:
+    _write_images(folder)
+    (folder / "metadata.csv").write_text("file_name,label\n0.png,0\n1.png,1\n2.png,1\n")
+
+
 def _write_arff(folder: Path) -> None:
     (folder / "set.arff").write_text(
         "@relation r\n@attribute x real\n@attribute sky {0,1}\n@attribute sea {0,1}\n@data\n1,0,1\n2,1,0\n"
@@ -57,6 +63,16 @@ def _write_arff(folder: Path) -> None:
 
 def _write_labels(folder: Path) -> None:
     (folder / "set_labels.csv").write_text("class\na\nb\n")
+
+
+def _write_kinds(folder: Path) -> None:
+    (folder / "labels.csv").write_text("kind\na\nb\n")
+
+
+def _join_table(path: Path) -> None:
+    found = join_table(path, IDS, allow_missing=True)
+    assert found.part.X is not None
+    assert found.part.X.shape[0] == len(IDS)
 
 
 def _write_matrix(folder: Path) -> None:
@@ -73,10 +89,20 @@ READINGS = {
     "csv": Reading("set.csv", read_source),
     "parquet": Reading("set.parquet", read_source),
     "npz": Reading("set_X.npz", read_source, _write_labels),
+    "own-csv": Reading("own.csv", read_source),
+    "feather": Reading("set.feather", read_source),
+    "npy": Reading("set.npy", read_source, _write_kinds),
+    "npz-dense": Reading("set.npz", read_source, _write_kinds),
+    "feature-table": Reading("e.csv", lambda folder: _join_table(folder / "data" / "e.csv")),
     "label-table": Reading("set_labels.parquet", read_source, _write_matrix),
     "labels": Reading("labels.csv", read_source, _write_images),
     "labels-jsonl": Reading("metadata.jsonl", read_source, _write_images),
     "labels-parquet": Reading("metadata.parquet", read_source, _write_images),
+    "coco": Reading("coco.json", read_source, _write_images),
+    "fiftyone": Reading("labels.json", read_source, _write_images),
+    "label-studio": Reading("export.json", read_source, _write_images),
+    "json-min": Reading("minimal.json", read_source, _write_images),
+    "card": Reading("README.md", read_source, _write_numbered),
     "edges": Reading("edges.csv", lambda folder: _read_edges(folder / "data" / "edges.csv")),
     "edges-parquet": Reading("edges.parquet", lambda folder: _read_edges(folder / "data" / "edges.parquet")),
     "toml": Reading("run.toml", lambda folder: _read_config(folder / "data" / "run.toml"), None, 10**6),

@@ -1,4 +1,4 @@
-"""A sample of the hostile cases, and all of them with the soak as slow tests."""
+"""A sample of the hostile cases, and the soak as slow tests; `test_files` and others run all cases."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import pytest
 from tests.hostile.__main__ import choose
 from tests.hostile.case import REFUSED, SURVIVED, Case, Place
 from tests.hostile.judge import Ended, find_problems
+from tests.hostile.sections import GROUPS
 
 LAST_LINE = re.compile(r"(\d+) cases: \d+ refused, \d+ skipped, \d+ survived, 0 bad")
 MINIMUM = 800
@@ -40,10 +41,18 @@ def test_there_are_many_cases_and_their_names_are_unique() -> None:
     assert len({*names}) == len(names)
 
 
-@pytest.mark.slow
-def test_every_case() -> None:
-    found = LAST_LINE.search(run_module(""))
-    assert found and int(found[1]) >= MINIMUM
+def run_group(name: str) -> None:
+    """Run every case of a group of sections."""
+    sections = [part for section in GROUPS[name] for part in ("--only", section)]
+    found = LAST_LINE.search(run_module("", *sections, "--jobs", "2"))
+    assert found and int(found[1]) > 50
+
+
+def test_every_group_has_a_test_module() -> None:
+    here = Path(__file__).parent
+    assert {path.stem for path in here.glob("test_*.py")} - {Path(__file__).stem} == {
+        f"test_{name}" for name in GROUPS
+    }
 
 
 @pytest.mark.slow

@@ -18,6 +18,10 @@ from storage import limits
 from storage.errors import LabelscapeError, SourceError
 from storage.parquet_footer import count_values
 from storage.sources import Collection, SourceOptions, open_source, read_edges, sparse_text
+from storage.sources.class_names import names_in_card
+from storage.sources.coco import read_coco
+from storage.sources.json_text import outline
+from tests.picture_collections import coco, write_json
 
 HEADER = "@relation r\n@attribute x real\n@attribute class {a,b}\n@data\n"
 
@@ -248,7 +252,8 @@ def test_a_long_text_that_is_repeated_is_in_memory_once(tmp_path: Path) -> None:
         ("f0,class\n1,a\n".encode("utf-16"), "is not UTF-8"),
         ("f0,class\n1,a\n2,b\x07\n", r"the label 'b\\x07' contains the character"),
         ("f0,id,class\n1,x" + "x" * 5000 + ",a\n2,y,b\n", "is too long; at most 4,096"),
-        ("f" + "9" * 5000 + ",class\n1,a\n", "neither features"),
+        ("f" + "9" * 5000 + ",class\n1,a\n", "one label only"),
+        ("f" + "9" * 5000 + ",class\n1,a\n2,b\n", "feature name .* is too long"),
         ("f0,٣,class\n1,2,a\n2,3,b", None),
     ],
 )
@@ -410,3 +415,71 @@ def test_refused_xml(tmp_path: Path, xml: str, message: str) -> None:
     with pytest.raises(SourceError, match=message) as caught:
         read(tmp_path / "set", HEADER + "1,a\n2,b\n")
     assert len(str(caught.value)) < 1000
+
+
+# Annotation files.
+
+
+def write_pictures(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (2, 2)).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"labels": {"' + r"\"" * 50_000,
+        '{"labels": {"' + r"\"" * 50_000 + "\\",
+        '{"labels"' + " " * 100_000 + '"x"' * 20_000,
+        "[" * 100_000,
+        '{"images": [' + "{" * 100_000,
+    ],
+)
+def test_the_beginning_of_json_takes_linear_time(tmp_path: Path, content: str) -> None:
+    # With a quadratic search each of these takes minutes.
+    (tmp_path / "x.json").write_text(content)
+    assert outline(tmp_path / "x.json").opening == content[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{space}'0': red{space}x", "{space}x", "- name:{space}x{space}y", "'0':{space}", "-{space}-{space}-"],
+)
+def test_a_card_takes_linear_time(line: str) -> None:
+    text = line.format(space=" " * 100_000)
+    card = f"---\n- name: label\n  class_label:\n    names:\n      '7': sea\n{text}\n---\n"
+    assert names_in_card(card)["label"]["7"] == "sea"
+
+
+def test_json_is_refused_before_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_pictures(tmp_path / "set")
+    write_json(folder / "coco.json", coco({"a.png": ["sky"], "b.png": ["sea"]}))
+    monkeypatch.setenv(limits.LIMIT_VARIABLE, "0.000001")
+    monkeypatch.setattr(limits, "SMALL", 100)
+    with pytest.raises(SourceError, match=r"coco\.json: a text of .* needs about .*LABELSCAPE_READ_LIMIT"):
+        open_source(SourceOptions(path=str(folder)), tmp_path).read(tmp_path)
+
+
+def test_lists_and_objects_are_counted_before_they_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_pictures(tmp_path / "set")
+    (folder / "coco.json").write_text('{"images": [], "annotations": [' + "{}," * 10_000 + "{}]}")
+    monkeypatch.setenv(limits.LIMIT_VARIABLE, "0.0003")
+    monkeypatch.setattr(limits, "SMALL", 100)
+    with pytest.raises(SourceError, match=r"coco\.json: JSON with 10,004 lists and objects needs about"):
+        open_source(SourceOptions(path=str(folder)), tmp_path).read(tmp_path)
+
+
+@pytest.mark.slow
+def test_polygons_are_not_kept_in_memory(tmp_path: Path) -> None:
+    """`json.loads` of this file needs more than six times its size."""
+    content = coco({"a.png": ["sky"], "b.png": ["sea"]})
+    polygon = [round(0.37 * k, 2) for k in range(400)]
+    content["annotations"] = [{**content["annotations"][0], "segmentation": [polygon]}] * 10_000
+    path = write_json(tmp_path / "coco.json", content)
+    text, megabytes = peak_of(lambda: read_coco(path))
+    assert text == "no refusal"
+    assert megabytes < 3.5 * path.stat().st_size / 1e6

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from storage.sources import Collection, SourceOptions, open_source, read_edges
 from tests.hostile.fuzz import mutate
 from tests.hostile.reading import READINGS, answer, check_collection
 from tests.hostile.seeds import SEEDS
+from tests.picture_collections import coco, fiftyone, minimal, task, write_json
 
 # skops imports scikit-learn.
 FAST = [kind for kind in READINGS if kind != "model"]
@@ -168,6 +170,53 @@ def test_label_file_round_trip(suffix: str, first: list[str], second: list[str],
     found = read(tmp_path, tmp_path / "cache")
     chosen = [{found.label_names[k] for k in np.flatnonzero(row)} for row in found.labels]
     assert dict(zip(found.ids, chosen, strict=True)) == {k: set(v) for k, v in given_labels.items()}
+
+
+WRITTEN: dict[str, Callable[[Path, dict[str, list[str]]], object]] = {
+    "coco": lambda folder, given: write_json(folder / "coco.json", coco(given)),
+    "fiftyone": lambda folder, given: write_json(folder / "labels.json", fiftyone(given, multi=True)),
+    "label studio": lambda folder, given: write_json(
+        folder / "export.json",
+        [task(k, f"/data/upload/1/{name}", [one]) for k, (name, one) in enumerate(given.items())],
+    ),
+    "boxes of label studio": lambda folder, given: write_json(
+        folder / "export.json",
+        [task(k, name, [one], kind="polygonlabels") for k, (name, one) in enumerate(given.items())],
+    ),
+    "json-min": lambda folder, given: write_json(
+        folder / "export.json",
+        [minimal(k, name, tags={"choices": one}) for k, (name, one) in enumerate(given.items())],
+    ),
+    "objects": lambda folder, given: (folder / "metadata.jsonl").write_text(
+        "\n".join(
+            json.dumps({"file_name": name, "objects": {"categories": one}}) for name, one in given.items()
+        )
+    ),
+}
+spaced_names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12).filter(
+    str.strip
+)
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+@few
+@given(data=st.data())
+def test_annotation_file_round_trip(form: str, data: st.DataObject, tmp_path: Path) -> None:
+    """Labels are read as they are written, with their spaces; an empty list means no label."""
+    # The labels of tables are separated by spaces and marks, so these do not count there.
+    texts = names if form == "objects" else spaced_names
+    known = data.draw(st.lists(texts, min_size=2, max_size=4, unique=True))
+    given_labels = {f"{k}.png": data.draw(st.lists(st.sampled_from(known), unique=True)) for k in range(3)}
+    given_labels |= {"3.png": known[:2]}
+    for name in given_labels:
+        Image.new("RGB", (2, 2)).save(tmp_path / name)
+    WRITTEN[form](tmp_path, given_labels)
+    found = read(tmp_path, tmp_path / "cache")
+    chosen = [{found.label_names[k] for k in np.flatnonzero(row == 1)} for row in found.labels]
+    assert dict(zip(found.ids, chosen, strict=True)) == {k: set(v) for k, v in given_labels.items()}
+    assert (found.labels >= 0).all()
+    assert not found.single_label
+    assert found.notes == []
 
 
 @few

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.s3_server import BUCKET, SECRET, S3Server, StallingProxy, free_port, s3_server, surroundings
 
-pytestmark = pytest.mark.slow
-
-pytest.importorskip("s3fs", reason="needs the test extra: pip install labelscape[test]")
-pytest.importorskip("moto", reason="needs the test extra: pip install labelscape[test]")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (find_spec("s3fs") and find_spec("moto")),
+        reason="needs the test extra: pip install labelscape[test]",
+    ),
+]
 
 QUICK = ("--set", "evaluation.folds=2", "--set", "tracking.enabled=false")
 SHORT = (*QUICK, "--until", "affinity")

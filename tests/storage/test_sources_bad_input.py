@@ -8,6 +8,7 @@ import pytest
 
 from storage.errors import LabelscapeError, SourceError
 from storage.sources import Collection, Note, SourceOptions, open_source
+from storage.sources.hygiene import label_notes
 from tests.storage.test_sources_images import CSV, labels_of, put_images
 
 
@@ -76,7 +77,7 @@ def test_files_of_other_kinds(tmp_path: Path, cache: Path, name: str, message: s
 
 def test_another_csv_lists_its_columns(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "t.csv").write_text("name,age,city\nx,1,y\n")
-    with pytest.raises(SourceError, match="has the columns name, age, city: neither features"):
+    with pytest.raises(SourceError, match=r"but name, age, city\..*--set source\.labels=city"):
         read(tmp_path / "t.csv", cache)
 
 
@@ -95,7 +96,7 @@ def test_several_sets_in_one_folder(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "video"}, "kind 'video' is unknown; use one of auto, sparse, table"),
+        ({"kind": "music"}, "kind 'music' is unknown; use one of auto, sparse, table"),
         ({"label_separator": ""}, "label_separator is empty"),
         ({"min_label_count": -1}, "min_label_count=-1 is negative"),
         (
@@ -242,8 +243,10 @@ def test_all_labels_dropped(folder: Path, cache: Path) -> None:
 
 
 def test_a_class_with_one_member_is_noted(folder: Path, cache: Path) -> None:
-    notes = read(folder, cache).notes
-    assert notes == [Note("labels.csv", None, "label 'water' has one item, too few for training and testing")]
+    few = "2 of 2 labels have fewer than 5 items, too few for training and testing: 'water' (1), 'sky' (2); "
+    assert label_notes(read(folder, cache)) == [
+        Note("labels", None, f"{few}source.min_label_count=5 drops them")
+    ]
 
 
 # Tables.
@@ -255,7 +258,10 @@ GOOD = {"f0": [1.0, 2.0, 3.0], "f1": [1, 2, 3], "label:a": [1, 0, 1], "label:b":
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"f1": [1.0, None, None]}, r"column 'f1', row 2: a missing value \(2 such cells.*Fill"),
+        (
+            {"f1": [1.0, None, None]},
+            r"2 missing values in 1 of 2 features.*row 2, column 'f1'.*features\.fill",
+        ),
         ({"f1": [1.0, 2.0, float("inf")]}, "column 'f1', row 3: inf is not a finite"),
         ({"f1": [1e60, 2.0, 3.0]}, r"column 'f1', row 1: 1e\+60 is not a finite 32-bit"),
         ({"f1": ["1", "red", "3"]}, "column 'f1'.*(red|string).*(number)"),
@@ -282,13 +288,15 @@ def test_bad_tables(tmp_path: Path, cache: Path, suffix: str, change: dict[str, 
 
 def test_tables_without_features_or_labels(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "t.parquet"
-    pq.write_table(pa.table({"width": [1.0], "class": ["x"]}), path)
-    with pytest.raises(SourceError, match=r"no feature columns f0, f1, \.\.\. but width, class"):
+    pq.write_table(pa.table({"width": ["a", "b"], "class": ["x", "y"]}), path)
+    with pytest.raises(SourceError, match=r"no feature columns.*'width' contain text.*source\.features"):
         read(path, cache)
-    pq.write_table(pa.table({"f0": [1.0], "y": ["x"]}), path)
-    with pytest.raises(SourceError, match="neither label:<name> columns nor a 'class' column"):
+    pq.write_table(pa.table({"f0": [1.0], "kind": ["x"]}), path)
+    with pytest.raises(
+        SourceError, match=r"neither label:<name> columns nor a column class.*--set source\.labels=kind"
+    ):
         read(path, cache)
-    with pytest.raises(SourceError, match="no column 'z' to take labels from, but f0, y"):
+    with pytest.raises(SourceError, match=r"no column 'z' for source\.labels, but f0, kind"):
         read(path, cache, labels="z")
     pq.write_table(pa.table({"f0": pa.array([], pa.float64()), "class": pa.array([], pa.string())}), path)
     with pytest.raises(SourceError, match="has no items"):

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from storage.errors import TrackerDamaged, TrackingError
-from storage.tracking import database, migrations
+from storage.sqlite import migrated, reading
+from storage.sqlite.reading import BUSY_SECONDS
+from storage.tracking import migrations
 from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_uri
-from storage.tracking.sqlite import BUSY_SECONDS
 from tests.conftest import REPOSITORY
 from tests.tracking_driver import LOG_ONE, finish, start_logging
 
@@ -246,10 +247,10 @@ def test_a_kill_at_any_moment_leaves_no_incomplete_database(tmp_path: Path) -> N
         if attempt == 0:
             file.touch()
         process = start_logging(f"sqlite:///{file}", home / "mlartifacts", start_new_session=True)
-        growing = file.with_name("mlflow.db.tmp")
-        while not growing.exists():
+        while not (found := list(home.glob("mlflow.db.*.tmp"))):
             assert process.poll() is None, "it was not created under another name"
             time.sleep(0.002)
+        [growing] = found
         size = rng.randrange(600_000)
         while growing.exists() and growing.stat().st_size < size:
             time.sleep(0.001)
@@ -354,7 +355,7 @@ def test_a_damaged_database_in_use_is_not_moved(copied: Path) -> None:
     try:
         assert other.stdout and other.stdout.readline()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(database, "WAIT_SECONDS", 0.0)
+            patch.setattr(migrated, "WAIT_SECONDS", 0.0)
             with pytest.raises(TrackingError, match=rf"process {other.pid} uses it\. Stop that process"):
                 repairing(copied, []).log(RECORD)
         assert not set_aside_files(copied)
@@ -365,10 +366,8 @@ def test_a_damaged_database_in_use_is_not_moved(copied: Path) -> None:
 
 @pytest.mark.slow
 def test_a_locked_database_is_reported(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from storage.tracking import sqlite
-
     assert BUSY_SECONDS >= 20
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "BUSY_SECONDS", 0.2)
     with contextlib.closing(sqlite3.connect(copied)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(TrackingError, match=r"locked.*close that program"):

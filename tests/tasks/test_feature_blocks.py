@@ -28,14 +28,26 @@ from tests.conftest import local_config
 Probe = Callable[[str], None]
 
 
+class Listener(Reporter):
+    """Keeps what the stages say."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
+        self._lines = lines
+
+    def say(self, text: str) -> None:
+        self._lines.append(text)
+
+
 class Walk:
     """Runs the stages up to the graph and keeps what was computed."""
 
-    def __init__(self, folder: Path, home: Path, **features: Any) -> None:
-        config = local_config(folder, home)
+    def __init__(self, folder: Path, home: Path, overrides: tuple[str, ...] = (), **features: Any) -> None:
+        config = local_config(folder, home, *overrides)
         settings = make_feature_settings()(**{"extractors": ("color_moments", "probe"), **features})
         self.config: RunConfig = config.model_copy(update={"features": settings})
-        self.workspace: Workspace = open_workspace(self.config, Reporter())
+        self.said: list[str] = []
+        self.workspace: Workspace = open_workspace(self.config, Listener(self.said))
         self.computed: set[str] = set()
         self.refs: dict[str, ArtifactRef] = {}
         self.state: PipelineState = walk_data(self.config, self.workspace, self.execute)
@@ -173,6 +185,6 @@ def test_color_space_auto_is_chosen_by_each_fit_and_used_for_new_items(
     assert model.scaler_.choices_[0] in range(4)
     assert model.scaler_.transform(dataset.X).shape[1] == 24
     fitted = annotation.FittedModel(model, "digest", "run", "1nn")
-    assert [plan.learns for plan in fitted.blocks] == [True]
+    assert [plan.is_prepared for plan in fitted.blocks] == [True]
     stage = evaluation.stage("1nn", {}, made.config.evaluation, made.state.data, made.workspace)
     assert evaluation.load_scores(made.workspace.store, made.execute(stage))

@@ -150,11 +150,11 @@ SMALLEST = {"images": small_image, "sound": short_sound}
 """A file of each content."""
 
 
-@pytest.mark.parametrize("name", sorted(EXTRACTORS))
+@pytest.mark.parametrize("name", sorted(name for name in EXTRACTORS if extractor_class(name).terms == "none"))
 def test_every_extractor_keeps_the_contract(name: str, tmp_path: Path) -> None:
     extractor = make_sample(name, tmp_path)
-    names = extractor.feature_names()
     assert extractor.name == name
+    names = extractor.feature_names() or []
     assert len(names) == len(set(names)) == extractor.n_features
     row = extractor.extract_bytes(SMALLEST[extractor.reads]())
     assert (row.dtype, row.shape) == (np.float32, (extractor.n_features,))
@@ -186,7 +186,7 @@ class TestNewItems:
         source, found = source_at(picture_folder)
         recipe = extractor_recipe("color_moments", FeatureSettings().parameters("color_moments"))
         check_recipe(recipe, source)  # type: ignore[arg-type]
-        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, 1, lambda done: None)  # type: ignore[arg-type]
+        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, None, lambda done: None)  # type: ignore[arg-type]
         assert (made.ids, found.labels.shape) == (["p02.png", "p03.png", "p04.png"], (40, 0))  # type: ignore[attr-defined]
         expected = ColorMoments().extract_bytes((picture_folder / "p03.png").read_bytes())
         assert_array_equal(made.X[1], expected)
@@ -220,9 +220,8 @@ class TestNewItems:
             tmp_path / "t.parquet",
         )
         _, found = source_at(tmp_path / "t.parquet")
-        made = compute_features(
-            found.ids, found.parts[0], range(1), {"extractor": "given"}, 1, lambda done: None
-        )  # type: ignore[arg-type]
+        recipe = {"extractor": "given"}
+        made = compute_features(found.ids, found.parts[0], range(1), recipe, 1, lambda done: None)  # type: ignore[arg-type]
         assert made.feature_names == names
         wanted = {"feature_names": ["height", "width"]}
         assert match_columns(made, wanted, 2, "t").tolist() == [[2, 0]]

@@ -1,5 +1,6 @@
 """Features of many files: in order, with reasons for unreadable ones, with and without compiled kernels."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from PIL import Image
 
 from embedding_core.compiled import compile_kernel
 from embedding_core.features.color_moments import ColorMoments, plain_moments
-from embedding_core.features.extraction import extract_file, extract_many
+from embedding_core.features.extraction import FileChanged, extract_file, extract_many
 from embedding_core.features.moment_kernels import MOMENTS, PIXELS, rgb_moments
 from tasks.executor import make_executor
 from tests.embedding_core.test_color_moments import jpeg, naive_rgb, random_pixels
@@ -144,3 +145,14 @@ def test_photographs_are_all_read_and_exact(shared_data):
     assert [error for _, error in results if error is not None] == []
     with Image.open(paths[100]) as image:
         np.testing.assert_array_equal(results[100][0], naive_rgb(np.asarray(image), (8, 8)))
+
+
+def test_no_file_handle_left_is_not_a_property_of_an_image(
+    folder: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(FileChanged, match="Too many open files"):
+        extract_file(folder[0], ColorMoments())

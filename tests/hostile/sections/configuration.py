@@ -1,6 +1,8 @@
 """Configurations: TOML files, settings and options that no run can use."""
 
+import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from tests.hostile.case import QUIET, REFUSED, SURVIVED, Case, Place, settings
@@ -311,8 +313,6 @@ ADDRESSES: dict[str, str] = {
     "empty": "''",
     "sqlite in a missing folder": "sqlite:////no/such/folder/x.db",
     "sqlite that is a folder": "sqlite:////tmp",
-    "postgresql without driver": "postgresql://user@127.0.0.1:9/x",
-    "mysql without driver": "mysql://user@127.0.0.1:9/x",
     "oracle": "oracle://user@127.0.0.1:9/x",
     "unknown driver": "sqlite+evil:///x.db",
     "databricks": "databricks",
@@ -323,6 +323,13 @@ ADDRESSES: dict[str, str] = {
     "idna": "http://xn--\u00fc.example/",
     "long": "http://" + "x" * 10_000,
     "number": "7",
+}
+
+
+# Databases and the modules of their drivers, which may be installed here or not.
+DRIVERS = {
+    "postgresql": ("postgresql://user@127.0.0.1:9/x", "psycopg2", "labelscape[postgres]"),
+    "mysql": ("mysql://user@127.0.0.1:9/x", "MySQLdb", "mysqlclient"),
 }
 
 
@@ -337,22 +344,40 @@ OFFLINE = (
 )
 
 
+COMPUTED = ("computed in",)
+
+
+def tracked_at(uri: str) -> tuple[str, ...]:
+    """A run that ends before it would be tracked."""
+    chosen = settings("executor=serial", f"tracking.uri={uri}")
+    return ("run", "{source}", *chosen, "--until", "ingest")
+
+
+def drivers() -> Iterator[Case]:
+    """The same address without and with the driver of its database, whatever is installed here."""
+    for kind, (uri, module, package) in DRIVERS.items():
+        for title, stand_in, expect in (
+            ("without", None, {"expect": REFUSED, "says": (package,), "silent": COMPUTED}),
+            ("with", ModuleType(module), {"expect": SURVIVED, "says": COMPUTED}),
+        ):
+
+            def act(place: Place, uri: str = uri, module: str = module, stand_in: Any = stand_in) -> int:
+                from flows.cli import main
+
+                sys.modules[module] = stand_in  # None makes its import fail
+                arguments = [place.fill(part) for part in tracked_at(uri)]
+                return main([*arguments, "--home", str(place.home)])
+
+            yield Case(f"tracking address: {kind} {title} its driver", make_table, act=act, **expect)
+
+
 def addresses() -> Iterator[Case]:
     """Addresses of trackers and stores that cannot work: refused before any stage is computed."""
     for title, uri in ADDRESSES.items():
         # A server that does not answer is not refused: the run completes untracked.
         expect = ANY if title in OFFLINE else REFUSED
-        said = ("computed in",) if expect == REFUSED else ()
-        command = (
-            "run",
-            "{source}",
-            "--set",
-            "executor=serial",
-            *settings(f"tracking.uri={uri}"),
-            "--until",
-            "ingest",
-        )
-        yield Case(f"tracking address: {title}", make_table, command, expect=expect, silent=said)
+        said = COMPUTED if expect == REFUSED else ()
+        yield Case(f"tracking address: {title}", make_table, tracked_at(uri), expect=expect, silent=said)
         store = ("run", "{source}", *QUIET, *settings(f"store.uri={uri}"), "--until", "ingest")
         yield Case(f"store address: {title}", make_table, store, expect=ANY, seconds=40)
 
@@ -426,4 +451,4 @@ def cases() -> list[Case]:
     options = [
         Case(title, make_table, command, expect=expect) for title, (command, expect) in OPTIONS.items()
     ]
-    return [*files, *overrides(), *options, *addresses(), *schedules(), *default_files()]
+    return [*files, *overrides(), *options, *addresses(), *drivers(), *schedules(), *default_files()]

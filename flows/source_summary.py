@@ -1,0 +1,186 @@
+"""What a reader recognizes in a source, before anything runs (`labelscape inspect`)."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flows.config import RunConfig
+from flows.runner import open_workspace
+from storage.errors import SourceError
+from storage.quoting import quote
+from storage.sources import Collection, OpenedSource, open_source
+from storage.sources.base import Part
+from storage.sources.column_kinds import column_kinds
+from storage.sources.table import TableSource
+from tasks.reporter import Reporter
+from tasks.stages.ingest import open_collection, source_options
+
+# Labels with fewer items are marked: each fold of a cross-validation should have one.
+RARE = 5
+# Images whose header is read, to state their sizes.
+_SAMPLED = 50
+
+
+@dataclass(frozen=True)
+class PartSummary:
+    """One part of the items: how many items have it, and its features or files."""
+
+    name: str
+    content: str
+    items: int
+    features: int | None = None
+    feature_names: list[str] = field(default_factory=list)
+    missing: int = 0
+    formats: dict[str, int] = field(default_factory=dict)
+    sizes: str = ""
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column of a table: its content, and what it is used for."""
+
+    name: str
+    content: str
+    use: str
+
+
+@dataclass(frozen=True)
+class SourceSummary:
+    """Everything that was recognized; `problem` says why a run would be refused."""
+
+    path: str
+    kind: str
+    files: list[str]
+    items: int
+    labeled: int
+    single_label: bool
+    parts: list[PartSummary]
+    labels: dict[str, int]
+    split: dict[str, int]
+    recognized: dict[str, str]
+    columns: list[ColumnSummary]
+    notes: list[str]
+    problem: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as plain data, with the labels that have few items."""
+        return {**asdict(self), "rare_labels": [name for name, n in self.labels.items() if n < RARE]}
+
+
+def summarize_source(config: RunConfig) -> SourceSummary:
+    """Read the source of a configuration as ingest does; nothing but caches is written.
+
+    If it would be refused, the summary shows what can be read without labels and without complete features.
+
+    Raises
+    ------
+    SourceError
+        Nothing can be read.
+    """
+    workspace = open_workspace(config, Reporter())
+    cache, problem = workspace.cache_dir, ""
+    source: OpenedSource | None = None
+    try:
+        source = open_collection(config.source, workspace, config.features.fills)
+        found = source.read(cache)
+    except SourceError as error:
+        problem = str(error)
+        source, found = _read_rest(config, cache, error)
+    return SourceSummary(
+        path=config.source.path,
+        kind=source.kind,
+        files=_files(source),
+        items=len(found.ids),
+        labeled=int((found.labels >= 0).all(axis=1).sum()) if found.label_names else 0,
+        single_label=found.single_label,
+        parts=[_summarize_part(part) for part in found.parts],
+        labels=_label_counts(found),
+        split=dict(Counter(name or "(none)" for name in found.split or []).most_common()),
+        recognized=dict(found.recognized),
+        columns=_columns(source, found),
+        notes=[f"{note.file}: {note.message}" for note in found.notes],
+        problem=problem,
+    )
+
+
+def _read_rest(config: RunConfig, cache: Path, error: SourceError) -> tuple[OpenedSource, Collection]:
+    """What can be read with missing values, or else without labels."""
+    options = replace(source_options(config.source), allow_missing=True)
+    for attempt in (options, replace(options, labeled=False)):
+        try:
+            source = open_source(attempt, cache)
+            return source, source.read(cache)
+        except SourceError:
+            continue
+    raise error
+
+
+def _files(source: OpenedSource) -> list[str]:
+    named = ("path", "folder", "label_file", "labels_path")
+    found = [getattr(source.inner, name, None) for name in named]
+    return [str(one) for one in found if isinstance(one, Path)]
+
+
+def _label_counts(found: Collection) -> dict[str, int]:
+    counts = (found.labels == 1).sum(axis=0).tolist()
+    pairs = sorted(zip(found.label_names, counts, strict=True), key=lambda pair: -pair[1])
+    return dict(pairs)
+
+
+def _summarize_part(part: Part) -> PartSummary:
+    items = sum(bool(digest) for digest in part.digests)
+    if part.X is not None:
+        import numpy as np
+
+        missing = int(np.isnan(part.X).sum()) if isinstance(part.X, np.ndarray) else 0
+        names = list(part.feature_names or [])
+        return PartSummary(part.name, part.content, items, part.X.shape[1], names, missing)
+    paths = [path for path in part.paths or [] if path is not None]
+    formats = Counter(path.suffix.lower() or "no extension" for path in paths)
+    sizes = _image_sizes(paths) if part.content == "images" else ""
+    return PartSummary(part.name, part.content, items, formats=dict(formats.most_common()), sizes=sizes)
+
+
+def _image_sizes(paths: list[Path]) -> str:
+    """Range of the sizes of some images, evenly chosen; damaged ones are left to the features stage."""
+    from PIL import Image
+
+    found = []
+    for path in paths[:: max(1, len(paths) // _SAMPLED)]:
+        try:
+            with Image.open(path) as image:
+                found.append(image.size)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            continue
+    if not found:
+        return ""
+    low, high = min(found), max(found)
+    same = f"{low[0]} x {low[1]} pixels"
+    return same if low == high else f"{low[0]} x {low[1]} to {high[0]} x {high[1]} pixels"
+
+
+def _columns(source: OpenedSource, found: Collection) -> list[ColumnSummary]:
+    """The columns of a table."""
+    if not isinstance(source.inner, TableSource):
+        return []
+    kinds = column_kinds(source.inner.path)
+    roles = source.inner.roles(kinds)
+    uses: Mapping[str, str] = {
+        **dict.fromkeys(roles.labels, "label"),
+        **({roles.split: "split"} if roles.split and found.split is not None else {}),
+    }
+    features = {name for part in found.parts for name in part.feature_names or []}
+    features |= {name.rpartition("[")[0] for name in features if name.endswith("]")}
+    features |= {f"{name.partition('=')[0]}" for name in features if "=" in name}
+    counted = roles.chosen and not source.options.features
+    summaries = []
+    for name, kind in kinds.items():
+        use = uses.get(name, "")
+        if not use and found.recognized.get("id") == f"column {quote(name)}":
+            use = "id"
+        if not use and (name in features or (counted and name in roles.numbers)):
+            use = "feature"
+        summaries.append(ColumnSummary(name, kind, use or "not used"))
+    return summaries

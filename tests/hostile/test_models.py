@@ -1,0 +1,10 @@
+"""Every hostile case of the group "models"."""
+
+import pytest
+
+from tests.hostile.test_hostile import run_group
+
+
+@pytest.mark.slow
+def test_every_case() -> None:
+    run_group("models")
