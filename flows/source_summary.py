@@ -13,12 +13,12 @@ from storage.quoting import quote
 from storage.sources import Collection, OpenedSource, open_source
 from storage.sources.base import Part
 from storage.sources.column_kinds import column_kinds
+from storage.sources.hygiene import FEW, label_notes
+from storage.sources.image_folder import ImageFolder
 from storage.sources.table import TableSource
 from tasks.reporter import Reporter
 from tasks.stages.ingest import open_collection, source_options
 
-# Labels with fewer items are marked: each fold of a cross-validation should have one.
-RARE = 5
 # Images whose header is read, to state their sizes.
 _SAMPLED = 50
 
@@ -66,7 +66,7 @@ class SourceSummary:
 
     def to_json(self) -> dict[str, Any]:
         """The summary as plain data, with the labels that have few items."""
-        return {**asdict(self), "rare_labels": [name for name, n in self.labels.items() if n < RARE]}
+        return {**asdict(self), "rare_labels": [name for name, n in self.labels.items() if n < FEW]}
 
 
 def summarize_source(config: RunConfig) -> SourceSummary:
@@ -100,7 +100,7 @@ def summarize_source(config: RunConfig) -> SourceSummary:
         split=dict(Counter(name or "(none)" for name in found.split or []).most_common()),
         recognized=dict(found.recognized),
         columns=_columns(source, found),
-        notes=[f"{note.file}: {note.message}" for note in found.notes],
+        notes=[f"{note.file}: {note.message}" for note in (*found.notes, *label_notes(found))],
         problem=problem,
     )
 
@@ -118,8 +118,9 @@ def _read_rest(config: RunConfig, cache: Path, error: SourceError) -> tuple[Open
 
 
 def _files(source: OpenedSource) -> list[str]:
-    named = ("path", "folder", "label_file", "labels_path")
-    found = [getattr(source.inner, name, None) for name in named]
+    if isinstance(source.inner, ImageFolder):
+        return [str(source.inner.folder), *(str(part.path) for part in source.inner.label_parts)]
+    found = [getattr(source.inner, name, None) for name in ("path", "folder", "labels_path")]
     return [str(one) for one in found if isinstance(one, Path)]
 
 

@@ -4,9 +4,10 @@ import argparse
 import json
 
 from flows.commands.options import Subparsers, add_command, add_configuration, read_config
-from flows.source_summary import RARE, PartSummary, SourceSummary, summarize_source
+from flows.source_summary import PartSummary, SourceSummary, summarize_source
 from flows.terminal import show
 from storage.quoting import list_names
+from storage.sources.hygiene import FEW
 from tasks.report.tables import Table
 from tasks.safe_text import join_words
 
@@ -75,12 +76,10 @@ def _tables(found: SourceSummary) -> list[Table]:
     if found.labels:
         total = max(found.labeled, 1)
         rows = tuple(
-            (name, f"{count:,}", f"{100 * count / total:.1f} %", "rare" if count < RARE else "")
+            (name, f"{count:,}", f"{100 * count / total:.1f} %", "rare" if count < FEW else "")
             for name, count in list(found.labels.items())[:_LABELS]
         )
-        rare = sum(count < RARE for count in found.labels.values())
-        few = f"{rare} labels have fewer than {RARE} items (source.min_label_count). " if rare else ""
-        more = few + _more(len(found.labels), _LABELS, "labels")
+        more = _more(len(found.labels), _LABELS, "labels")
         tables.append(Table(("label", "items", "share", "note"), rows, more, texts=frozenset({3})))
     return tables
 

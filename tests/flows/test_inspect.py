@@ -53,7 +53,7 @@ def test_rare_labels_are_marked(command: Command, tmp_path: Path) -> None:
     kinds = ["often"] * 20 + ["seldom"] * 3 + ["twice"] * 2
     pd.DataFrame({"x": np.arange(25.0), "y": kinds}).to_csv(tmp_path / "t.csv", index=False)
     done = command("inspect", "t.csv")
-    assert "2 labels have fewer than 5 items" in done.out
+    assert "2 of 3 labels have fewer than 5 items" in done.out
     assert json.loads(command("inspect", "t.csv", "--json").out)["rare_labels"] == ["seldom", "twice"]
 
 
