@@ -44,8 +44,8 @@ class EdgeHistogram(ImageExtractor):
     --------
     >>> import numpy as np
     >>> ramp = np.repeat(np.arange(0, 200, 20, dtype=np.uint8)[np.newaxis, :, np.newaxis], 3, axis=2)
-    >>> EdgeHistogram(directions=8).extract(ramp).round(1).tolist()
-    [0.8, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.2]
+    >>> EdgeHistogram(directions=8).extract(ramp)
+    array([0.8, 0. , 0. , 0. , 0. , 0. , 0. , 0. , 0.2], dtype=float32)
     """
 
     name: ClassVar[str] = "edge_histogram"

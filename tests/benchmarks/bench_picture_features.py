@@ -115,7 +115,6 @@ def time_intersection(n: int, p: int, rounds: int) -> tuple[float, int, float]:
     X = np.random.default_rng(0).random((n, p))
     X /= X.sum(axis=1, keepdims=True)
     threads: set[int] = set()
-
     fast, plain = [], []
     for _ in range(rounds):
         started = time.perf_counter()
