@@ -122,8 +122,13 @@ class AnnotationPlan(Plan[AnnotationResult]):
 
 
 def annotation_config(path: str, here: RunConfig) -> RunConfig:
-    """The configuration `here`, with new items as its source; its own source is the labeled collection."""
-    return here.model_copy(update={"source": NewItems(path=path)})
+    """The configuration `here`, with new items as its source; its own source is the labeled collection.
+
+    New texts are in the column that `source.text` names, and new clips have key frames as often.
+    """
+    own = here.source
+    new = NewItems(path=path, text=own.text, every_seconds=own.every_seconds)
+    return here.model_copy(update={"source": new})
 
 
 def choose_model(tracker: Tracker, selector: ModelSelector) -> ChosenModel:
