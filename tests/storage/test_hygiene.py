@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.sources import Collection
-from storage.sources.base import image_files
+from storage.sources.base import Part
 from storage.sources.hygiene import _distance, _near_pairs, is_slip, label_notes
 
 
@@ -23,7 +23,7 @@ def collect(rows: list[set[str] | None], digests: list[str] | None = None) -> Co
     return Collection(
         kind="images",
         ids=ids,
-        parts=image_files([Path(name) for name in ids], digests or ids),
+        parts=(Part("images", "images", digests or ids, paths=[Path(name) for name in ids]),),
         labels=labels,
         label_names=names,
         split=None,
