@@ -130,8 +130,7 @@ class AnnotationPlan(Plan[AnnotationResult]):
 def annotation_config(path: str, here: RunConfig) -> RunConfig:
     """The configuration `here`, with new items as its source; its own source is the labeled collection.
 
-    New items are read like its own: the columns of ids and texts, ignored columns, and how often clips have key
-    frames.
+    New items are read like its own: the columns of ids and texts, ignored columns, key frames of clips.
     """
     own = here.source
     new = NewItems(path=path, id=own.id, ignore=own.ignore, text=own.text, every_seconds=own.every_seconds)

@@ -142,7 +142,7 @@ def short_sound() -> bytes:
     file = io.BytesIO()
     with wave.open(file, "wb") as target:
         target.setparams((1, 2, 16_000, 0, "NONE", ""))
-        target.writeframes(bytes(20))
+        target.writeframes(bytes(range(20)))
     return file.getvalue()
 
 
