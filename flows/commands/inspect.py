@@ -7,6 +7,7 @@ from flows.commands.options import Subparsers, add_command, add_configuration, r
 from flows.source_summary import RARE, PartSummary, SourceSummary, summarize_source
 from flows.terminal import show
 from storage.quoting import list_names
+from storage.urls import redact_argument
 from tasks.report.tables import Table
 from tasks.safe_text import join_words
 
@@ -95,6 +96,6 @@ def _ending(found: SourceSummary, options: argparse.Namespace) -> list[str]:
         lines.append(f"note       and {len(found.notes) - _NOTES} more (--json lists all)")
     if found.problem:
         return [*lines, f"problem    {found.problem}"]
-    given = [word for setting in options.set for word in ("--set", setting)]
+    given = [word for setting in options.set for word in ("--set", redact_argument(setting))]
     source = [options.source] if options.source else []
     return [*lines, f"run        {join_words(['labelscape', 'run', *source, *given])}"]
