@@ -7,7 +7,6 @@ from flows.commands.options import Subparsers, add_command, add_configuration, r
 from flows.source_summary import RARE, PartSummary, SourceSummary, summarize_source
 from flows.terminal import show
 from storage.quoting import list_names
-from storage.urls import redact_argument
 from tasks.report.tables import Table
 from tasks.safe_text import join_words
 
@@ -91,6 +90,8 @@ def _more(total: int, shown: int, what: str) -> str:
 
 
 def _ending(found: SourceSummary, options: argparse.Namespace) -> list[str]:
+    from storage.urls import redact_argument
+
     lines = [f"note       {note}" for note in found.notes[:_NOTES]]
     if len(found.notes) > _NOTES:
         lines.append(f"note       and {len(found.notes) - _NOTES} more (--json lists all)")
