@@ -89,11 +89,13 @@ def _more(total: int, shown: int, what: str) -> str:
 
 
 def _ending(found: SourceSummary, options: argparse.Namespace) -> list[str]:
+    from storage.urls import redact_argument
+
     lines = [f"note       {note}" for note in found.notes[:_NOTES]]
     if len(found.notes) > _NOTES:
         lines.append(f"note       and {len(found.notes) - _NOTES} more (--json lists all)")
     if found.problem:
         return [*lines, f"problem    {found.problem}"]
-    given = [word for setting in options.set for word in ("--set", setting)]
+    given = [word for setting in options.set for word in ("--set", redact_argument(setting))]
     source = [options.source] if options.source else []
     return [*lines, f"run        {join_words(['labelscape', 'run', *source, *given])}"]
