@@ -98,7 +98,10 @@ class ExperimentPlan(Plan[ExperimentResult]):
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ExperimentResult:
         """Open the data sets, measure every arm on each, write the page and track it."""
         experiment, quick, workspace = self.experiment, self.quick, stages.workspace
-        sets = [open_dataset(name, self.folder, workspace, stages) for name in experiment.datasets]
+        sets = [
+            open_dataset(name, self.folder, workspace, stages, experiment.draws(name, quick))
+            for name in experiment.datasets
+        ]
         pairs = [(data, arm) for data in sets for arm in experiment.arms_on(data.name)]
         progress = MeasuringProgress(len(pairs), workspace.reporter)
         cells: dict[tuple[str, str], ArtifactRef | None] = {}

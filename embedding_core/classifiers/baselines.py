@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
-from embedding_core.checks import check_positive
+from embedding_core.checks import check_choice, check_positive
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.model_selection.inner_choice import choose_scored
@@ -66,11 +66,16 @@ class ScaledSVM(BaseEstimator):
         "auto" is 1 / p, the default of LibSVM.
     scale : {"zscore", "none", "unit"}
         Scaling of the features, see `Scaler`. "none" reproduces papers that do not mention any scaling.
+    kernel : {"rbf", "precomputed"}
+        "precomputed" takes the kernel matrix (n, n) of all rows in `fit`, and the kernel values (m, n) with
+        them afterwards; it needs scale="none".
 
     Attributes
     ----------
     scaler_ : Scaler
         For z-scores a sparse X is only divided by the standard deviations, not centered.
+    labeled_ : (l,) array
+        Numbers of the labeled rows.
     machines_ : list of SVC or None
         None for a label that all training rows have, or no training row has: its constant is predicted.
     constants_ : (K,) array
@@ -82,19 +87,26 @@ class ScaledSVM(BaseEstimator):
     between labels to the same extent as decision values, but are not calibrated probabilities.
     """
 
-    def __init__(self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore") -> None:
+    def __init__(
+        self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore", kernel: str = "rbf"
+    ) -> None:
         self.C = C
         self.gamma = gamma
         self.scale = scale
+        self.kernel = kernel
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine per label on the labeled rows of X (n, p), Y (n, K)."""
         check_positive("C", self.C)
         check_positive("gamma", self.gamma, ("scale", "auto"))
+        check_choice("kernel", self.kernel, ("rbf", "precomputed"))
         X, indicator = as_labeled_features(X, Y)
+        if self.kernel == "precomputed":
+            self._check_kernel(X)
         self.scaler_ = Scaler(self.scale).fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labeled]
-        rows = scaled[indicator.labeled]
+        self.labeled_ = np.flatnonzero(indicator.labeled)
+        rows = self._seen(scaled[self.labeled_])
         self.machines_ = [self._fit_label(rows, column) for column in labels.T]
         self.constants_ = labels[0].astype(np.float64)
         self.n_features_in_ = scaled.shape[1]
@@ -103,11 +115,22 @@ class ScaledSVM(BaseEstimator):
     def _fit_label(self, rows: Any, column: NDArray[np.int8]) -> SVC | None:
         if column.min() == column.max():
             return None
-        return SVC(C=self.C, kernel="rbf", gamma=self.gamma).fit(rows, column)
+        return SVC(C=self.C, kernel=self.kernel, gamma=self.gamma).fit(rows, column)
+
+    def _check_kernel(self, K: Any) -> None:
+        if self.scale != "none" or K.shape[0] != K.shape[1]:
+            raise InvalidInput(
+                f'kernel="precomputed" with scale={self.scale!r} and a matrix of shape {K.shape}; give the '
+                'square kernel matrix of all rows, and scale="none".'
+            )
+
+    def _seen(self, rows: Any) -> Any:
+        """Keep the kernel values with the labeled rows."""
+        return rows[:, self.labeled_] if self.kernel == "precomputed" else rows
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return scores (m, K) in [0, 1]; see Notes."""
-        rows = self.scaler_.transform(X)
+        rows = self._seen(self.scaler_.transform(X))
         scores = np.tile(self.constants_, (rows.shape[0], 1))
         for k, machine in enumerate(self.machines_):
             if machine is not None:

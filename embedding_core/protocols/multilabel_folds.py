@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from embedding_core.errors import InvalidInput
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.protocols.trial import Arm, Cell, TrialData, predict, trial_rng
@@ -36,6 +37,16 @@ def fold_rows(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the training and test rows of one fold."""
     return stratified_folds(data.Y, settings["folds"], settings["seed"])[number]
+
+
+def training_rows(data: TrialData, settings: Mapping[str, Any], number: int) -> NDArray[np.intp]:
+    """Return the rows that features of a trial may be learned from."""
+    if 0 < settings["rows"] < len(data.Y):
+        raise InvalidInput(
+            f"rows={settings['rows']}: a set whose features are learned in each trial is used as a whole; "
+            "set rows=0."
+        )
+    return fold_rows(data, settings, number)[0]
 
 
 def sample_rows(data: TrialData, count: int, seed: int) -> TrialData:

@@ -1,7 +1,7 @@
 """Building blocks of all protocols: random draws, data sets, arms of a comparison, and measured cells."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,7 +134,8 @@ class Arm:
 class TrialData:
     """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labeled.
 
-    `train` (n,) marks the official training rows; None if the set has no split.
+    `train` (n,) marks the official training rows; None if the set has no split. `blocks` says how blocks of
+    columns are prepared, see `Annotator`; empty for features that are prepared as a whole.
     """
 
     X: Any
@@ -142,6 +143,7 @@ class TrialData:
     label_names: tuple[str, ...] = ()
     single_label: bool = False
     train: NDArray[np.bool_] | None = None
+    blocks: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def classes(self) -> NDArray[np.intp]:
@@ -151,7 +153,7 @@ class TrialData:
     def take(self, rows: NDArray[np.intp]) -> "TrialData":
         """Return the data set restricted to some rows."""
         train = None if self.train is None else self.train[rows]
-        return TrialData(self.X[rows], self.Y[rows], self.label_names, self.single_label, train)
+        return replace(self, X=self.X[rows], Y=self.Y[rows], train=train)
 
 
 def seen_rows(arm: Arm, n: int, train: NDArray[np.intp]) -> NDArray[np.intp]:

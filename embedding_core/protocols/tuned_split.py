@@ -139,15 +139,22 @@ def trial(
     """
     condition = OFFICIAL if data.train is not None and number == 0 else RANDOM
     train, test = _rows_of(data, settings, number)
-    estimator = Annotator(arm.method, dict(arm.params))
+    # Blocks of a data set are prepared by the annotator itself, in every fit.
+    estimator = Annotator(arm.method, dict(arm.params), blocks=data.blocks or None)
     names, seed = settings.get("blocks", ()), settings["seed"]
-    blocks = [prepare(X, preprocessing, train) for X in split_columns(data.X, max(len(names), 1))]
+    given = "raw" if data.blocks else preprocessing
+    blocks = [prepare(X, given, train) for X in split_columns(data.X, max(len(names), 1))]
     chosen = choose_block(estimator, [X[train] for X in blocks], data.Y[train], seed) if names else 0
     figures = judge_split(estimator, blocks[chosen], data.Y, train, test, seed)
     return [
         *(Cell(condition, name, value) for name, value in figures.items()),
         *(Cell(CHOSEN + name, SHARE, float(block == chosen)) for block, name in enumerate(names)),
     ]
+
+
+def training_rows(data: TrialData, settings: Mapping[str, Any], number: int) -> NDArray[np.intp]:
+    """Return the rows that features of a trial may be learned from."""
+    return _rows_of(data, settings, number)[0]
 
 
 def _rows_of(

@@ -49,6 +49,13 @@ class ReferenceSet:
         Whether rows without any label are used too.
     color_spaces : tuple of str
         Color spaces of the color moments of images; the moments of several are concatenated.
+    extractors : tuple of str
+        Blocks of features of images, side by side; empty for color moments alone. `bow_sift` learns its words
+        from the training rows of each trial.
+    words : mapping
+        Parameters of `bow_sift`.
+    kernel : str
+        Kernel whose matrix of all rows is used instead of the features: "intersection" or "cosine".
     size : (int, int)
         Number of rows and labels that experiments use; zeros if unknown.
     """
@@ -68,6 +75,9 @@ class ReferenceSet:
     first_rows: int = 0
     every_row: bool = False
     color_spaces: tuple[str, ...] = ("rgb",)
+    extractors: tuple[str, ...] = ()
+    words: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    kernel: str = ""
     size: tuple[int, int] = (0, 0)
 
     @property

@@ -14,6 +14,23 @@ from embedding_core.protocols.trial import Arm
 
 TRIALS = "trials"
 
+
+@dataclass(frozen=True)
+class Draws:
+    """The trials of an experiment on a data set: the protocol that draws their rows, and its settings.
+
+    For features that are learned in each trial, the protocol has `training_rows(data, settings, number)`.
+    """
+
+    protocol: str
+    settings: Mapping[str, Any]
+
+    @property
+    def trials(self) -> int:
+        """Number of trials."""
+        return int(self.settings[TRIALS])
+
+
 BASELINES = (
     Arm("1NN", "1nn", role="baseline"),
     Arm("scaled SVM", "svm", role="baseline", preprocessing=("zscore",)),
@@ -94,6 +111,10 @@ class Experiment:
         chosen = {**self.full, **self.overrides.get(dataset, {})}
         return {**chosen, **self.quick, **self.quick_overrides.get(dataset, {})} if quick else chosen
 
+    def draws(self, dataset: str, quick: bool) -> Draws:
+        """The trials on one data set."""
+        return Draws(self.protocol, self.settings(dataset, quick))
+
     def only(self, datasets: Collection[str]) -> "Experiment":
         """The experiment restricted to some of its data sets."""
         return replace(self, datasets=tuple(name for name in self.datasets if name in datasets))
@@ -107,6 +128,8 @@ class Experiment:
         settings = self.settings(dataset, quick)
         if settings.get("rows"):
             return f"{settings['rows']:,} rows"
+        if settings.get("classes"):
+            return f"{settings['classes']} classes"
         return f"{settings['most']} images of each person" if settings.get("most") else ""
 
     def preprocessing_of(self, arm: Arm, dataset: str) -> tuple[str, ...]:

@@ -79,7 +79,13 @@ def comparison_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
 
 
 # With one class per item, every metric of whole rows is the accuracy.
-_METRIC_TITLES = {"accuracy": "accuracy", "found_alone": "unique correct", "wrong_alone": "unique wrong"}
+_METRIC_TITLES = {
+    "accuracy": "accuracy",
+    "accuracy_class_mean": "recognition rate",
+    "accuracy_class_mean_lead": "recognition rate lead",
+    "found_alone": "unique correct",
+    "wrong_alone": "unique wrong",
+}
 _FACTS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("condition", lambda row: row.condition),
     ("preprocessing", lambda row: row.preprocessing),

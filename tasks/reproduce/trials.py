@@ -71,7 +71,10 @@ def _measure(
 ) -> Artifact:
     importlib.import_module(experiment.protocol)  # loaded before the executor limits its threads
     store = StoreHandle(workspace.store)
-    _trial_data(workspace.store, data)  # a shared store copies the artifacts to where workers read them
+    for number in range(len(data.learned) or 1):
+        _trial_data(
+            workspace.store, data, number
+        )  # a shared store copies the artifacts to where workers read them
     jobs = [
         Trial(store, data, experiment.protocol, arm, settings, preprocessing, number)
         for number in range(settings[TRIALS])
@@ -93,11 +96,11 @@ def _measure(
 def run_trial(job: Trial) -> "list[Cell]":
     """Cells of one trial."""
     protocol = importlib.import_module(job.protocol)
-    data = _trial_data(job.store.store, job.data)
+    data = _trial_data(job.store.store, job.data, job.number if job.data.learned else 0)
     cells: list[Cell] = protocol.trial(data, job.arm, job.settings, job.preprocessing, job.number)
     return cells
 
 
 @lru_cache(maxsize=1)
-def _trial_data(store: ArtifactStore, data: DatasetRef) -> TrialData:
-    return load_trial_data(store, data)
+def _trial_data(store: ArtifactStore, data: DatasetRef, number: int) -> TrialData:
+    return load_trial_data(store, data, number)
