@@ -1,10 +1,10 @@
 """One split into training and test rows: Hamming loss, F1 with thresholds tuned on training rows, LRAP.
 
 Every estimator with `fit(X, Y)` and `predict_scores(X)` is judged in the same way: Hamming loss at one half,
-micro-F1 with one common threshold, macro-F1 with one threshold per label, and LRAP. Thresholds have the best F1
-on out-of-sample scores of the training rows; `auto` and `annotate` use another rule per label, see
-`embedding_core.model_selection.threshold_tuning`. If features come in several blocks, such as color spaces, the
-training rows choose one block for each estimator.
+micro-F1 with one common threshold, macro-F1 with one threshold per label, and LRAP. Thresholds have the best
+F1 on out-of-sample scores of the training rows; `auto` and `annotate` use another rule per label, see
+`embedding_core.model_selection.threshold_tuning`. If features come in several blocks, such as color spaces,
+the training rows choose one block for each estimator.
 """
 
 from collections.abc import Mapping, Sequence
