@@ -21,7 +21,8 @@ What is not promised: that each single label reaches the precision; anything abo
 the labeled ones (see `embedding_core.annotation.drift`), or if the labeled rows were not a random sample. δ
 covers all attempts, not only those that end with a promise. Out-of-fold scores come from models fitted on
 fewer rows than the final one, so the guarantee is approximate; its rate of violations is measured in
-`tests/benchmarks/RESULTS.md`.
+`tasks/reproduce/RESULTS.md`. The over-dispersion is seen in the errors: without an error it is 1, so the rate
+is exceeded if the first k0 pairs come from few rows that are right or wrong as a whole (about ten rows).
 
 References
 ----------

@@ -130,7 +130,7 @@ def test_tiny_sides(a, b, tested):
 
 
 def test_verdicts_and_sentences():
-    A, B = draw(a=100, b=80)
+    A, B = draw(1, a=100, b=80)
     assert detect_drift(A, B).sentence.startswith(
         "No difference between new and labeled items was found (AUC"
     )

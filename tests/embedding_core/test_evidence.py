@@ -84,7 +84,7 @@ def test_sparse_coordinates():
     np.testing.assert_allclose(novelty(Z, queries), novelty(Z.toarray(), queries.toarray()))
     sparse = nearest_carriers(Z, Y, queries, np.ones((6, 1)))
     dense = nearest_carriers(Z.toarray(), Y, queries.toarray(), np.ones((6, 1)))
-    np.testing.assert_array_equal(sparse.indices, dense.indices)
+    np.testing.assert_allclose(sparse.distances, dense.distances)  # some distances are tied
 
 
 def test_margins_have_the_sign_of_the_decision():
