@@ -163,6 +163,12 @@ def test_features_that_moved_by_more_than_chance():
     assert moved_features(A, B, most=1) == moved_features(A, B)[:1]
 
 
+def test_rounding_of_a_constant_feature_is_no_difference():
+    third = np.full((30, 1), 1e6 / 3)
+    shaken = third * (1 + np.finfo(float).eps * np.arange(30)[:, None] % 2)
+    assert moved_features(third, shaken) == ()
+
+
 def test_constants_that_differ_are_infinitely_far_apart():
     (found,) = moved_features(np.zeros((9, 1)), np.ones((9, 1)))
     assert found.size == np.inf
