@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def splits(shared_data: Path) -> list[Split]:
-    """Four draws of each size and set, scored by ridge regression."""
-    return list(draw_splits(shared_data, list(SETS), SIZES, 4, ridge_scores))
+    """Two draws of each size and set, scored by ridge regression."""
+    return list(draw_splits(shared_data, list(SETS), SIZES, 2, ridge_scores))
 
 
 def test_shrunk_shares_are_plausible_and_cost_no_macro_f1(splits: list[Split]) -> None:
@@ -49,7 +49,7 @@ def test_promises_are_kept_at_their_rate(
 
     Ridge regression seldom allows a promise; Kernel DLE on these sets does so more often.
     """
-    better = draw_splits(shared_data, ["emotions", "scene", "msrc_v2"], (200, 400), 4, kernel_dle_scores)
+    better = draw_splits(shared_data, ["emotions", "scene"], (200, 400), 3, kernel_dle_scores)
     attempts = [*splits, *better]
     delta = 0.1
     written = broken = 0
@@ -61,5 +61,5 @@ def test_promises_are_kept_at_their_rate(
             broken += (above & (one.Y_test == 1)).sum() < 0.9 * above.sum()
     with capsys.disabled():
         print(f"\n{len(attempts)} attempts, {written} promises, {broken} broken")  # noqa: T201
-    assert written >= 10
+    assert written >= 3
     assert broken / len(attempts) <= delta + 3 * np.sqrt(delta * (1 - delta) / len(attempts))
