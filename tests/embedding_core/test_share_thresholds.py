@@ -138,7 +138,7 @@ def test_each_rule_has_its_name():
 
 
 def test_published_figures_use_the_best_f1_of_each_label():
-    """RESULTS.md was measured with this rule; the tables of `reproduce` must not change with the other one."""
+    """RESULTS.md was measured with this rule; tables of `reproduce` must not change with the other one."""
     scores, Y = draw()
     others, Y_test = draw(seed=1)
     found = split_figures(SplitScores(scores, others), Y, Y_test)["macro_f1"]
