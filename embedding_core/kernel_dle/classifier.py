@@ -111,10 +111,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, random_state
         As in `KernelDLE`. `n_components` limits the coordinates used for the neighbor search. With few labels
         the averaged label scores are used alone, without Platt scaling and neighbors.
-    tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
-        Metric for which label columns are thresholded: "hamming" uses one half for every label, "micro_f1"
-        one common threshold, and "macro_f1" one threshold per label, both with the best F1 on `loo_scores_`.
-        Classes are decided by the highest score.
+    tune_for : {"hamming", "micro_f1", "macro_f1", "label_f1"}, default="hamming"
+        Metric for which label columns are thresholded on `loo_scores_`: "hamming" uses one half for every
+        label, "micro_f1" one common threshold with the best F1, "macro_f1" one threshold per label that gives
+        it to a plausible share of the rows, and "label_f1" the threshold with the best F1 of each label; see
+        `tune_thresholds`. Classes are decided by the highest score.
 
     Attributes
     ----------

@@ -12,7 +12,7 @@ from embedding_core.evaluation import predict_fold
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.model_selection.thresholds import f1_thresholds
+from embedding_core.model_selection.thresholds import shrunk_share_thresholds
 from flows.runner import open_workspace
 from flows.selection import SelectionResult, choose_features, select_model
 from flows.stages import StageRunner
@@ -328,7 +328,7 @@ def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run)
         Y = songs.dataset.Y[[place[name] for name in found.ids]]
         for fold, value in enumerate(one.values("macro_f1")):
             here = found.folds == fold
-            cut = f1_thresholds(found.scores[~here], Y[~here])[0]
+            cut = shrunk_share_thresholds(found.scores[~here], Y[~here])
             tuned = multilabel_metrics(Y[here], (found.scores[here] > cut).astype(int), found.scores[here])
             assert value == pytest.approx(tuned["macro_f1"])
             assert one.values("lrap")[fold] == pytest.approx(tuned["lrap"])
@@ -340,7 +340,7 @@ def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
     found = scores_of(songs, winner)
     place = {name: row for row, name in enumerate(songs.dataset.ids)}
     Y = songs.dataset.Y[[place[name] for name in found.ids]]
-    np.testing.assert_array_equal(model.thresholds, f1_thresholds(found.scores, Y)[0])
+    np.testing.assert_array_equal(model.thresholds, shrunk_share_thresholds(found.scores, Y))
     assert model.predict(songs.dataset.X)[:, 1:].sum() > 0
     assert (np.asarray(model.thresholds) < 0.45).any()
 
