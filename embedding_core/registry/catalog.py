@@ -25,6 +25,11 @@ MANIFOLD_PAPER = (
     "for Learning from Labeled and Unlabeled Examples"
 )
 LDA_PAPER = "R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems"
+ECC_PAPER = "J. Read, B. Pfahringer, G. Holmes, E. Frank: Classifier Chains for Multi-label Classification"
+CLR_PAPER = (
+    "J. Fürnkranz, E. Hüllermeier, E. Loza Mencía, K. Brinker: Multilabel Classification via "
+    "Calibrated Label Ranking"
+)
 COMPOSED = "composed by labelscape"
 
 
@@ -514,6 +519,30 @@ COMPOSED_METHODS = (
         uses_graph=True,
         cost="both",
         defaults={"members": ("kernel_dle", "random_forest")},
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="ecc",
+        title="Ensemble of classifier chains",
+        paper=ECC_PAPER,
+        module="embedding_core.classifiers.label_ensembles",
+        attribute="ClassifierChains",
+        role="classifier",
+        single_label=False,
+        cost="40 n (p + K) K",
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="calibrated_label_ranking",
+        title="Calibrated label ranking",
+        paper=CLR_PAPER,
+        module="embedding_core.classifiers.label_ensembles",
+        attribute="CalibratedLabelRanking",
+        role="classifier",
+        single_label=False,
+        cost="2 n p K^2",
         own_scaling=True,
         public=False,
     ),

@@ -127,7 +127,7 @@ def test_tuned_neighbors_take_the_best_number_by_leave_one_out():
         ]
         ratings[k] = rate_scores(Y, np.array(votes))
     assert ratings[model.n_neighbors_] == pytest.approx(max(ratings.values()))
-    assert len({rating for rating in ratings.values()}) > 3
+    assert len(set(ratings.values())) > 3
 
 
 def test_neighbors_by_cosine_do_not_see_the_length_of_rows():
