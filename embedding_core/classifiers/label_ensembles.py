@@ -34,9 +34,9 @@ MOST_PAIRS = 20_000
 def fit_machine(
     K: NDArray[np.float64], t: NDArray[np.float64], C: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Return coefficients (n,) of the rows and the intercept of a kernel machine; rows with t = 0 are left out.
+    """Return coefficients (n,) of the rows and the intercept of a kernel machine.
 
-    Rows of one sign give an infinite intercept, no rows give 0.
+    Rows with t = 0 are left out. Rows of one sign give an infinite intercept, no rows give 0.
     """
     rows, dual = np.flatnonzero(t), np.zeros(len(t))
     if not len(rows):
@@ -290,10 +290,10 @@ class CalibratedLabelRanking(LabelEnsemble):
     Notes
     -----
     The machine of labels i and j is trained on the rows that have exactly one of them, that of label k and
-    the virtual label on all rows. Votes are logistic functions of the decision values, not 0/1, because 0/1 votes
-    leave many ties. The value of a label is its number of votes minus that of the virtual label, divided by
-    K: a label is given if it is ranked before the virtual label. There are K (K + 1) / 2 machines, fitted
-    `inner_folds` + 1 times for the calibration.
+    the virtual label on all rows. Votes are logistic functions of the decision values, not 0/1, because 0/1
+    votes leave many ties. The value of a label is its number of votes minus that of the virtual label,
+    divided by K: a label is given if it is ranked before the virtual label. There are K (K + 1) / 2
+    machines, fitted `inner_folds` + 1 times for the calibration.
 
     References
     ----------

@@ -36,6 +36,8 @@ _STEPS = 300
 _TOLERANCE = 1e-5
 # Dense items of a larger rank are not rotated.
 _MOST_AXES = 3000
+# Rows of length 1 are short in comparison with z-scores, so coefficients must be larger.
+_UNIT_ROWS = {"unit": 10.0, "tfidf": 10.0}
 # Upper bounds of the second derivative of the losses.
 _CURVATURE = {"logistic": 0.25, "squared_hinge": 2.0}
 
@@ -196,7 +198,7 @@ class TunedLinear(BaseEstimator):
     loss : {"logistic", "squared_hinge"}
         Logistic regression, or the linear support vector machine of LinearSVC.
     penalties : sequence of float
-        Values of C, the weight of the loss against |w|² / 2.
+        Values of C, the weight of the loss against |w|² / 2; ten times these values for rows of length 1.
     scale : {"auto", "zscore", "unit", "tfidf", "none"}
         Scaling of the features, see `make_scaler`. "auto" is "zscore", except for non-negative features that
         are mostly 0, such as words: there the inner folds choose between "zscore" and rows of length 1, with
@@ -253,7 +255,7 @@ class TunedLinear(BaseEstimator):
         rows = draw_rows(len(labels), self.tuning_rows, self.random_state)
         X_few, Y_few, scales = X[rows], labels[rows], scales_to_try(self.scale, X)
         # increasing, so that each solution is a start for the next
-        grid = [(scale, float(C)) for scale in scales for C in sorted(self.penalties)]
+        grid = [(scale, _UNIT_ROWS.get(scale, 1.0) * C) for scale in scales for C in sorted(self.penalties)]
         chosen = choose_calibrated(
             Y_few,
             len(grid),

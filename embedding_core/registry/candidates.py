@@ -87,7 +87,8 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
     Candidate("projections_knn", "projections_knn"),
     Candidate("rbf_svc", "rbf_svc"),
-    Candidate("extra_trees", "extra_trees"),
+    # a third of the features at every split takes too long for thousands of words
+    Candidate("extra_trees", "extra_trees", kinds=(EMBEDDING, TABLE)),
     Candidate("random_forest", "random_forest"),
     Candidate(
         "kernel_dle_forest",
