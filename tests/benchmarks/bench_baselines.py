@@ -41,7 +41,7 @@ def yahoo_science(folder: Path) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray
 
 
 def rivals(X: Any) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return name, method and parameters of the plain candidates for these items, Kernel DLE and ensembles."""
+    """Return name, method and parameters of plain candidates for these items, Kernel DLE and ensembles."""
     known = [one for one in pick_candidates(False, (), data_kind(X)) if one.plain or one.name == "kernel_dle"]
     found = [(one.name, one.method, dict(one.params)) for one in known]
     found.append(("rbf_svc uncalibrated", "rbf_svc", {"calibrate": False}))

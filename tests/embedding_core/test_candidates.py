@@ -54,12 +54,8 @@ def test_candidates_by_kind_of_items() -> None:
     numbers = np.random.default_rng(0).normal(size=(20, 5))
     assert data_kind(words) == data_kind(sp.csr_array(words), pretrained=True) == "occurrences"
     assert (data_kind(numbers), data_kind(numbers, pretrained=True)) == ("table", "embedding")
-    neighbors = {
-        kind: [
-            one.name for one in pick_candidates(False, (), kind) if one.name in ("cosine_knn", "knn_zscore")
-        ]
-        for kind in KINDS
-    }
+    offered = {kind: {one.name for one in pick_candidates(False, (), kind)} for kind in KINDS}
+    neighbors = {kind: [*(names & {"cosine_knn", "knn_zscore"})] for kind, names in offered.items()}
     assert neighbors == {
         "occurrences": ["cosine_knn"],
         "embedding": ["cosine_knn"],
