@@ -27,7 +27,7 @@ FEWEST_ITEMS = 2
 LEAST_SLOPE = 0.1
 """Lower limit of a label's slope, as a fraction of the common slope: the order of the items never changes."""
 SHRINKAGE = 1.0
-"""Weight of the common function, counted like 1 / 4 of the items with a score at the boundary."""
+"""Weight of the common function; an item at the boundary has the weight 1 / 4."""
 _STEPS = 50
 _SMALLEST = 1e-3  # slope per standard deviation of scores that do not separate the labels at all
 
