@@ -1,7 +1,7 @@
 """Linear baselines: logistic regression and the support vector machine, tuned, for all labels at once.
 
 The problems of the labels are independent, but they share the items: one matrix product serves all of them,
-so they are solved together by L-BFGS. Dense items are rotated to their principal axes first, where the bound
+so they are solved together by L-BFGS. Items are rotated to their principal axes first, where the bound
 of the Hessian is diagonal and serves as preconditioner. Each penalty starts from the solution of the last.
 """
 
@@ -34,7 +34,7 @@ LOSSES = ("logistic", "squared_hinge")
 _MOST_COEFFICIENTS = 2**20
 _STEPS = 300
 _TOLERANCE = 1e-5
-# Dense items of a larger rank are not rotated.
+# Items of a larger rank are not rotated.
 _MOST_AXES = 3000
 # Rows of length 1 are short in comparison with z-scores, so coefficients must be larger.
 _UNIT_ROWS = {"unit": 10.0, "tfidf": 10.0}
@@ -138,43 +138,59 @@ def _solve(
 
 @dataclass(frozen=True)
 class PrincipalRows:
-    """Dense items as coordinates `Z` (n, r) on their principal axes `axes` (p, r) around `mean` (p,).
+    """Items as coordinates `Z` (n, r) on orthonormal axes around `mean` (p,).
 
-    |w|² is the same for coefficients of the coordinates and of the features. Sparse items are kept as they
-    are, with axes None.
+    |w|² is the same for coefficients of the coordinates and of the features. The axes are the columns of
+    `axes` (p, r), or of seen^T axes for sparse items `seen` (n, p), which are not centered. Without axes, Z
+    are the items themselves.
     """
 
     Z: Features
     axes: NDArray[np.float64] | None
     mean: NDArray[np.float64]
+    seen: Features | None = None
 
     def place(self, X: Features) -> Features:
         """Return the coordinates (m, r) of other items."""
-        return X if self.axes is None else (X - self.mean) @ self.axes
+        if self.axes is None:
+            return X
+        if self.seen is not None:
+            return (X @ self.seen.T).toarray() @ self.axes
+        return (X - self.mean) @ self.axes
 
     def lift(self, fit: LinearFit) -> LinearFit:
         """Return the same functions of the features."""
         if self.axes is None:
             return fit
         W = self.axes @ fit.W
+        if self.seen is not None:
+            W = np.asarray(self.seen.T @ W)
         return LinearFit(W, fit.b - self.mean @ W)
 
 
 def principal_rows(X: Features) -> PrincipalRows:
-    """Rotate dense items to their principal axes."""
+    """Rotate items to their principal axes; sparse items only if they have more features than rows."""
     n, p = X.shape
-    if sp.issparse(X) or min(n, p) > _MOST_AXES:
+    if min(n, p) > _MOST_AXES or (sp.issparse(X) and p <= n):
         return PrincipalRows(X, None, np.zeros(p))
+    if sp.issparse(X):
+        values, rows = _positive_part((X @ X.T).toarray().astype(np.float64))
+        return PrincipalRows(rows * np.sqrt(values), rows / np.sqrt(values), np.zeros(p), X)
     mean = X.mean(axis=0, dtype=np.float64)
     centered = X - mean
     if p <= n:
-        values, axes = np.linalg.eigh(centered.T @ centered)
-        axes = axes[:, values > values[-1] * 1e-12]
+        axes = _positive_part(centered.T @ centered)[1]
     else:
-        values, rows = np.linalg.eigh(centered @ centered.T)
-        kept = values > values[-1] * 1e-12
-        axes = centered.T @ (rows[:, kept] / np.sqrt(values[kept]))
+        values, rows = _positive_part(centered @ centered.T)
+        axes = centered.T @ (rows / np.sqrt(values))
     return PrincipalRows(centered @ axes, axes, mean)
+
+
+def _positive_part(S: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the eigenvalues and vectors of a Gram matrix that are not rounding errors."""
+    values, vectors = np.linalg.eigh(S)
+    kept = values > max(values[-1], 0.0) * 1e-12
+    return values[kept], vectors[:, kept]
 
 
 def signs(Y: NDArray[np.int8]) -> NDArray[np.float64]:

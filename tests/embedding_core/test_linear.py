@@ -38,6 +38,16 @@ def test_machine_is_that_of_scikit_learn_also_for_rotated_items(shape):
     np.testing.assert_allclose(found, np.column_stack(theirs), atol=5e-3)
 
 
+def test_sparse_items_with_more_features_than_rows_are_rotated_without_dense_axes():
+    X, Y = sparse_items(30, 80), multi_label(30)[1]
+    rotated = principal_rows(X[:20])
+    assert rotated.axes.shape == (20, 20)
+    found = fit_linear(rotated.Z, signs(Y[:20]), 1.0, "logistic")
+    plain = fit_linear(X[:20], signs(Y[:20]), 1.0, "logistic")
+    np.testing.assert_allclose(found.decide(rotated.place(X[20:])), plain.decide(X[20:]), atol=5e-3)
+    np.testing.assert_allclose(rotated.lift(found).decide(X[20:]), plain.decide(X[20:]), atol=5e-3)
+
+
 def test_rows_and_features_can_be_left_out_of_single_problems():
     X, Y = multi_label(60)
     T = signs(Y)
