@@ -13,8 +13,9 @@ from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.thresholds import shrunk_share_thresholds
+from embedding_core.registry.candidates import pick_candidates
 from flows.runner import open_workspace
-from flows.selection import SelectionResult, choose_features, select_model
+from flows.selection import SelectionResult, choose_features, kind_of_items, select_model
 from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
@@ -446,3 +447,23 @@ class TestFeaturesOfImages:
     def test_named_extractors_and_tables_are_left_alone(self, chosen: Any) -> None:
         assert chosen(True, "features.extractors=color_moments")[0] == ("color_moments",)
         assert chosen(True, source="iris") == (("auto",), [])
+
+
+@pytest.mark.parametrize(
+    ("X", "recipe", "kind"),
+    [
+        (np.random.default_rng(0).normal(size=(30, 4)), {"extractor": "given"}, "table"),
+        (np.random.default_rng(0).normal(size=(30, 4)), {"extractor": "efficientnet_lite0"}, "embedding"),
+        (
+            np.random.default_rng(0).normal(size=(30, 4)),
+            {"blocks": [{"recipe": {"extractor": "onnx"}}, {"recipe": {"extractor": "color_moments"}}]},
+            "table",
+        ),
+        ((np.random.default_rng(0).random((30, 40)) < 0.1) * 2.0, {"extractor": "given"}, "occurrences"),
+    ],
+)
+def test_candidates_depend_on_the_kind_of_items(X: np.ndarray, recipe: dict[str, Any], kind: str) -> None:
+    rows = Dataset([], X.astype(np.float32), np.zeros((30, 2), np.int8), ["a", "b"], False, {}, recipe)
+    assert kind_of_items(rows) == kind
+    names = {one.name for one in pick_candidates(False, (), kind)}
+    assert ("cosine_knn" in names, "extra_trees" in names) == (kind != "table", kind != "occurrences")
