@@ -26,7 +26,7 @@ FOLDS = 3
 Rows = NDArray[np.intp]
 
 
-class Parts(NamedTuple):
+class DrawnRows(NamedTuple):
     """Row numbers of the three parts of a trial, each ascending."""
 
     labeled: Rows
@@ -34,7 +34,9 @@ class Parts(NamedTuple):
     new: Rows
 
 
-def draw_parts(classes: Rows, labeled: int, unlabeled: int, most_new: int, rng: np.random.Generator) -> Parts:
+def draw_parts(
+    classes: Rows, labeled: int, unlabeled: int, most_new: int, rng: np.random.Generator
+) -> DrawnRows:
     """Draw labeled and unlabeled rows of each class; at most `most_new` of its other rows are new."""
     sizes = np.bincount(classes)
     least = int(sizes[sizes > 0].min())
@@ -46,7 +48,7 @@ def draw_parts(classes: Rows, labeled: int, unlabeled: int, most_new: int, rng: 
     order = rng.permutation(len(classes))
     by_class = [order[classes[order] == k] for k in np.flatnonzero(sizes)]
     seen = labeled + unlabeled
-    return Parts(
+    return DrawnRows(
         *(
             np.sort(np.concatenate([rows[part] for rows in by_class]))
             for part in (slice(labeled), slice(labeled, seen), slice(seen, seen + most_new))
@@ -54,7 +56,7 @@ def draw_parts(classes: Rows, labeled: int, unlabeled: int, most_new: int, rng: 
     )
 
 
-def parts_of(data: TrialData, settings: Mapping[str, Any], number: int) -> Parts:
+def parts_of(data: TrialData, settings: Mapping[str, Any], number: int) -> DrawnRows:
     """Return the parts of a trial, the same for every method."""
     rng = trial_rng(settings["seed"], number)
     return draw_parts(data.classes, settings["labeled"], settings["unlabeled"], settings["new"], rng)
@@ -141,7 +143,7 @@ def kernel_neighbors(K: NDArray[Any], rows: Rows, among: Rows) -> Rows:
     return nearest
 
 
-def choose_params(arm: Arm, K: NDArray[Any], classes: Rows, parts: Parts) -> dict[str, Any]:
+def choose_params(arm: Arm, K: NDArray[Any], classes: Rows, parts: DrawnRows) -> dict[str, Any]:
     """Return the parameters of an arm with a single value for each that has candidates."""
     chosen = {name: value[0] if isinstance(value, list) else value for name, value in arm.params.items()}
     for name, candidates in arm.params.items():
@@ -154,7 +156,7 @@ def choose_params(arm: Arm, K: NDArray[Any], classes: Rows, parts: Parts) -> dic
 
 
 def _held_out_rate(
-    method: str, params: Mapping[str, Any], K: NDArray[Any], classes: Rows, parts: Parts
+    method: str, params: Mapping[str, Any], K: NDArray[Any], classes: Rows, parts: DrawnRows
 ) -> float:
     """Return the fraction of labeled rows that a fit without their labels recognizes."""
     own = classes[parts.labeled]
