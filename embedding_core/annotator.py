@@ -26,8 +26,10 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.annotator.Annotator",
             "embedding_core.knn_classifier.NeighborLabels",
             "embedding_core.scaling.Scaler",
+            "embedding_core.scaling.TfIdf",
+            "embedding_core.model_selection.calibration.Calibration",
             "embedding_core.preprocessing.Preprocessor",
-            # Parts of a fitted kernel DLE.
+            # Parts of a fitted kernel DLE; models of earlier versions have their calibration at this place.
             "embedding_core.kernel_dle.classifier.Calibration",
             "embedding_core.kernel_dle.estimator.KernelDLE",
             "embedding_core.kernel_dle.kernels.MixedKernel",

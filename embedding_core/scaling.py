@@ -15,6 +15,10 @@ Features = Any
 """(n, p) array of float32 or float64, or a CSR matrix of these."""
 
 SCALINGS = ("none", "zscore", "unit")
+COUNT_SCALINGS = (*SCALINGS, "tfidf")
+"""The scalings of `make_scaler`."""
+MOST_ZEROS = 0.5
+"""Non-negative features of which more than this fraction is 0 count as occurrences, for instance of words."""
 
 
 def as_features(X: Any, n_features: int | None = None, missing: bool = False) -> Features:
@@ -150,3 +154,58 @@ class Scaler(TransformerMixin, BaseEstimator):
         if sp.issparse(X):
             return (sp.diags_array(1 / lengths) @ X).tocsr().astype(X.dtype)
         return (X / lengths[:, None]).astype(X.dtype)
+
+
+class TfIdf(TransformerMixin, BaseEstimator):
+    """Weigh counts by the rarity of their feature, then divide each row by its Euclidean norm.
+
+    The weight of a feature is 1 + ln((1 + n) / (1 + d)), where d of the n rows have it, as in scikit-learn.
+
+    Attributes
+    ----------
+    weights_ : (p,) array
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> TfIdf().fit_transform([[2.0, 0.0], [3.0, 0.0]])
+    array([[1., 0.],
+           [1., 0.]])
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Count the rows that have each feature; y is ignored."""
+        X = as_features(X)
+        carriers = np.asarray((X != 0).sum(axis=0)).ravel()
+        self.weights_ = 1 + np.log((1 + X.shape[0]) / (1 + carriers))
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Features:
+        """Return weighted rows of length 1, in the dtype of X; rows of zeros are unchanged."""
+        X = as_features(X, self.n_features_in_)
+        if sp.issparse(X):
+            weighted = (X @ sp.diags_array(self.weights_)).tocsr().astype(X.dtype)
+        else:
+            weighted = (X * self.weights_).astype(X.dtype)
+        return Scaler("unit").fit(weighted).transform(weighted)
+
+
+def make_scaler(kind: str) -> Scaler | TfIdf:
+    """Return the unfitted scaler of one of `COUNT_SCALINGS`."""
+    if kind not in COUNT_SCALINGS:
+        raise InvalidInput(f"scale {kind!r} is not known; choose one of {', '.join(COUNT_SCALINGS)}.")
+    return TfIdf() if kind == "tfidf" else Scaler(kind)
+
+
+def are_occurrences(X: Features) -> bool:
+    """Return whether the features are non-negative and mostly 0, like counts or weights of words."""
+    values = X.data if sp.issparse(X) else X
+    zeros = 1 - np.count_nonzero(values) / (X.shape[0] * X.shape[1])
+    return bool(zeros > MOST_ZEROS and (not values.size or values.min() >= 0))
+
+
+def row_scale(X: Features) -> str:
+    """Return the scaling after which rows are compared by their angle: "tfidf" for counts, else "unit"."""
+    values = X.data if sp.issparse(X) else X
+    return "tfidf" if are_occurrences(X) and bool((values == np.floor(values)).all()) else "unit"

@@ -130,10 +130,11 @@ class AnnotationPlan(Plan[AnnotationResult]):
 def annotation_config(path: str, here: RunConfig) -> RunConfig:
     """The configuration `here`, with new items as its source; its own source is the labeled collection.
 
-    Columns of a table that it calls the id, or ignores, are so in a table of new items, too.
+    New items are read like its own: the columns of ids and texts, ignored columns, key frames of clips.
     """
     own = here.source
-    return here.model_copy(update={"source": NewItems(path=path, id=own.id, ignore=own.ignore)})
+    new = NewItems(path=path, id=own.id, ignore=own.ignore, text=own.text, every_seconds=own.every_seconds)
+    return here.model_copy(update={"source": new})
 
 
 def choose_model(tracker: Tracker, selector: ModelSelector) -> ChosenModel:

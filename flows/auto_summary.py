@@ -72,8 +72,7 @@ def decision_lines(choice: Choice) -> list[str]:
     if choice.tune_for not in THRESHOLDS:
         return []
     how = THRESHOLDS[choice.tune_for] + (", one per label," if choice.tune_for == "macro_f1" else "")
-    best = metric_title(choice.tune_for)
-    return [f"labels are decided by {how} that gave the best {best} on the other folds"]
+    return [f"labels are decided by {how} chosen for {metric_title(choice.tune_for)} on the other folds"]
 
 
 def left_out(choice: Choice) -> list[str]:

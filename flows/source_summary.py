@@ -8,17 +8,18 @@ from typing import Any
 
 from flows.config import RunConfig
 from flows.runner import open_workspace
+from storage.artifacts.regular_files import open_regular
 from storage.errors import SourceError
 from storage.quoting import quote
 from storage.sources import Collection, OpenedSource, open_source
 from storage.sources.base import Part
 from storage.sources.column_kinds import column_kinds
+from storage.sources.hygiene import FEW, label_notes
+from storage.sources.image_folder import ImageFolder
 from storage.sources.table import TableSource
 from tasks.reporter import Reporter
 from tasks.stages.ingest import open_collection, source_options
 
-# Labels with fewer items are marked: each fold of a cross-validation should have one.
-RARE = 5
 # Images whose header is read, to state their sizes.
 _SAMPLED = 50
 
@@ -66,7 +67,7 @@ class SourceSummary:
 
     def to_json(self) -> dict[str, Any]:
         """The summary as plain data, with the labels that have few items."""
-        return {**asdict(self), "rare_labels": [name for name, n in self.labels.items() if n < RARE]}
+        return {**asdict(self), "rare_labels": [name for name, n in self.labels.items() if n < FEW]}
 
 
 def summarize_source(config: RunConfig) -> SourceSummary:
@@ -100,7 +101,7 @@ def summarize_source(config: RunConfig) -> SourceSummary:
         split=dict(Counter(name or "(none)" for name in found.split or []).most_common()),
         recognized=dict(found.recognized),
         columns=_columns(source, found),
-        notes=[f"{note.file}: {note.message}" for note in found.notes],
+        notes=[f"{note.file}: {note.message}" for note in (*found.notes, *label_notes(found))],
         problem=problem,
     )
 
@@ -118,8 +119,9 @@ def _read_rest(config: RunConfig, cache: Path, error: SourceError) -> tuple[Open
 
 
 def _files(source: OpenedSource) -> list[str]:
-    named = ("path", "folder", "label_file", "labels_path")
-    found = [getattr(source.inner, name, None) for name in named]
+    if isinstance(source.inner, ImageFolder):
+        return [str(source.inner.folder), *(str(part.path) for part in source.inner.label_parts)]
+    found = [getattr(source.inner, name, None) for name in ("path", "folder", "labels_path")]
     return [str(one) for one in found if isinstance(one, Path)]
 
 
@@ -144,21 +146,33 @@ def _summarize_part(part: Part) -> PartSummary:
 
 
 def _image_sizes(paths: list[Path]) -> str:
-    """Range of the sizes of some images, evenly chosen; damaged ones are left to the features stage."""
-    from PIL import Image
-
-    found = []
-    for path in paths[:: max(1, len(paths) // _SAMPLED)]:
-        try:
-            with Image.open(path) as image:
-                found.append(image.size)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-            continue
+    """Range of the sizes of some images, evenly chosen, by their headers."""
+    found = [size for path in paths[:: max(1, len(paths) // _SAMPLED)] if (size := _header_size(path))]
     if not found:
         return ""
-    low, high = min(found), max(found)
-    same = f"{low[0]} x {low[1]} pixels"
-    return same if low == high else f"{low[0]} x {low[1]} to {high[0]} x {high[1]} pixels"
+    sides = [sorted({size[side] for size in found}) for side in (0, 1)]
+    width, height = (f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in sides)
+    return f"{width} x {height} pixels"
+
+
+def _header_size(path: Path) -> tuple[int, int] | None:
+    """Width and height; None for a damaged image, which the features stage reports."""
+    import struct
+    import warnings
+
+    from PIL import Image
+
+    from embedding_core.features.images import FORMATS
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of large images, which are not decoded here
+            with open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
+                return image.size
+    except (OSError, ValueError, ArithmeticError, LookupError, SyntaxError, TypeError, struct.error):
+        return None
+    except (EOFError, MemoryError, Image.DecompressionBombError):
+        return None
 
 
 def _columns(source: OpenedSource, found: Collection) -> list[ColumnSummary]:

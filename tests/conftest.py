@@ -237,7 +237,6 @@ def prefect_variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     from storage.servers import token_path
 
     home = tmp_path_factory.mktemp("prefect-server")
-    services.prepare_database(home)
     server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
     try:
         services._wait([server])

@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
-from embedding_core.checks import check_choice, check_positive
+from embedding_core.checks import check_choice, check_count, check_positive
+from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
-from embedding_core.model_selection.inner_choice import choose_scored
-from embedding_core.scaling import Features, Scaler, as_features
+from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels, vote
+from embedding_core.model_selection.calibration import choose_calibrated
+from embedding_core.model_selection.inner_choice import rate_scores
+from embedding_core.scaling import Features, Scaler, as_features, make_scaler, row_scale
 
 
 class InputNeighbors(BaseEstimator):
@@ -51,6 +53,74 @@ class InputNeighbors(BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) that more than half of the neighbors have."""
+        return decide_labels(self.predict_scores(X))
+
+
+class TunedNeighbors(BaseEstimator):
+    """Nearest neighbors in the input space; their number is chosen by leave-one-out.
+
+    Parameters
+    ----------
+    scale : {"cosine", "zscore", "unit", "tfidf", "none"}
+        Scaling of the features before distances are measured. "cosine" is "unit", or "tfidf" for counts;
+        both give rows of length 1, where the Euclidean distance orders rows as the cosine does.
+    candidates : sequence of int
+        Candidate numbers of neighbors; those that need more rows than there are are skipped.
+    weights : {"distance", "uniform"}
+        Weight of a neighbor: the inverse of its distance, or uniform.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
+        Chosen number.
+    scale_ : str
+    scaler_ : Scaler or TfIdf
+    neighbors_ : NeighborLabels
+    left_out_scores_ : (l, K) array or None
+        Leave-one-out scores of the labeled rows; None for a single row.
+    n_features_in_ : int
+    """
+
+    def __init__(
+        self,
+        scale: str = "cosine",
+        candidates: Sequence[int] = (1, 3, 5, 10, 15, 20, 30, 50),
+        weights: str = "distance",
+    ) -> None:
+        self.scale = scale
+        self.candidates = candidates
+        self.weights = weights
+
+    def fit(self, X: Any, Y: ArrayLike) -> Self:
+        """Choose and fit on the labeled rows of X (n, p), Y (n, K)."""
+        for one in self.candidates:
+            check_count("candidates", one)
+        X, indicator = as_labeled_features(X, Y)
+        X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
+        self.scale_ = row_scale(X) if self.scale == "cosine" else self.scale
+        self.scaler_ = make_scaler(self.scale_).fit(X)
+        scaled = self.scaler_.transform(X)
+        self.n_neighbors_, self.left_out_scores_ = self._choose(scaled, labels)
+        self.neighbors_ = NeighborLabels(self.n_neighbors_, self.weights).fit(scaled, labels)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def _choose(self, Z: Features, Y: NDArray[np.int8]) -> tuple[int, NDArray[np.float64] | None]:
+        """Return the number of neighbors whose leave-one-out scores are best, and these scores."""
+        possible = [int(k) for k in self.candidates if k < len(Y)]
+        if not possible:
+            return 1, None
+        distances, indices = other_neighbors(Z, max(possible), np.arange(len(Y)))
+        scores = [vote(Y, distances[:, :k], indices[:, :k], self.weights) for k in possible]
+        best = max(range(len(possible)), key=lambda one: (*rate_scores(Y, scores[one]), -one))
+        return possible[best], scores[best]
+
+    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+        """Return the weighted fraction (m, K) of the neighbors that have each label."""
+        return self.neighbors_.predict_scores(self.scaler_.transform(X))
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """Return the labels (m, K) that more than half of the weighted neighbors have."""
         return decide_labels(self.predict_scores(X))
 
 
@@ -130,12 +200,17 @@ class ScaledSVM(BaseEstimator):
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return scores (m, K) in [0, 1]; see Notes."""
+        scores: NDArray[np.float64] = expit(self.decision_values(X))
+        return scores
+
+    def decision_values(self, X: Any) -> NDArray[np.float64]:
+        """Return signed distances (m, K) in units of the margin; infinite for labels without a machine."""
         rows = self._seen(self.scaler_.transform(X))
-        scores = np.tile(self.constants_, (rows.shape[0], 1))
+        values = np.tile(np.where(self.constants_ == 1, np.inf, -np.inf), (rows.shape[0], 1))
         for k, machine in enumerate(self.machines_):
             if machine is not None:
-                scores[:, k] = expit(machine.decision_function(rows))
-        return scores
+                values[:, k] = machine.decision_function(rows)
+        return values
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) on the positive side of their machine."""
@@ -143,7 +218,7 @@ class ScaledSVM(BaseEstimator):
 
 
 class TunedSVM(BaseEstimator):
-    """`ScaledSVM` with C and the kernel width chosen from a small grid.
+    """`ScaledSVM` with C and the kernel width chosen from a small grid, and calibrated scores.
 
     Parameters
     ----------
@@ -159,15 +234,25 @@ class TunedSVM(BaseEstimator):
         Seed of the folds and of the draw.
     scale : {"zscore", "none", "unit"}
         Scaling of the features, see `Scaler`.
+    calibrate : bool
+        Whether scores are calibrated on the out-of-fold decision values of the grid search, see
+        `embedding_core.model_selection.calibration`. False gives the scores of `ScaledSVM`.
 
     Attributes
     ----------
     C_, gamma_ : float
         Chosen values.
+    calibration_ : Calibration
     left_out_scores_ : (l, K) array or None
         Out-of-fold scores of the labeled rows; None if the grid search used a sample.
     machine_ : ScaledSVM
     n_features_in_ : int
+
+    Notes
+    -----
+    `predict` decides by the sign of the decision value, as a plain SVC does. A calibrated score is above one
+    half where the label is more probable than not, which is not the same: machines of rare labels tend to
+    lie on the negative side.
     """
 
     def __init__(
@@ -178,6 +263,7 @@ class TunedSVM(BaseEstimator):
         tuning_rows: int = 2000,
         random_state: int = 0,
         scale: str = "zscore",
+        calibrate: bool = True,
     ) -> None:
         self.penalties = penalties
         self.widths = widths
@@ -185,23 +271,26 @@ class TunedSVM(BaseEstimator):
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.scale = scale
+        self.calibrate = calibrate
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Choose C and gamma and fit on the labeled rows of X (n, p), Y (n, K)."""
         X, indicator = as_labeled_features(X, Y)
         X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         grid = self._grid(X)
-        rows = self._tuning_rows(len(labels))
+        rows = draw_rows(len(labels), self.tuning_rows, self.random_state)
         X_few, Y_few = X[rows], labels[rows]
-        best, left_out = choose_scored(
+        chosen = choose_calibrated(
             Y_few,
             len(grid),
             lambda train, test: _score_grid(X_few, Y_few, train, test, grid, self.scale),
             self.inner_folds,
             self.random_state,
+            self.calibrate,
         )
-        self.gamma_, self.C_ = grid[best]
-        self.left_out_scores_ = left_out if len(rows) == len(labels) else None
+        self.gamma_, self.C_ = grid[chosen.option]
+        self.calibration_ = chosen.calibration
+        self.left_out_scores_ = chosen.left_out if len(rows) == len(labels) else None
         self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale).fit(X, labels)
         self.n_features_in_ = X.shape[1]
         return self
@@ -209,29 +298,35 @@ class TunedSVM(BaseEstimator):
     def _grid(self, X: Features) -> list[tuple[float, float]]:
         """Return pairs of gamma and C; pairs with the same gamma are adjacent and share its kernel."""
         for name in ("penalties", "widths"):
-            if not len(getattr(self, name)):
-                raise InvalidInput(f"{name} is empty; give one or more positive numbers.")
-            for value in getattr(self, name):
-                check_positive(name, value)
+            check_grid(name, getattr(self, name))
         scaled = Scaler(self.scale).fit(X).transform(X)
         mean_square = scaled.multiply(scaled).mean() if hasattr(scaled, "multiply") else (scaled**2).mean()
         variance = float(mean_square - scaled.mean() ** 2) or 1.0
         unit = 1 / (X.shape[1] * variance)
         return [(unit * float(width), float(C)) for width, C in product(self.widths, self.penalties)]
 
-    def _tuning_rows(self, n: int) -> NDArray[np.intp]:
-        if n <= self.tuning_rows:
-            return np.arange(n)
-        rng = np.random.default_rng(self.random_state)
-        return np.sort(rng.permutation(n)[: self.tuning_rows])
-
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return scores (m, K) in [0, 1]; see `ScaledSVM`."""
-        return self.machine_.predict_scores(as_features(X, self.n_features_in_))
+        """Return calibrated scores (m, K) in [0, 1]."""
+        return self.calibration_.apply(self.machine_.decision_values(as_features(X, self.n_features_in_)))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) on the positive side of their machine."""
         return self.machine_.predict(as_features(X, self.n_features_in_))
+
+
+def check_grid(name: str, values: Sequence[float]) -> None:
+    """Raise InvalidInput unless there are one or more values, all positive."""
+    if not len(values):
+        raise InvalidInput(f"{name} is empty; give one or more positive numbers.")
+    for value in values:
+        check_positive(name, value)
+
+
+def draw_rows(n: int, most: int, seed: int) -> NDArray[np.intp]:
+    """Return all of n rows, or a random sample of `most` of them, in ascending order."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
 def _score_grid(
@@ -242,7 +337,7 @@ def _score_grid(
     grid: Sequence[tuple[float, float]],
     scale: str,
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield the scores of `ScaledSVM` for the test rows at each grid point; labels and C share one kernel."""
+    """Yield the decision values of the test rows at each grid point; labels and C share one kernel."""
     scaler = Scaler(scale).fit(X[train])
     seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
     among, towards = euclidean_distances(seen, squared=True), euclidean_distances(asked, seen, squared=True)
@@ -256,9 +351,15 @@ def _score_grid(
 def _score_labels(
     K: NDArray[np.float64], K_asked: NDArray[np.float64], Y: NDArray[np.int8], C: float
 ) -> NDArray[np.float64]:
-    scores = np.tile(Y[0].astype(np.float64), (len(K_asked), 1))
+    scores = np.tile(constant_decisions(Y), (len(K_asked), 1))
     for k, column in enumerate(Y.T):
         if column.min() != column.max():
             machine = SVC(C=C, kernel="precomputed").fit(K, column)
-            scores[:, k] = expit(machine.decision_function(K_asked))
+            scores[:, k] = machine.decision_function(K_asked)
     return scores
+
+
+def constant_decisions(Y: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return the decision values (K,) of labels that all rows have, inf, or no row has, -inf; else 0."""
+    decided: NDArray[np.float64] = np.select([Y.min(axis=0) == 1, Y.max(axis=0) == 0], [np.inf, -np.inf], 0.0)
+    return decided

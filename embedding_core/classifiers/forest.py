@@ -1,17 +1,17 @@
-"""A random forest stored as plain arrays.
+"""Random forests and extremely randomized trees, stored as plain arrays.
 
 scikit-learn grows the trees. Its compiled tree object is not safe to load from an untrusted file, because
 node indices are followed unchecked. The trees are therefore stored as arrays and traversed here, where NumPy
 checks every index.
 """
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from embedding_core.checks import SCALE_ITEMS, check_count
 from embedding_core.errors import InvalidInput
@@ -23,8 +23,8 @@ from embedding_core.scaling import Features, as_features
 _BLOCK_PLACES = 2**21
 
 
-class RandomForest(BaseEstimator):
-    """Breiman's random forest; all labels share the same trees.
+class ArrayForest(BaseEstimator):
+    """Base of the forests; all labels share the same trees. A subclass names scikit-learn's forest.
 
     Parameters
     ----------
@@ -54,17 +54,11 @@ class RandomForest(BaseEstimator):
     classes). Otherwise each label is an output of its own. Scores equal those of scikit-learn up to float32.
     """
 
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        max_features: str | int | float = "sqrt",
-        min_samples_leaf: int = 1,
-        random_state: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.min_samples_leaf = min_samples_leaf
-        self.random_state = random_state
+    _grower: ClassVar[type[RandomForestClassifier | ExtraTreesClassifier]]
+    n_estimators: int
+    max_features: str | int | float
+    min_samples_leaf: int
+    random_state: int
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Grow the trees on the labeled rows of X (n, p), Y (n, K)."""
@@ -77,8 +71,8 @@ class RandomForest(BaseEstimator):
         self.n_features_in_ = X.shape[1]
         return self
 
-    def _grow(self, rows: Features, targets: NDArray[Any]) -> RandomForestClassifier:
-        forest = RandomForestClassifier(
+    def _grow(self, rows: Features, targets: NDArray[Any]) -> RandomForestClassifier | ExtraTreesClassifier:
+        forest = self._grower(
             n_estimators=self.n_estimators,
             max_features=self.max_features,
             min_samples_leaf=self.min_samples_leaf,
@@ -89,7 +83,12 @@ class RandomForest(BaseEstimator):
             raise InvalidInput(f"X contains {largest:.3g}, too large for trees. {SCALE_ITEMS}")
         return forest.fit(rows, targets)
 
-    def _keep(self, grown: RandomForestClassifier, labels: NDArray[np.int8], single: bool) -> None:
+    def _keep(
+        self,
+        grown: RandomForestClassifier | ExtraTreesClassifier,
+        labels: NDArray[np.int8],
+        single: bool,
+    ) -> None:
         """Copy the trees into the arrays, one after the other."""
         trees = [one.tree_ for one in grown.estimators_]
         starts = np.cumsum([0, *(tree.node_count for tree in trees)])
@@ -135,6 +134,42 @@ class RandomForest(BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) with a score above one half."""
         return decide_labels(self.predict_scores(X))
+
+
+class RandomForest(ArrayForest):
+    """Breiman's random forest; parameters and attributes as in `ArrayForest`."""
+
+    _grower = RandomForestClassifier
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        max_features: str | int | float = "sqrt",
+        min_samples_leaf: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
+
+
+class ExtraTrees(ArrayForest):
+    """Extremely randomized trees: thresholds are drawn at random; parameters as in `ArrayForest`."""
+
+    _grower = ExtraTreesClassifier
+
+    def __init__(
+        self,
+        n_estimators: int = 500,
+        max_features: str | int | float = 0.3,
+        min_samples_leaf: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.random_state = random_state
 
 
 def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:

@@ -182,6 +182,6 @@ def _smooth(image: np.ndarray, deviation: float) -> np.ndarray:
 @lru_cache(maxsize=8)
 def _gaussian(deviation: float) -> np.ndarray:
     reach = ceil(4 * deviation)
-    taps: np.ndarray = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
-    weights: np.ndarray = (taps / taps.sum()).astype(np.float32)
-    return weights
+    values = np.exp(-0.5 * (np.arange(-reach, reach + 1) / deviation) ** 2)
+    taps: np.ndarray = (values / values.sum()).astype(np.float32)
+    return taps

@@ -169,7 +169,13 @@ class Mfcc(FeatureExtractor):
         return np.concatenate([mean, covariance.reshape(-1)]).astype(np.float32)
 
     def extract_bytes(self, data: bytes) -> np.ndarray:
-        """Decode a sound file and extract its features; raises `UnreadableSound` with a reason."""
-        from embedding_core.features.sounds import read_sound
+        """Decode a sound file and extract its features; raises `UnreadableSound` with a reason.
 
-        return self.extract_samples(*read_sound(data))
+        A file of silence is refused too: it says nothing about its item.
+        """
+        from embedding_core.features.sounds import UnreadableSound, read_sound
+
+        samples, rate = read_sound(data)
+        if not samples.any():
+            raise UnreadableSound("the sound is silent")
+        return self.extract_samples(samples, rate)

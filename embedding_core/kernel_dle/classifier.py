@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Tags, check_random_state
@@ -18,6 +17,7 @@ from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator, in_given_form
+from embedding_core.model_selection.calibration import Calibration
 from embedding_core.model_selection.inner_choice import rate_scores
 from embedding_core.model_selection.threshold_tuning import TARGETS, tune_thresholds
 from embedding_core.model_selection.thresholds import shift_scores
@@ -29,19 +29,6 @@ CANDIDATES = (1, 3, 5, 10, 15, 20, 30, 50)
 MOST_ROWS = 10_000
 """Maximum number of rows that vote; larger sets are sampled, so that time is linear in the rows."""
 HALF = np.array(0.5)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Platt scaling: 1 / (1 + exp(-(slope s + offset))) of the score s of each label; parameters (K,)."""
-
-    slopes: NDArray[np.float64]
-    offsets: NDArray[np.float64]
-
-    def apply(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return probabilities (m, K)."""
-        probabilities: NDArray[np.float64] = expit(scores * self.slopes + self.offsets)
-        return probabilities
 
 
 def fit_calibration(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
@@ -111,10 +98,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, random_state
         As in `KernelDLE`. `n_components` limits the coordinates used for the neighbor search. With few labels
         the averaged label scores are used alone, without Platt scaling and neighbors.
-    tune_for : {"hamming", "micro_f1", "macro_f1"}, default="hamming"
-        Metric for which label columns are thresholded: "hamming" uses one half for every label, "micro_f1"
-        one common threshold, and "macro_f1" one threshold per label, both with the best F1 on `loo_scores_`.
-        Classes are decided by the highest score.
+    tune_for : {"hamming", "micro_f1", "macro_f1", "label_f1"}, default="hamming"
+        Metric for which label columns are thresholded on `loo_scores_`: "hamming" uses one half for every
+        label, "micro_f1" one common threshold with the best F1, "macro_f1" one threshold per label that gives
+        it to a plausible share of the rows, and "label_f1" the threshold with the best F1 of each label; see
+        `tune_thresholds`. Classes are decided by the highest score.
 
     Attributes
     ----------

@@ -4,9 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.knn_classifier import decide_labels
-from embedding_core.model_selection.thresholds import f1_thresholds, shift_scores
+from embedding_core.model_selection.thresholds import (
+    f1_thresholds,
+    keep_constant,
+    shift_scores,
+    shrunk_share_thresholds,
+)
 
-TARGETS = ("hamming", "micro_f1", "macro_f1")
+TARGETS = ("hamming", "micro_f1", "macro_f1", "label_f1")
+"""What thresholds can be tuned for, see `tune_thresholds`."""
 
 
 def target_of(metric: str, single_label: bool) -> str:
@@ -18,23 +24,30 @@ def target_of(metric: str, single_label: bool) -> str:
     >>> target_of("micro_f1", single_label=False), target_of("lrap", single_label=False)
     ('micro_f1', 'hamming')
     """
-    return metric if metric in TARGETS and not single_label else "hamming"
+    return metric if metric in ("micro_f1", "macro_f1") and not single_label else "hamming"
 
 
 def tune_thresholds(scores: NDArray[np.float64], Y: NDArray[np.int8], tune_for: str) -> NDArray[np.float64]:
-    """Return the decision threshold of each label (K,).
+    """Return the decision threshold of each label (K,), from out-of-sample scores (l, K) and labels Y (l, K).
 
-    "hamming" uses one half. "micro_f1" uses one common threshold, "macro_f1" one threshold per label, with
-    the best F1 on out-of-sample scores (l, K) of rows with labels Y (l, K). A label that no row has, or every
-    row has, gets an infinite threshold and keeps its constant decision.
+    A label that no row has, or every row has, gets an infinite threshold and keeps its constant decision.
+
+    ============= ==================================================================================
+    "hamming"     one half
+    "micro_f1"    one common threshold with the best F1 of all decisions
+    "macro_f1"    one threshold per label that gives it to a plausible share of the rows, see
+                  `shrunk_share_thresholds`; better on new items than "label_f1", above all for rare labels
+    "label_f1"    one threshold per label with the best F1 on these rows, see `f1_thresholds`
+    ============= ==================================================================================
     """
     if tune_for == "macro_f1":
+        return shrunk_share_thresholds(scores, Y)
+    if tune_for == "label_f1":
         return f1_thresholds(scores, Y)[0]
     threshold = 0.5
     if tune_for == "micro_f1":
         threshold = float(f1_thresholds(scores.reshape(-1, 1), Y.reshape(-1, 1))[0][0])
-    positives = Y.sum(axis=0, dtype=np.int64)
-    return np.where(positives == 0, np.inf, np.where(positives == len(Y), -np.inf, threshold))
+    return keep_constant(threshold, Y)
 
 
 def decide_out_of_fold(
@@ -60,7 +73,7 @@ def decide_out_of_fold(
         0/1 labels.
     folds : ndarray of shape (n,)
         Test fold of each row.
-    tune_for : {"hamming", "micro_f1", "macro_f1"}
+    tune_for : {"hamming", "micro_f1", "macro_f1", "label_f1"}
     single_label : bool
         Items have exactly one label: the highest-scored one is chosen for every `tune_for`.
     """

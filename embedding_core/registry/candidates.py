@@ -1,10 +1,12 @@
 """The candidates that `labelscape auto` compares, as data: nothing heavy is imported here.
 
-Cheap candidates come first: a later one is stopped early if it is far behind, and an exhausted budget leaves
-out the expensive ones. The order is measured on several labels per item, where Kernel DLE takes at most a
-fifth of the time of 500 trees and less than a tuned RBF-SVC; with one class per item it took 1.5 times as
-long as either. A mean of candidates costs nothing beyond its members. The form for few labels fits twelve
-times and is meant for small sets.
+Cheap plain baselines come first, so that they are always scored: a later candidate is stopped early if it is
+far behind, and an exhausted budget leaves out the expensive ones. The order is measured on several labels per
+item, where Kernel DLE takes at most a fifth of the time of 500 trees and less than a tuned RBF-SVC; with one
+class per item it took 1.5 times as long as either. A mean of candidates costs nothing beyond its members. The
+form for few labels fits twelve times and is meant for small sets.
+
+`Candidate.kinds` says for which kinds of items a candidate is worth its time; `data_kind` finds the kind.
 """
 
 import json
@@ -15,6 +17,19 @@ from typing import Any
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import METHODS, get_method
 from embedding_core.registry.method import did_you_mean
+
+OCCURRENCES, EMBEDDING, TABLE = "occurrences", "embedding", "table"
+KINDS = (OCCURRENCES, EMBEDDING, TABLE)
+"""Kinds of items: non-negative and mostly 0 (words), features of a pretrained network, any other table."""
+
+
+def data_kind(X: Any, pretrained: bool = False) -> str:
+    """Return the kind of items X (n, p); `pretrained` says that a network computed them."""
+    from embedding_core.scaling import are_occurrences
+
+    if are_occurrences(X):
+        return OCCURRENCES
+    return EMBEDDING if pretrained else TABLE
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,8 @@ class Candidate:
         Candidates whose scores are averaged; the candidate is scored from theirs without a fit.
     most_items : int, optional
         Upper limit on the average number of labeled items per label; above it the cost does not pay off.
+    kinds : tuple of str
+        Kinds of items for which the candidate is offered, of `KINDS`.
     """
 
     name: str
@@ -43,6 +60,7 @@ class Candidate:
     title: str = ""
     members: tuple[str, ...] = ()
     most_items: int | None = None
+    kinds: tuple[str, ...] = KINDS
 
     @property
     def label(self) -> str:
@@ -60,11 +78,17 @@ class Candidate:
 
 
 CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("cosine_knn", "cosine_knn", kinds=(OCCURRENCES, EMBEDDING)),
+    Candidate("knn_zscore", "knn_zscore", kinds=(TABLE,)),
+    Candidate("logistic_regression", "logistic_regression"),
+    Candidate("linear_svm", "linear_svm"),
     Candidate("mlda_knn", "mlda_knn"),
     Candidate("kernel_dle_linear", "kernel_dle", {"kernel": "linear"}, "Kernel DLE, linear"),
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
     Candidate("projections_knn", "projections_knn"),
     Candidate("rbf_svc", "rbf_svc"),
+    # a third of the features at every split takes too long for thousands of words
+    Candidate("extra_trees", "extra_trees", kinds=(EMBEDDING, TABLE)),
     Candidate("random_forest", "random_forest"),
     Candidate(
         "kernel_dle_forest",
@@ -78,8 +102,19 @@ CANDIDATES: tuple[Candidate, ...] = (
 )
 
 
-def pick_candidates(single_label: bool | None, only: tuple[str, ...] = ()) -> list[Candidate]:
-    """Return the candidates for this kind of labels, or the named ones among them or the classifiers.
+def pick_candidates(
+    single_label: bool | None, only: tuple[str, ...] = (), kind: str | None = None
+) -> list[Candidate]:
+    """Return the candidates for these labels and items, or the named ones among them or the classifiers.
+
+    Parameters
+    ----------
+    single_label : bool or None
+        Whether items have exactly one label; None if a candidate must accept both.
+    only : tuple of str
+        Names of candidates or classifiers; named ones are offered for every kind of items.
+    kind : str, optional
+        Kind of the items, see `data_kind`; candidates for all kinds if it is not given.
 
     Raises
     ------
@@ -88,7 +123,8 @@ def pick_candidates(single_label: bool | None, only: tuple[str, ...] = ()) -> li
     """
     known = {one.name: one for one in CANDIDATES if one.method in METHODS}
     named = [known.get(name) or _from_registry(name, list(known)) for name in dict.fromkeys(only)]
-    return [one for one in named or known.values() if get_method(one.method).takes(single_label)]
+    offered = [one for one in known.values() if kind is None or kind in one.kinds]
+    return [one for one in named or offered if get_method(one.method).takes(single_label)]
 
 
 def _from_registry(name: str, menu: list[str]) -> Candidate:

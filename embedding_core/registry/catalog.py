@@ -25,6 +25,11 @@ MANIFOLD_PAPER = (
     "for Learning from Labeled and Unlabeled Examples"
 )
 LDA_PAPER = "R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems"
+ECC_PAPER = "J. Read, B. Pfahringer, G. Holmes, E. Frank: Classifier Chains for Multi-label Classification"
+CLR_PAPER = (
+    "J. Fürnkranz, E. Hüllermeier, E. Loza Mencía, K. Brinker: Multilabel Classification via "
+    "Calibrated Label Ranking"
+)
 COMPOSED = "composed by labelscape"
 
 
@@ -517,6 +522,30 @@ COMPOSED_METHODS = (
         own_scaling=True,
         public=False,
     ),
+    Method(
+        name="ecc",
+        title="Ensemble of classifier chains",
+        paper=ECC_PAPER,
+        module="embedding_core.classifiers.label_ensembles",
+        attribute="ClassifierChains",
+        role="classifier",
+        single_label=False,
+        cost="40 n (p + K) K",
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="calibrated_label_ranking",
+        title="Calibrated label ranking",
+        paper=CLR_PAPER,
+        module="embedding_core.classifiers.label_ensembles",
+        attribute="CalibratedLabelRanking",
+        role="classifier",
+        single_label=False,
+        cost="2 n p K^2",
+        own_scaling=True,
+        public=False,
+    ),
 )
 """Classifiers that combine other methods."""
 
@@ -557,6 +586,54 @@ BASELINES = (
         public=False,
     ),
     Method(
+        name="logistic_regression",
+        title="Logistic regression, tuned",
+        module="embedding_core.classifiers.linear",
+        attribute="TunedLinear",
+        role="classifier",
+        cost="n p min(n, p) + n p K",
+        baseline=True,
+        defaults={"loss": "logistic"},
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="linear_svm",
+        title="Linear SVM, tuned",
+        module="embedding_core.classifiers.linear",
+        attribute="TunedLinear",
+        role="classifier",
+        cost="n p min(n, p) + n p K",
+        baseline=True,
+        defaults={"loss": "squared_hinge"},
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="cosine_knn",
+        title="kNN by cosine, tuned",
+        module="embedding_core.classifiers.baselines",
+        attribute="TunedNeighbors",
+        role="classifier",
+        cost="n^2 p, n p per query",
+        baseline=True,
+        defaults={"scale": "cosine"},
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="knn_zscore",
+        title="kNN, z-scored input, tuned",
+        module="embedding_core.classifiers.baselines",
+        attribute="TunedNeighbors",
+        role="classifier",
+        cost="n^2 p, n p per query",
+        baseline=True,
+        defaults={"scale": "zscore"},
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
         name="rbf_svc",
         title="RBF-SVC, tuned",
         module="embedding_core.classifiers.baselines",
@@ -574,6 +651,17 @@ BASELINES = (
         attribute="RandomForest",
         role="classifier",
         cost="500 sqrt(p) n log(n)",
+        baseline=True,
+        own_scaling=True,
+        public=False,
+    ),
+    Method(
+        name="extra_trees",
+        title="Extra trees",
+        module="embedding_core.classifiers.forest",
+        attribute="ExtraTrees",
+        role="classifier",
+        cost="150 p n log(n)",
         baseline=True,
         own_scaling=True,
         public=False,

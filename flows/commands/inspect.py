@@ -4,9 +4,10 @@ import argparse
 import json
 
 from flows.commands.options import Subparsers, add_command, add_configuration, read_config
-from flows.source_summary import RARE, PartSummary, SourceSummary, summarize_source
+from flows.source_summary import PartSummary, SourceSummary, summarize_source
 from flows.terminal import show
 from storage.quoting import list_names
+from storage.sources.hygiene import FEW
 from tasks.report.tables import Table
 from tasks.safe_text import join_words
 
@@ -75,12 +76,10 @@ def _tables(found: SourceSummary) -> list[Table]:
     if found.labels:
         total = max(found.labeled, 1)
         rows = tuple(
-            (name, f"{count:,}", f"{100 * count / total:.1f} %", "rare" if count < RARE else "")
+            (name, f"{count:,}", f"{100 * count / total:.1f} %", "rare" if count < FEW else "")
             for name, count in list(found.labels.items())[:_LABELS]
         )
-        rare = sum(count < RARE for count in found.labels.values())
-        few = f"{rare} labels have fewer than {RARE} items (source.min_label_count). " if rare else ""
-        more = few + _more(len(found.labels), _LABELS, "labels")
+        more = _more(len(found.labels), _LABELS, "labels")
         tables.append(Table(("label", "items", "share", "note"), rows, more, texts=frozenset({3})))
     return tables
 
@@ -90,11 +89,13 @@ def _more(total: int, shown: int, what: str) -> str:
 
 
 def _ending(found: SourceSummary, options: argparse.Namespace) -> list[str]:
+    from storage.urls import redact_argument
+
     lines = [f"note       {note}" for note in found.notes[:_NOTES]]
     if len(found.notes) > _NOTES:
         lines.append(f"note       and {len(found.notes) - _NOTES} more (--json lists all)")
     if found.problem:
         return [*lines, f"problem    {found.problem}"]
-    given = [word for setting in options.set for word in ("--set", setting)]
+    given = [word for setting in options.set for word in ("--set", redact_argument(setting))]
     source = [options.source] if options.source else []
     return [*lines, f"run        {join_words(['labelscape', 'run', *source, *given])}"]

@@ -176,11 +176,6 @@ class Part:
         return combine_digests([str(width), *(self.feature_names or [])])
 
 
-def image_files(paths: list[Path], digests: list[str]) -> tuple[Part, ...]:
-    """The parts of a collection of images."""
-    return (Part("images", "images", digests, paths=paths),)
-
-
 def given_features(
     X: np.ndarray | csr_array, digests: list[str], names: list[str] | None
 ) -> tuple[Part, ...]:

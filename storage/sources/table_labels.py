@@ -12,7 +12,7 @@ import numpy as np
 from storage.errors import SourceError
 from storage.quoting import list_names, quote
 from storage.sources.base import LONGEST_NAME, Note, SourceOptions, check_texts, refuse_if_strict
-from storage.sources.column_kinds import LABEL_PREFIX, ColumnKind, column_kinds
+from storage.sources.column_kinds import LABEL_PREFIX, ColumnKind, column_kinds, is_feature_name
 from storage.sources.columns import (
     cell_text,
     column_values,
@@ -47,7 +47,9 @@ _MOST_NUMBERS = 20
 def read_labels(table: pa.Table, roles: Roles, options: SourceOptions, path: Path) -> Labeling:
     """The labels of a table; empty cells are unlabeled."""
     if not roles.several:
-        return _one_column(table, roles.labels[0], options, path)
+        # In our own form, f0, f1, ... and class, a class may contain the separator.
+        own = roles.labels[0] == "class" and not roles.vectors and all(map(is_feature_name, roles.numbers))
+        return _one_column(table, roles.labels[0], None if own else options.label_separator, path)
     names = list(roles.labels)
     check_label_matrix(table.num_rows, len(names))
     Y = np.stack([_label_column(table, name, path) for name in names], axis=1)
@@ -55,7 +57,7 @@ def read_labels(table: pa.Table, roles: Roles, options: SourceOptions, path: Pat
     return Labeling(Y, [name.removeprefix(LABEL_PREFIX) for name in names], single_label=False)
 
 
-def _one_column(table: pa.Table, name: str, options: SourceOptions, path: Path) -> Labeling:
+def _one_column(table: pa.Table, name: str, separator: str | None, path: Path) -> Labeling:
     """Classes, texts with several labels, or lists of labels."""
     values = column_values(table.column(name))
     if any(isinstance(value, list) for value in values):
@@ -63,8 +65,8 @@ def _one_column(table: pa.Table, name: str, options: SourceOptions, path: Path) 
     if any(isinstance(value, dict) for value in values):
         raise SourceError(f"{path}, column {quote(name)}: the labels are nested; expected texts or numbers.")
     texts = [cell_text(value) for value in values]
-    if any(text is not None and options.label_separator in text for text in texts):
-        rows = [None if text is None else _split_cell(text, options.label_separator) for text in texts]
+    if separator is not None and any(text is not None and separator in text for text in texts):
+        rows = [None if text is None else _split_cell(text, separator) for text in texts]
         return label_sets(rows, single_label=False)
     check_classes(texts, f"{path}, column {quote(name)}")
     return label_classes(texts)

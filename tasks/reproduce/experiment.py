@@ -37,8 +37,11 @@ BASELINES = (
 )
 """Plain baselines of every row: 1NN with the preprocessing of the row, and an SVM on z-scored features."""
 
+RBF_SVC = Arm("RBF-SVC", "rbf_svc", {"calibrate": False}, role="baseline")
+"""The figures in RESULTS.md are those of scores that are not calibrated."""
+
 TUNED_BASELINES = (
-    Arm("RBF-SVC", "rbf_svc", role="baseline"),
+    RBF_SVC,
     Arm("random forest", "random_forest", role="baseline"),
 )
 """Tuned baselines: an RBF-SVC with twelve pairs of penalty and width, and 500 trees."""

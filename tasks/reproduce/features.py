@@ -1,7 +1,7 @@
 """Features of images compared under one protocol, alone and joined."""
 
 from embedding_core.protocols.trial import Arm
-from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.experiment import RBF_SVC, Experiment
 
 MSRC = Experiment(
     name="msrc-features",
@@ -18,7 +18,7 @@ MSRC = Experiment(
         "msrc_deep",
         "msrc_joined",
     ),
-    arms=(Arm("Kernel DLE", "kernel_dle"), Arm("RBF-SVC", "rbf_svc", role="baseline")),
+    arms=(Arm("Kernel DLE", "kernel_dle"), RBF_SVC),
     protocol="embedding_core.protocols.tuned_split",
     full={"trials": 3, "seed": 0, "sizes": [400, 191]},
     quick={"trials": 1},

@@ -3,7 +3,7 @@
 from typing import Any
 
 from embedding_core.protocols.trial import Arm
-from tasks.reproduce.experiment import Experiment
+from tasks.reproduce.experiment import RBF_SVC, Experiment
 
 _CLASSES = ("soybean", "housing", "wine", "balance", "iris", "digits", "ionosphere", "sonar", "usps", "orl")
 _LABELS = ("music", "scene_split", "yeast", "mediamill_rows", "msrc_rows")
@@ -62,7 +62,7 @@ ARMS = (
 
 PLAIN = (
     Arm("kNN", "1nn", {"neighbors": [1, 3, 5, 10, 15, 20, 30, 50]}, role="baseline"),
-    Arm("RBF-SVC", "rbf_svc", role="baseline"),
+    RBF_SVC,
     Arm(
         "random forest",
         "random_forest",

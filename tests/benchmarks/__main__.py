@@ -25,6 +25,7 @@ SECTIONS = {
     "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle"),
     "Image features": ("features", "picture_features", "deep_features"),
     "Re-running": ("second_run", "rerun"),
+    "Annotation from few labels": ("annotation",),
 }
 NAMES = [name for names in SECTIONS.values() for name in names]
 

@@ -9,9 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM
+from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM, TunedNeighbors
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels
+from embedding_core.model_selection.inner_choice import rate_scores
 
 
 def draw(n=90, p=5, seed=0):
@@ -111,3 +112,32 @@ def test_labels_of_other_rows_are_refused():
 @pytest.mark.parametrize("model", [ScaledSVM(C=2.0, gamma=0.1), InputNeighbors("unit", 3, "distance")])
 def test_parameters_survive_clone(model):
     assert clone(model).get_params() == model.get_params()
+
+
+def test_tuned_neighbors_take_the_best_number_by_leave_one_out():
+    X, Y = draw()
+    model = TunedNeighbors("zscore").fit(X, Y)
+    Z = StandardScaler().fit_transform(X)
+    ratings = {}
+    for k in (1, 3, 5, 10, 15, 20, 30, 50):
+        others = [np.flatnonzero(np.arange(90) != row) for row in range(90)]
+        votes = [
+            NeighborLabels(k, "distance").fit(Z[rest], Y[rest]).predict_scores(Z[[row]])[0]
+            for row, rest in enumerate(others)
+        ]
+        ratings[k] = rate_scores(Y, np.array(votes))
+    assert ratings[model.n_neighbors_] == pytest.approx(max(ratings.values()))
+    assert len(set(ratings.values())) > 3
+
+
+def test_neighbors_by_cosine_do_not_see_the_length_of_rows():
+    X, Y = draw()
+    model = TunedNeighbors().fit(X, Y)
+    lengths = np.random.default_rng(0).uniform(0.5, 20, size=(90, 1))
+    other = TunedNeighbors().fit(X * lengths, Y)
+    np.testing.assert_allclose(model.predict_scores(X + 1), other.predict_scores(7 * (X + 1)), atol=1e-9)
+    counts = np.random.default_rng(0).poisson(0.2, size=(90, 6)).astype(float)
+    assert TunedNeighbors().fit(counts, Y).scale_ == "tfidf"
+    assert TunedNeighbors().fit(X[:1], Y[:1]).n_neighbors_ == 1
+    with pytest.raises(InvalidInput, match="candidates=0"):
+        TunedNeighbors(candidates=(0,)).fit(X, Y)

@@ -1,10 +1,12 @@
 """The candidates of `auto`: data that the registry and the configuration complete."""
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import get_method
-from embedding_core.registry.candidates import CANDIDATES, Candidate, pick_candidates
+from embedding_core.registry.candidates import CANDIDATES, KINDS, Candidate, data_kind, pick_candidates
 from flows.config import load_config
 from flows.selection import line_up
 from storage.artifacts.keys import canonical_json
@@ -28,16 +30,42 @@ def test_every_candidate_builds_and_can_annotate() -> None:
 
 def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
     assert [one.name for one in CANDIDATES] == [
+        "cosine_knn",
+        "knn_zscore",
+        "logistic_regression",
+        "linear_svm",
         "mlda_knn",
         "kernel_dle_linear",
         "kernel_dle",
         "projections_knn",
         "rbf_svc",
+        "extra_trees",
         "random_forest",
         "kernel_dle_forest",
         "kernel_dle_few",
     ]
-    assert [one.name for one in CANDIDATES if one.plain] == ["rbf_svc", "random_forest"]
+    plain = [one.name for one in CANDIDATES if one.plain]
+    assert plain[4:] == ["rbf_svc", "extra_trees", "random_forest"]
+    assert [one.name for one in CANDIDATES[:4]] == plain[:4]
+
+
+def test_candidates_by_kind_of_items() -> None:
+    words = np.random.default_rng(0).poisson(0.2, size=(20, 30)).astype(float)
+    numbers = np.random.default_rng(0).normal(size=(20, 5))
+    assert data_kind(words) == data_kind(sp.csr_array(words), pretrained=True) == "occurrences"
+    assert (data_kind(numbers), data_kind(numbers, pretrained=True)) == ("table", "embedding")
+    offered = {kind: {one.name for one in pick_candidates(False, (), kind)} for kind in KINDS}
+    neighbors = {kind: [*(names & {"cosine_knn", "knn_zscore"})] for kind, names in offered.items()}
+    assert neighbors == {
+        "occurrences": ["cosine_knn"],
+        "embedding": ["cosine_knn"],
+        "table": ["knn_zscore"],
+    }
+    assert {one.name for one in CANDIDATES} - offered["occurrences"] == {"knn_zscore", "extra_trees"}
+    assert {one.name for one in CANDIDATES} - offered["embedding"] == {"knn_zscore"}
+    assert [one.name for one in pick_candidates(False, ("cosine_knn",), "table")] == ["cosine_knn"]
+    assert [one.name for one in pick_candidates(False, ("ecc",))] == ["ecc"]
+    assert pick_candidates(True, ("ecc",)) == []
 
 
 def test_a_method_of_another_version_is_called_by_its_name() -> None:

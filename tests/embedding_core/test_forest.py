@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
-from embedding_core.classifiers.forest import RandomForest
+from embedding_core.classifiers.forest import ExtraTrees, RandomForest
 from embedding_core.errors import InvalidInput
 from storage.artifacts.models import dump_model, load_model
 from tests.synthetic import multi_label, single_label
@@ -105,3 +105,11 @@ def test_numbers_too_large_for_the_trees():
     X, Y = multi_label(20)
     with pytest.raises(InvalidInput, match="scale the features"):
         RandomForest(TREES).fit(X * 1e300, Y)
+
+
+def test_extra_trees_are_scored_as_by_scikit_learn():
+    X, Y = multi_label(120)
+    found = ExtraTrees(TREES).fit(X[:80], Y[:80]).predict_scores(X[80:])
+    grown = ExtraTreesClassifier(TREES, max_features=0.3, random_state=0).fit(X[:80], Y[:80])
+    expected = np.column_stack([shares[:, 1] for shares in grown.predict_proba(X[80:])])
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -22,7 +22,7 @@ from embedding_core.kernel_dle.kernels import (
 from embedding_core.kernel_dle.solution import Problem, local_graph, local_kernel_graph, smoothness, solve
 from embedding_core.linalg.l1 import l1_distances
 from embedding_core.metrics import multilabel_metrics
-from embedding_core.model_selection.threshold_tuning import tune_thresholds
+from embedding_core.model_selection.threshold_tuning import TARGETS, tune_thresholds
 from embedding_core.threads import for_row_blocks
 from tests.literal_kernel_dle import literal_kernel, literal_laplacian
 from tests.synthetic import multi_label, single_label, sparse_items
@@ -218,8 +218,8 @@ def test_of_many_rows_a_sample_votes(monkeypatch):
     assert not all(same)  # an asked row does not answer for itself
 
 
-@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1"])
-def test_thresholds_have_the_best_f1_on_their_rows(metric):
+@pytest.mark.parametrize(("rule", "metric"), [("micro_f1", "micro_f1"), ("label_f1", "macro_f1")])
+def test_thresholds_have_the_best_f1_on_their_rows(rule, metric):
     rng = np.random.default_rng(1)
     Y = (rng.random((80, 3)) < 0.3).astype(np.int8)
     scores = (Y * 0.3 + rng.random(Y.shape) * 0.6) * [0.3, 1.0, 0.9]  # labels of different levels
@@ -227,7 +227,7 @@ def test_thresholds_have_the_best_f1_on_their_rows(metric):
     def f1(thresholds):
         return multilabel_metrics(Y, (scores > thresholds).astype(int), scores)[metric]
 
-    tuned = tune_thresholds(scores, Y, metric)
+    tuned = tune_thresholds(scores, Y, rule)
     tried = [np.full(3, t) for t in np.linspace(0, 1, 101)]
     assert f1(tuned) >= max(map(f1, tried))
     assert f1(tuned) > f1(np.full(3, 0.5))
@@ -236,5 +236,5 @@ def test_thresholds_have_the_best_f1_on_their_rows(metric):
 
 def test_labels_that_no_item_has_are_never_predicted():
     Y = np.array([[1, 0, 1], [0, 0, 1], [1, 0, 1]], dtype=np.int8)
-    for metric in ("hamming", "micro_f1", "macro_f1"):
+    for metric in TARGETS:
         assert tune_thresholds(Y * 0.5, Y, metric)[1:].tolist() == [np.inf, -np.inf]

@@ -137,6 +137,13 @@ def test_silent_and_very_short_sounds_have_finite_rows(samples):
     assert np.abs(row[50:]).max() < 1e-9
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_file_of_silence_is_reported(width):
+    with pytest.raises(UnreadableSound, match="the sound is silent"):
+        Mfcc().extract_bytes(write_wav(np.zeros(4_000), width))
+    assert np.isfinite(Mfcc().extract_bytes(write_wav(sound(), width))).all()
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -3,17 +3,24 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from embedding_core.classifiers.baselines import ScaledSVM, TunedSVM
 from embedding_core.errors import InvalidInput
+from embedding_core.metrics import multilabel_metrics
+from embedding_core.model_selection.calibration import calibrate_shared, logistic_link
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import choose_option, rate_scores
+from tests.real_sets import official
 from tests.synthetic import multi_label, single_label
 
 
 def test_it_is_the_scaled_machine_of_the_best_point_of_the_grid():
     X, Y = multi_label(90)
-    model = TunedSVM().fit(X, Y)
+    model = TunedSVM(calibrate=False).fit(X, Y)
     unit = 1 / (X.shape[1] * ((X - X.mean(axis=0)) / X.std(axis=0)).var())
     ratings = {}
     for width in (0.1, 0.3, 1.0, 3.0):
@@ -33,7 +40,7 @@ def test_it_is_the_scaled_machine_of_the_best_point_of_the_grid():
 def test_unit_of_the_width_is_that_of_the_scaled_machine_also_for_sparse_rows():
     X, Y = multi_label(60)
     for form in (np.asarray, sp.csr_array):
-        model = TunedSVM(widths=(1.0,), penalties=(1.0,)).fit(form(X), Y)
+        model = TunedSVM(widths=(1.0,), penalties=(1.0,), calibrate=False).fit(form(X), Y)
         np.testing.assert_allclose(
             model.predict_scores(form(X)), ScaledSVM().fit(form(X), Y).predict_scores(form(X)), atol=1e-6
         )
@@ -41,10 +48,52 @@ def test_unit_of_the_width_is_that_of_the_scaled_machine_also_for_sparse_rows():
 
 def test_only_the_choice_uses_fewer_rows():
     X, Y = multi_label(90)
-    model = TunedSVM(tuning_rows=30).fit(X, Y)
+    model = TunedSVM(tuning_rows=30, calibrate=False).fit(X, Y)
     np.testing.assert_array_equal(
         model.predict_scores(X), ScaledSVM(model.C_, model.gamma_).fit(X, Y).predict_scores(X)
     )
+
+
+def test_calibrated_scores_keep_the_order_of_each_label_and_decisions_keep_the_sign():
+    X, Y = multi_label(90)
+    model = TunedSVM().fit(X[:60], Y[:60])
+    values = model.machine_.decision_values(X[60:])
+    scores = model.predict_scores(X[60:])
+    np.testing.assert_array_equal(np.argsort(scores, axis=0), np.argsort(values, axis=0))
+    np.testing.assert_array_equal(model.predict(X[60:]), values > 0)
+    assert model.left_out_scores_.shape == (60, 4)
+
+
+def plain_grid(model, X, Y, calibrated):
+    """The choice of `TunedSVM` made by scikit-learn alone: SVC, StandardScaler, the same folds and grid."""
+    Z = StandardScaler().fit_transform(X)
+    found = {}
+    for gamma, C in model._grid(X):
+        pipe = make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma))
+        folds = stratified_folds(Y, 3, seed=0)
+        left = np.column_stack(
+            [cross_val_predict(pipe, X, column, cv=folds, method="decision_function") for column in Y.T]
+        )
+        link = calibrate_shared(left, Y) if calibrated else logistic_link(Y.shape[1])
+        found[gamma, C] = rate_scores(Y, link.apply(left))
+    gamma, C = max(found, key=lambda point: found[point])
+    return StandardScaler().fit(X), [SVC(C=C, gamma=gamma).fit(Z, column) for column in Y.T]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["emotions", "scene", "yeast"])
+def test_figures_agree_with_a_plain_grid_search_of_scikit_learn(shared_data, name):
+    X, Y, train, test = official(shared_data, name)
+    model = TunedSVM(penalties=(1.0, 10.0), widths=(0.3, 1.0)).fit(X[train], Y[train])
+    scaler, machines = plain_grid(model, X[train], Y[train], calibrated=True)
+    plain = np.column_stack([machine.predict(scaler.transform(X[test])) for machine in machines])
+    theirs = multilabel_metrics(Y[test], plain.astype(np.int8), plain.astype(float))
+    scores = model.predict_scores(X[test])
+    ours = multilabel_metrics(Y[test], model.predict(X[test]), scores)
+    for metric in ("macro_f1", "micro_f1", "hamming_loss"):
+        assert ours[metric] == pytest.approx(theirs[metric], abs=0.01), metric
+    raw = multilabel_metrics(Y[test], plain.astype(np.int8), model.machine_.predict_scores(X[test]))
+    assert ours["lrap"] > raw["lrap"]
 
 
 def test_unlabeled_rows_and_missing_classes():

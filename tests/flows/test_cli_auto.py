@@ -73,11 +73,11 @@ class TestWithoutTracker:
         [
             (
                 "macro_f1",
-                "labels are decided by tuned thresholds, one per label, that gave the best macro F1 on",
+                "labels are decided by tuned thresholds, one per label, chosen for macro F1 on",
             ),
             (
                 "micro_f1",
-                "labels are decided by one tuned threshold that gave the best micro F1 on the other folds\n",
+                "labels are decided by one tuned threshold chosen for micro F1 on the other folds\n",
             ),
             ("hamming_loss", None),
         ],

@@ -53,7 +53,7 @@ def test_rare_labels_are_marked(command: Command, tmp_path: Path) -> None:
     kinds = ["often"] * 20 + ["seldom"] * 3 + ["twice"] * 2
     pd.DataFrame({"x": np.arange(25.0), "y": kinds}).to_csv(tmp_path / "t.csv", index=False)
     done = command("inspect", "t.csv")
-    assert "2 labels have fewer than 5 items" in done.out
+    assert "2 of 3 labels have fewer than 5 items" in done.out
     assert json.loads(command("inspect", "t.csv", "--json").out)["rare_labels"] == ["seldom", "twice"]
 
 
@@ -63,6 +63,9 @@ def test_images(command: Command, tmp_path: Path) -> None:
     assert done.code == 0
     assert "images     12 items: 12 .png; " in done.out
     assert "file names" in done.out
+    (tmp_path / "pictures" / "p03.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(9))
+    (tmp_path / "pictures" / "p04.png").write_bytes(b"no picture")
+    assert command("inspect", "pictures").code == 0, "damaged images are reported by the features stage"
 
 
 def test_nothing_is_stored_and_the_source_is_unchanged(command: Command, tmp_path: Path) -> None:
@@ -72,6 +75,13 @@ def test_nothing_is_stored_and_the_source_is_unchanged(command: Command, tmp_pat
     stored = [one for one in (tmp_path / "home").rglob("*") if one.is_file() and "cache" not in one.parts]
     assert not [one for one in stored if one.suffix in (".parquet", ".db", ".html")]
     assert path.read_bytes() == before
+
+
+def test_passwords_are_not_repeated(command: Command, tmp_path: Path) -> None:
+    make_iris(tmp_path)
+    done = command("inspect", "iris.csv", "--set", "tracking.uri=http://me:hunter2@host:5000")
+    assert "hunter2" not in done.out + done.err
+    assert "labelscape run iris.csv --set tracking.uri=http://host:5000" in done.out
 
 
 def test_a_source_that_does_not_exist(command: Command) -> None:

@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 def wait_for(
     ask: Callable[[], Found | None],
     what: str,
-    seconds: float = 120,
+    seconds: float = 240,
     alive: Callable[[], bool] = lambda: True,
 ) -> Found:
     """Poll a server for the first answer that is not None or empty; it offers no other way to wait."""

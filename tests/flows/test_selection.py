@@ -12,9 +12,10 @@ from embedding_core.evaluation import predict_fold
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.model_selection.thresholds import f1_thresholds
+from embedding_core.model_selection.thresholds import shrunk_share_thresholds
+from embedding_core.registry.candidates import pick_candidates
 from flows.runner import open_workspace
-from flows.selection import SelectionResult, choose_features, select_model
+from flows.selection import SelectionResult, choose_features, kind_of_items, select_model
 from flows.stages import StageRunner
 from storage.artifacts.models import load_model
 from storage.artifacts.predictions import Predictions, unpack_predictions
@@ -328,7 +329,7 @@ def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run)
         Y = songs.dataset.Y[[place[name] for name in found.ids]]
         for fold, value in enumerate(one.values("macro_f1")):
             here = found.folds == fold
-            cut = f1_thresholds(found.scores[~here], Y[~here])[0]
+            cut = shrunk_share_thresholds(found.scores[~here], Y[~here])
             tuned = multilabel_metrics(Y[here], (found.scores[here] > cut).astype(int), found.scores[here])
             assert value == pytest.approx(tuned["macro_f1"])
             assert one.values("lrap")[fold] == pytest.approx(tuned["lrap"])
@@ -340,7 +341,7 @@ def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
     found = scores_of(songs, winner)
     place = {name: row for row, name in enumerate(songs.dataset.ids)}
     Y = songs.dataset.Y[[place[name] for name in found.ids]]
-    np.testing.assert_array_equal(model.thresholds, f1_thresholds(found.scores, Y)[0])
+    np.testing.assert_array_equal(model.thresholds, shrunk_share_thresholds(found.scores, Y))
     assert model.predict(songs.dataset.X)[:, 1:].sum() > 0
     assert (np.asarray(model.thresholds) < 0.45).any()
 
@@ -446,3 +447,23 @@ class TestFeaturesOfImages:
     def test_named_extractors_and_tables_are_left_alone(self, chosen: Any) -> None:
         assert chosen(True, "features.extractors=color_moments")[0] == ("color_moments",)
         assert chosen(True, source="iris") == (("auto",), [])
+
+
+@pytest.mark.parametrize(
+    ("X", "recipe", "kind"),
+    [
+        (np.random.default_rng(0).normal(size=(30, 4)), {"extractor": "given"}, "table"),
+        (np.random.default_rng(0).normal(size=(30, 4)), {"extractor": "efficientnet_lite0"}, "embedding"),
+        (
+            np.random.default_rng(0).normal(size=(30, 4)),
+            {"blocks": [{"recipe": {"extractor": "onnx"}}, {"recipe": {"extractor": "color_moments"}}]},
+            "table",
+        ),
+        ((np.random.default_rng(0).random((30, 40)) < 0.1) * 2.0, {"extractor": "given"}, "occurrences"),
+    ],
+)
+def test_candidates_depend_on_the_kind_of_items(X: np.ndarray, recipe: dict[str, Any], kind: str) -> None:
+    rows = Dataset([], X.astype(np.float32), np.zeros((30, 2), np.int8), ["a", "b"], False, {}, recipe)
+    assert kind_of_items(rows) == kind
+    names = {one.name for one in pick_candidates(False, (), kind)}
+    assert ("cosine_knn" in names, "extra_trees" in names) == (kind != "table", kind != "occurrences")

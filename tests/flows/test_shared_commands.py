@@ -104,7 +104,7 @@ def test_another_home_continues_a_selection(
     command: Command, picture_folder: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.runner.make_executor", lambda setting: SerialExecutor())
-    quick = (*UNTRACKED, "--set", "evaluation.folds=2")
+    quick = (*UNTRACKED, "--set", "evaluation.folds=2", "--set", "features.extractors=color_moments")
     first = read(command, "auto", picture_folder, *quick, "--candidates", "1nn", "--home", "one")
     second = read(command, "auto", picture_folder, *quick, "--candidates", "1nn,mlls", "--home", "two")
     state = {one["stage"]: one["state"] for one in second["stages"]}

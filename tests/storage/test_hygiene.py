@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.sources import Collection
-from storage.sources.base import image_files
+from storage.sources.base import Part, given_features
 from storage.sources.hygiene import _distance, _near_pairs, is_slip, label_notes
 
 
@@ -23,7 +23,7 @@ def collect(rows: list[set[str] | None], digests: list[str] | None = None) -> Co
     return Collection(
         kind="images",
         ids=ids,
-        parts=image_files([Path(name) for name in ids], digests or ids),
+        parts=(Part("images", "images", digests or ids, paths=[Path(name) for name in ids]),),
         labels=labels,
         label_names=names,
         split=None,
@@ -119,7 +119,7 @@ def test_the_same_picture_with_different_labels() -> None:
 
 def test_equal_rows_of_a_table_are_no_contradiction() -> None:
     pictures = collect([{"sky"}, {"sea"}] * 5, ["same"] * 10)
-    table = replace(pictures, paths=None, X=np.ones((10, 2), dtype=np.float32))
+    table = replace(pictures, parts=given_features(np.ones((10, 2), np.float32), pictures.digests, None))
     assert len(label_notes(pictures)) == 1
     assert label_notes(table) == []
 

@@ -96,7 +96,7 @@ def test_several_sets_in_one_folder(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "music"}, "kind 'music' is unknown; use one of auto, sparse, table"),
+        ({"kind": "music"}, "kind 'music' is unknown; use one of auto, sparse, text_table, table"),
         ({"label_separator": ""}, "label_separator is empty"),
         ({"min_label_count": -1}, "min_label_count=-1 is negative"),
         (

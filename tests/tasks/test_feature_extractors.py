@@ -142,7 +142,7 @@ def short_sound() -> bytes:
     file = io.BytesIO()
     with wave.open(file, "wb") as target:
         target.setparams((1, 2, 16_000, 0, "NONE", ""))
-        target.writeframes(bytes(20))
+        target.writeframes(bytes(range(20)))
     return file.getvalue()
 
 
@@ -186,7 +186,8 @@ class TestNewItems:
         source, found = source_at(picture_folder)
         recipe = extractor_recipe("color_moments", FeatureSettings().parameters("color_moments"))
         check_recipe(recipe, source)  # type: ignore[arg-type]
-        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, None, lambda done: None)  # type: ignore[arg-type]
+        workspace = open_workspace(local_config(picture_folder, picture_folder.parent / "home"), Reporter())
+        made = compute_features(found.ids, found.parts[0], range(2, 5), recipe, workspace, lambda done: None)
         assert (made.ids, found.labels.shape) == (["p02.png", "p03.png", "p04.png"], (40, 0))  # type: ignore[attr-defined]
         expected = ColorMoments().extract_bytes((picture_folder / "p03.png").read_bytes())
         assert_array_equal(made.X[1], expected)
@@ -221,7 +222,7 @@ class TestNewItems:
         )
         _, found = source_at(tmp_path / "t.parquet")
         recipe = {"extractor": "given"}
-        made = compute_features(found.ids, found.parts[0], range(1), recipe, 1, lambda done: None)  # type: ignore[arg-type]
+        made = compute_features(found.ids, found.parts[0], range(1), recipe, None, lambda done: None)  # type: ignore[arg-type]
         assert made.feature_names == names
         wanted = {"feature_names": ["height", "width"]}
         assert match_columns(made, wanted, 2, "t").tolist() == [[2, 0]]

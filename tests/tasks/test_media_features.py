@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from embedding_core.annotator import Annotator
+from flows.annotate import annotation_config
 from flows.status import inspect_stages
 from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, SourceError
@@ -19,6 +20,7 @@ from tasks.settings import NewItems
 from tasks.stages import evaluation, ingest
 from tasks.stages.feature_blocks import block_stages
 from tests.clips import tone, write_clip, write_wav
+from tests.conftest import local_config
 from tests.tasks.test_feature_blocks import Walk
 
 Loudness = Callable[[str], None]
@@ -137,6 +139,12 @@ class TestText:
     def test_extractors_of_images_are_refused(self, folder: Path) -> None:
         with pytest.raises(ConfigError, match=r"color_moments reads images, but .* contains text"):
             self.walk(folder, extractors=("color_moments",))
+
+
+def test_new_items_are_read_like_the_collection(tmp_path: Path) -> None:
+    here = local_config("old", tmp_path, "source.text=message", "source.every_seconds=2.5")
+    new = annotation_config("new", here).source
+    assert (new.path, new.text, new.every_seconds, new.labeled) == ("new", "message", 2.5, False)
 
 
 def again_row(made: Walk, name: str) -> int:

@@ -96,10 +96,11 @@ def test_a_model_that_changes_during_extraction_is_noticed(picture_folder: Path,
     (tmp_path / "m.onnx_data").write_bytes(bytes(60))
     source = open_source(SourceOptions(path=str(picture_folder)), tmp_path / "cache")
     found = source.read(tmp_path / "cache")
+    workspace = open_workspace(local_config(picture_folder, tmp_path / "home"), Reporter())
     with pytest.raises(
         SourceChanged, match="a file of the extractor onnx changed during extraction; run again"
     ):
-        compute_features(found.ids, found.parts[0], range(2), recipe, None, lambda done: None)  # type: ignore[arg-type]
+        compute_features(found.ids, found.parts[0], range(2), recipe, workspace, lambda done: None)
 
 
 def test_annotate_needs_the_same_model_file(picture_folder: Path, tmp_path: Path) -> None:

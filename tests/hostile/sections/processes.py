@@ -35,7 +35,7 @@ def wait_for(process: "subprocess.Popen[bytes]", stage: str) -> None:
 
 def end(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Exit code and the messages that follow."""
-    out, err = process.communicate(timeout=50)
+    out, err = process.communicate(timeout=100)
     return process.returncode, (out + err).decode()
 
 
@@ -72,7 +72,7 @@ def signaled(stage: str, number: signal.Signals) -> Case:
         return 0 if intact(place) else 1
 
     return Case(
-        f"{number.name} after {stage}", given_table, act=act, expect=SURVIVED, seconds=120, long_output=True
+        f"{number.name} after {stage}", given_table, act=act, expect=SURVIVED, seconds=240, long_output=True
     )
 
 
@@ -131,7 +131,7 @@ def _cases() -> Iterator[Case]:
         yield signaled(stage, signal.SIGKILL)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         yield signaled("features", number)
-    options: dict[str, Any] = {"seconds": 120, "long_output": True}
+    options: dict[str, Any] = {"seconds": 240, "long_output": True}
     yield Case("SIGSTOP and SIGCONT", given_table, act=paused, expect=SURVIVED, **options)
     yield Case("two runs at once", given_table, act=together, expect=SURVIVED, **options)
     yield Case("gc during a run", given_table, act=collected, expect=REFUSED, **options)
