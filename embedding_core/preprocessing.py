@@ -3,6 +3,7 @@
 Everything is learned on the rows of the fit, so in a cross-validation on the training rows of a fold.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -15,6 +16,9 @@ from embedding_core.alternatives import choose_alternative
 from embedding_core.blocks import FeatureBlock
 from embedding_core.errors import InvalidInput
 from embedding_core.scaling import Features, Scaler, as_features
+
+MAX_DENSE = 20_000
+"""Columns of a block that may be made dense."""
 
 
 class Preprocessor(TransformerMixin, BaseEstimator):
@@ -78,9 +82,8 @@ class Preprocessor(TransformerMixin, BaseEstimator):
             self.idf_.append(idf)
             part = _weighed(part, terms, idf)
             self.scalers_.append(Scaler(block.scale).fit(part))
-            scaled = self.scalers_[-1].transform(part)
-            self.choices_.append(_choose(block, scaled, y))
-            kept = _kept(block, scaled, self.choices_[-1])
+            self.choices_.append(_choose(block, part, y))
+            kept = _kept(block, self.scalers_[-1].transform(part), self.choices_[-1])
             variances.append(_total_variance(kept))
             widths.append(kept.shape[1])
         self.factors_ = self._factors(np.array(variances), sum(widths))
@@ -109,7 +112,10 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         if not len(ends) or ends[-1] != X.shape[1]:
             total = int(ends[-1]) if len(ends) else 0
             raise InvalidInput(f"the blocks have {total} columns in all, X has {X.shape[1]}.")
-        return [X[:, start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        parts = [X[:, start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+        if len(parts) == 1:
+            return parts
+        return [_dense_beside_terms(*pair) for pair in zip(self._checked(), parts, strict=True)]
 
     def _factors(self, variances: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
         if len(variances) == 1:
@@ -121,11 +127,14 @@ class Preprocessor(TransformerMixin, BaseEstimator):
         return factors
 
 
-def _choose(block: FeatureBlock, scaled: Features, y: Any) -> int:
-    """The alternative of a block that describes the labels best; -1 without alternatives or labels."""
+def _choose(block: FeatureBlock, part: Features, y: Any) -> int:
+    """The alternative of a block that describes the labels best; -1 without alternatives or labels.
+
+    Columns are z-scored for the choice, also for a method that scales them itself later.
+    """
     if block.alternatives == 1 or y is None:
         return -1
-    dense = scaled.toarray() if sp.issparse(scaled) else scaled
+    dense = Scaler("zscore").fit_transform(part.toarray() if sp.issparse(part) else part)
     return choose_alternative(np.split(dense, block.alternatives, axis=1), np.asarray(y))
 
 
@@ -136,19 +145,32 @@ def _kept(block: FeatureBlock, scaled: Features, choice: int) -> Features:
     return scaled[:, choice * width : (choice + 1) * width]
 
 
+def _dense_beside_terms(block: FeatureBlock, part: Features) -> Features:
+    """Make a narrow block dense that stands beside terms: it may have missing values, and is centered."""
+    if block.terms != "none" or not sp.issparse(part) or block.width > MAX_DENSE:
+        return part
+    if block.fill == "none" and not np.isnan(part.data).any() and block.scale != "zscore":
+        return part
+    return part.toarray()
+
+
 def _learn_filling(block: FeatureBlock, part: Features) -> NDArray[np.float64]:
     if block.fill == "none":
         return np.empty(0)
     if sp.issparse(part):
-        raise InvalidInput(f"block {block.name}: sparse features have no missing values to fill.")
-    missing = np.isnan(part)
-    if missing.all(axis=0).any():
-        column = int(np.flatnonzero(missing.all(axis=0))[0])
-        raise InvalidInput(
-            f"block {block.name}: column {column} has no value in any row of the fit; drop the column."
+        return np.empty(0)  # sparse features have no missing values
+    empty = np.isnan(part).all(axis=0)
+    if empty.all():
+        raise InvalidInput(f"block {block.name}: no row of the fit has any value; leave the block out.")
+    if empty.any():
+        warnings.warn(
+            f"block {block.name}: {int(empty.sum())} columns have no value in the training rows and are "
+            "filled with 0",
+            stacklevel=2,
         )
     middle = np.nanmean if block.fill == "mean" else np.nanmedian
-    found: NDArray[np.float64] = middle(part.astype(np.float64), axis=0)
+    found = np.zeros(part.shape[1])
+    found[~empty] = middle(part[:, ~empty].astype(np.float64), axis=0)
     return found
 
 

@@ -33,7 +33,7 @@ def as_features(X: Any, n_features: int | None = None, missing: bool = False) ->
     n_features : int, optional
         Number of columns that a fitted model expects.
     missing : bool, default=False
-        Accept NaN in dense X as missing values.
+        Accept NaN as missing values.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def as_features(X: Any, n_features: int | None = None, missing: bool = False) ->
         raise InvalidInput(
             f"X has shape {features.shape}; expected (items, features) with at least one of each."
         )
-    if missing and not sp.issparse(X):
+    if missing:
         values = np.where(np.isnan(values), 0, values)
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())

@@ -150,20 +150,21 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def _place_models(features: Any, folder: Path) -> None:
-    """Make the paths of ONNX models and feature tables absolute, in `extractors` and in the table `onnx`."""
+    """Make the paths of models, codebooks and feature tables absolute."""
     if not isinstance(features, dict):
         return
     chosen = split_names(features.get("extractors"))
     if isinstance(chosen, list):
         features["extractors"] = [_place_choice(one, folder) for one in chosen]
-    table = features.get("onnx")
-    if isinstance(table, dict) and isinstance(table.get("path"), str):
-        table["path"] = _absolute(folder, table["path"], "features.onnx.path")
+    for name, key in (("onnx", "path"), ("bow_sift", "codebook")):
+        table = features.get(name)
+        if isinstance(table, dict) and isinstance(table.get(key), str):
+            table[key] = _absolute(folder, table[key], f"features.{name}.{key}")
 
 
 def _place_choice(choice: Any, folder: Path) -> Any:
     name, _, path = choice.partition(":") if isinstance(choice, str) else ("", "", "")
-    named = name in ("onnx", "table") and path
+    named = name in ("onnx", "table", "bow_sift") and path
     return f"{name}:{_absolute(folder, path, 'features.extractors')}" if named else choice
 
 

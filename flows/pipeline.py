@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+from embedding_core.blocks import replaces_own_scaling
 from embedding_core.registry import get_method
 from flows.config import RunConfig
 from flows.run_settings import (
@@ -79,16 +80,20 @@ class PipelineState:
     @cached_property
     def scale(self) -> Any:
         """How a single block of features is scaled; several have a scale each."""
-        (block, *_) = feature_blocks.plan_blocks(self.config.features, self.source)
-        return block.preparation["scale"]
+        return self.blocks[0].preparation["scale"]
+
+    @cached_property
+    def blocks(self) -> list[feature_blocks.BlockPlan]:
+        """The blocks of features."""
+        return feature_blocks.plan_blocks(self.config.features, self.source)
 
     @property
     def data(self) -> embedding.Data:
         """What methods are fitted to."""
         edges_given = affinity.resolve_graph(self.config.affinity, self.config.source) == "given"
-        return embedding.Data(
-            self.ref("ingest"), self.ref("features"), self.ref("affinity"), self.scale, edges_given
-        )
+        joined = replaces_own_scaling([block.preparation for block in self.blocks])
+        refs = (self.ref("ingest"), self.ref("features"), self.ref("affinity"))
+        return embedding.Data(*refs, self.scale, edges_given, joined)
 
     @cached_property
     def chosen(self) -> list[str]:
@@ -108,7 +113,7 @@ def _ingest(state: PipelineState) -> Iterable[Stage]:
 
 def _features(state: PipelineState) -> Iterable[Stage]:
     yield from feature_blocks.block_stages(
-        feature_blocks.plan_blocks(state.config.features, state.source),
+        state.blocks,
         state.config.source,
         state.source,
         state.ref("ingest"),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
 from embedding_core.registry import inner_methods
-from embedding_core.registry.candidates import Candidate, data_kind, pick_candidates
+from embedding_core.registry.candidates import OCCURRENCES, Candidate, data_kind, pick_candidates
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
 from flows.pipeline import walk_data
@@ -141,6 +141,8 @@ def choose_features(config: RunConfig, workspace: Workspace) -> RunConfig:
 
 def kind_of_items(dataset: Dataset) -> str:
     """Kind of the items, which decides which candidates are worth their time."""
+    if any(block.get("terms", "none") != "none" for block in dataset.blocks or ()):
+        return OCCURRENCES
     blocks = [one["recipe"] for one in dataset.recipe.get("blocks", ())] or [dataset.recipe]
     return data_kind(dataset.X, all(one.get("extractor") in _PRETRAINED for one in blocks))
 

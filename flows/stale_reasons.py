@@ -9,13 +9,16 @@ _BORROWED = {"scale": "features.scale", "strict": "source.strict", "sort_by": "e
 _TABLES = {"ingest": "source", "embedding": "annotation", "model": "annotation"}
 # Module fingerprints report this in detail.
 _CODE = "code"
+# What an extractor learned is an input, too, which is reported as such.
+_LEARNED = "learned"
 # Digests of the files of a pretrained model.
 _FILES = "files."
 
 
 def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence[str] = ()) -> list[str]:
     """The differences between two recipes, in words, except for inputs that are still `waiting`."""
-    found = {name: change for name, change in _differences(before["params"], now["params"]) if name != _CODE}
+    changes = _differences(before["params"], now["params"])
+    found = {name: change for name, change in changes if name.partition(".")[0] not in (_CODE, _LEARNED)}
     files = [name.removeprefix(_FILES) for name in found if name.startswith(_FILES)]
     reasons = [
         f"parameter {_setting(now, name)} {change}"

@@ -18,7 +18,7 @@ from storage.sources import OpenedSource
 from tasks.dataset import load_blocks, side_by_side
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.feature_blocks import BlockPlan, blocks_of_recipe
-from tasks.stages.features import FILES, GIVEN, TABLE, extractor_recipe
+from tasks.stages.features import FILES, GIVEN, TABLE, extractor_recipe, supplied_part
 from tasks.stages.learning import LEARNED
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
                 f"{path} contains {contents}, but the model was trained on a table of features. "
                 "Give a source with the same features."
             )
-        part = recipe.get("part", GIVEN)
+        part = supplied_part(recipe, source.part_names)
         if part not in source.part_names:
             raise SourceError(
                 f"{path} has no block of features {part!r}, which the model was trained on, but "

@@ -21,7 +21,14 @@ from tasks.reporter import Reporter
 # Task modules whose code changes the results of other stages: rows, number of neighbors, folds.
 _SHAPING = frozenset(
     f"tasks.{name}"
-    for name in ("stages.chunks", "dataset", "folds", "stages.neighbors", "reproduce.datasets")
+    for name in (
+        "stages.chunks",
+        "dataset",
+        "folds",
+        "stages.neighbors",
+        "training_rows",
+        "reproduce.datasets",
+    )
 )
 # Modules that a stage must list in `code` itself, because other stages of the same task do not use them.
 _NAMED = frozenset({"tasks.selection.out_of_fold"})

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from embedding_core.blocks import Terms
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, UnreadableItem
 from embedding_core.features.base import FeatureExtractor
 
 if TYPE_CHECKING:
@@ -70,19 +70,17 @@ class Tfidf(FeatureExtractor):
         """Columns of hashed terms have no names."""
 
     def extract_bytes(self, data: bytes) -> "csr_array":
-        """Return the counts (1, n_features) of the terms of a UTF-8 text; raise `UnreadableImage`."""
+        """Return the counts (1, n_features) of the terms of a UTF-8 text; raise `UnreadableItem`."""
         from scipy.sparse import csr_array
-
-        from embedding_core.features.images import UnreadableImage
 
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             found = f"byte {error.start} is {data[error.start]:#04x}"
-            raise UnreadableImage(f"not UTF-8 text ({found}); save it as UTF-8") from error
+            raise UnreadableItem(f"not UTF-8 text ({found}); save it as UTF-8") from error
         counts = csr_array(self._counter.transform([text]))
         if not counts.nnz:
-            raise UnreadableImage("the text contains no words")
+            raise UnreadableItem("the text contains no words")
         return counts
 
     @cached_property

@@ -205,7 +205,7 @@ class _ClipReader:
         return paths
 
     def write_sounds(self) -> list[Path]:
-        """Write the sound nearest to each key frame; an empty list if there is none."""
+        """Write the sound nearest to each key frame; an empty list if there is none, or only silence."""
         resampler = self._av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)
         with _Windows(self._folder, round(self._every * SAMPLE_RATE), self._count) as windows:
             for frame in self._frames("audio"):
@@ -219,7 +219,7 @@ class _ClipReader:
                     windows.write(block.to_ndarray().ravel(), round(seconds * SAMPLE_RATE))
             for block in resampler.resample(None) if windows.paths else ():
                 windows.write(block.to_ndarray().ravel(), 0)
-        return windows.paths
+        return windows.heard
 
     def _frames(self, what: str) -> Iterator[Any]:
         """The decodable frames of the first stream of a type; damaged packets are counted."""
@@ -288,6 +288,12 @@ class _Windows:
         self._number = -1
         self._file: wave.Wave_write | None = None
         self._position = 0
+        self._heard: set[Path] = set()
+
+    @property
+    def heard(self) -> list[Path]:
+        """The files that contain more than silence, which says nothing about a clip."""
+        return [path for path in self.paths if path in self._heard]
 
     def __enter__(self) -> _Windows:
         return self
@@ -308,6 +314,8 @@ class _Windows:
             self._open(number)
             assert self._file is not None
             self._file.writeframes(samples[:room].astype("<i2").tobytes())
+            if samples[:room].any():
+                self._heard.add(self.paths[-1])
             self._position += len(samples[:room])
             samples = samples[room:]
 

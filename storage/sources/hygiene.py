@@ -163,7 +163,7 @@ def _few(known: dict[str, int]) -> list[str]:
 def _contradictions(collection: Collection) -> list[Note]:
     """Notes about labeled files with the same content and different labels."""
     # Rows of a table are often equal.
-    counts = Counter(collection.digests if collection.paths else ())
+    counts = Counter(collection.digests if any(part.paths for part in collection.parts) else ())
     groups: dict[str, list[int]] = defaultdict(list)
     for row, digest in enumerate(collection.digests):
         if counts[digest] > 1 and (collection.labels[row] >= 0).all():

@@ -42,11 +42,7 @@ class Data:
     affinity: ArtifactRef | None
     scale: str
     edges_given: bool = False
-
-    @property
-    def joined(self) -> bool:
-        """Whether several blocks of features are joined, which every method takes as they are prepared."""
-        return self.features is not None and self.features.kind == "blocks"
+    joined: bool = False
 
     def inputs(self, uses_graph: bool, store: ArtifactStore) -> dict[str, str | None]:
         """Digests of a method's inputs; the graph only if the method uses it."""

@@ -128,8 +128,8 @@ def _default_choice(part: PartName, source: OpenedSource) -> str:
 
 def _block_name(choice: str) -> str:
     """Short name of a block: `onnx:clip.onnx` for a model in a folder."""
-    extractor, colon, path = choice.partition(":")
-    return f"{extractor}{colon}{Path(path).name}"
+    extractor, colon, value = choice.partition(":")
+    return choice if extractor == GIVEN else f"{extractor}{colon}{Path(value).name}"
 
 
 def _recipe(choice: str, settings: FeatureSettings) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tasks.reporter import Advance
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, digest_of, fingerprint, task_code
 from tasks.stages.chunks import PART_STAGE, split_items
-from tasks.stages.ingest import changed_meanwhile, items_of, part_digest
+from tasks.stages.ingest import changed_meanwhile, explain_change, items_of, part_digest
 from tasks.stages.known_rows import SKIPPED, KnownRows, load_known_rows
 from tasks.stages.learning import LEARNED, load_learned
 
@@ -119,11 +119,17 @@ def read_content(extractor: str) -> str:
 def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
     """Name of the part of the items that a recipe reads."""
     if recipe["extractor"] == GIVEN:
-        return str(recipe.get("part", GIVEN))
+        return supplied_part(recipe, [part.name for part in parts])
     if recipe["extractor"] == TABLE:  # only the ids of the items matter
         return next(part.name for part in parts)
     reads = read_content(recipe["extractor"])
     return next(part.name for part in parts if part.content == reads)
+
+
+def supplied_part(recipe: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Name of the supplied block that a recipe reads; of new items only this one may have been read."""
+    wanted = str(recipe.get("part", GIVEN))
+    return GIVEN if wanted not in names and GIVEN in names else wanted
 
 
 def feature_code(recipe: Mapping[str, Any], source: OpenedSource) -> dict[str, str]:
@@ -220,8 +226,7 @@ def _extract(
             made[row] = _mean_row([one for _, one in group])
             advance(len(made))
     except FileChanged as error:
-        what, _, advice = str(error).removesuffix(".").rpartition("; ")
-        raise SourceChanged(what, advice) from error
+        raise explain_change(error) from error
     return made
 
 
@@ -288,7 +293,7 @@ def _compute(
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
     if not variant:  # a joined block may fill in what is missing
-        digests = collection.part(part).digests
+        digests = content.digests
         lacking = [name for name, digest in zip(collection.ids, digests, strict=True) if not digest]
         refuse_lacking(recipe, [name for name in lacking if name not in portions.errors], len(digests))
     packed = pack_parts(

@@ -53,7 +53,7 @@ def stage(settings: SourceSettings, source: OpenedSource, workspace: Workspace) 
     digest = source.digest(workspace.cache_dir)
     return Stage(
         name="ingest",
-        code=(source.module,),
+        code=(source.module, "storage.sources.hygiene"),
         params={
             **settings.model_dump(mode="json", exclude=_PATHS),
             **({} if settings.labeled else {"labeled": False}),
@@ -101,6 +101,12 @@ def changed_meanwhile(path: str) -> SourceChanged:
     return SourceChanged(f"{path} changed while it was being read", "run again")
 
 
+def explain_change(error: Exception) -> SourceChanged:
+    """The error of a file that changed while it was read, from the message of the core."""
+    what, _, advice = str(error).removesuffix(".").rpartition("; ")
+    return SourceChanged(what, advice)
+
+
 def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace: Workspace) -> Artifact:
     found = source.read(workspace.cache_dir)
     if source.digest(workspace.cache_dir) != digest:
@@ -120,7 +126,8 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
     packed = pack_manifest(manifest)
     parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}
     parts["labels"] = digest_labels(manifest)
-    parts[TRAINING] = training_digest(found.ids, found.digests, found.split)
+    if found.paths is not None:  # only extractors of images learn
+        parts[TRAINING] = training_digest(found.ids, found.digests, found.split)
     last = load_last_run(workspace.store, settings).get("ingest")
     history = changes_since(workspace.store, last, manifest)
     return replace(packed, metadata={**packed.metadata, **parts}, history=history)

@@ -16,7 +16,7 @@ from storage.sources.base import Part
 from tasks.reporter import Advance
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace
-from tasks.stages.ingest import TRAINING, changed_meanwhile, part_digest
+from tasks.stages.ingest import TRAINING, changed_meanwhile, explain_change, part_digest
 from tasks.training_rows import training_rows
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ def load_learned(recipe: Mapping[str, Any], store: ArtifactStore) -> dict[str, n
     """
     known = recipe[LEARNED]
     try:
-        (found,) = unpack_model(store.read(store.ref("features", known["key"])))
+        ref = store.ref("features", known["key"])
+        if ref.digest != known["digest"]:
+            raise StoreError("it was learned again with another result")
+        (found,) = unpack_model(store.read(ref))
     except StoreError as error:
         raise ConfigError(
             f"what the extractor {recipe['extractor']} learned for this model is not in the store "
@@ -100,6 +103,8 @@ def _learn(
     manifest: ArtifactRef | None,
     workspace: Workspace,
 ) -> Artifact:
+    from embedding_core.features.extraction import FileChanged
+
     assert manifest is not None
     items, collection = unpack_manifest(workspace.store.read(manifest)), source.read(workspace.cache_dir)
     if collection.digests != items.digests:
@@ -107,7 +112,10 @@ def _learn(
     rows = training_rows(items.ids, items.split)
     with workspace.reporter.progress(f"{extractor.name} learning", len(rows)) as advance:
         contents = _contents(collection.part(part), rows, advance)
-        learned = extractor.learn(contents)
+        try:
+            learned = extractor.learn(contents)
+        except FileChanged as error:
+            raise explain_change(error) from error
     payload = io.BytesIO()
     np.savez(payload, allow_pickle=False, **learned)
     return pack_model([ModelFile(extractor.name, _FORMAT, payload.getvalue())])

@@ -76,6 +76,17 @@ def test_an_annotator_chooses_by_its_training_labels() -> None:
     assert (model.predict(np.hstack(parts)[40:]) == Y[40:]).mean() > 0.9
 
 
+@pytest.mark.parametrize("method", ["mlda", "1nn", "svm", "logistic_regression"])
+def test_units_do_not_decide_even_if_a_method_scales_by_itself(method: str) -> None:
+    parts, Y = telling()
+    loud = np.hstack([parts[0], parts[1] * [1.0, 1e-3], parts[2]])
+    loud[:, 2] = RNG.normal(size=60)
+    quiet = loud[:, [0, 1, 4, 5, 3, 3]]  # the third alternative tells the second label, in small units
+    blocks = [FeatureBlock("color", 6, scale="zscore", alternatives=3).to_json()]
+    model = Annotator(method, blocks=blocks).fit(quiet[:40], Y[:40])
+    assert model.scaler_.choices_ == [2]
+
+
 def test_alternatives_must_have_equal_width() -> None:
     with pytest.raises(InvalidInput, match="5 columns are not 2 alternatives of equal width"):
         FeatureBlock("a", 5, alternatives=2)

@@ -62,8 +62,32 @@ def test_gaps_without_a_filling_are_refused_with_the_setting() -> None:
     with pytest.raises(InvalidInput, match=r"table: 1 rows have missing values.*features\.fill"):
         Preprocessor(blocks_of(FeatureBlock("table", 3))).fit(X)
     X[:, 1] = np.nan
-    with pytest.raises(InvalidInput, match="column 1 has no value in any row"):
-        Preprocessor(blocks_of(FeatureBlock("table", 3, fill="mean"))).fit(X)
+    with pytest.warns(UserWarning, match="1 columns have no value in the training rows"):
+        fitted = Preprocessor(blocks_of(FeatureBlock("table", 3, fill="mean"))).fit(X)
+    assert fitted.fillings_[0][1] == 0
+    with pytest.raises(InvalidInput, match="no row of the fit has any value"):
+        Preprocessor(blocks_of(FeatureBlock("table", 3, fill="mean"))).fit(np.full((4, 3), np.nan))
+
+
+def test_a_block_beside_terms_is_filled_and_centered() -> None:
+    counts = RNG.poisson(0.5, (30, 6)).astype(np.float64)
+    counts[:, 0] += 1
+    numbers = RNG.normal(100, 1, (30, 2))
+    numbers[3, 1] = np.nan
+    blocks = blocks_of(
+        FeatureBlock("words", 6, terms="tfidf"), FeatureBlock("numbers", 2, "zscore", fill="mean")
+    )
+    joined = sp.hstack([sp.csr_array(counts), sp.csr_array(numbers)], format="csr")
+    prepared = Preprocessor(blocks).fit(joined).transform(joined).toarray()
+    np.testing.assert_allclose(prepared[:, -2:].mean(axis=0), 0, atol=1e-8)
+    dense = Preprocessor(blocks).fit(np.hstack([counts, numbers])).transform(np.hstack([counts, numbers]))
+    np.testing.assert_allclose(prepared, dense, atol=1e-8)
+
+
+def test_sparse_features_have_nothing_to_fill() -> None:
+    X = sp.csr_array(RNG.poisson(0.5, (20, 5)).astype(np.float64))
+    blocks = blocks_of(FeatureBlock("given", 5, fill="mean"))
+    np.testing.assert_allclose(Preprocessor(blocks).fit(X).transform(X).toarray(), X.toarray())
 
 
 def test_tfidf_agrees_with_scikit_learn_on_terms_of_the_fit() -> None:

@@ -8,9 +8,8 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from embedding_core.annotator import Annotator
 from embedding_core.blocks import FeatureBlock
-from embedding_core.errors import InvalidInput
+from embedding_core.errors import InvalidInput, UnreadableItem
 from embedding_core.evaluation import predict_fold
-from embedding_core.features.images import UnreadableImage
 from embedding_core.features.tfidf import Tfidf
 from embedding_core.preprocessing import Preprocessor
 
@@ -89,7 +88,7 @@ def test_a_fold_scores_a_text_the_same_whatever_else_is_tested() -> None:
     ],
 )
 def test_texts_without_terms_are_unreadable(data: bytes, reason: str) -> None:
-    with pytest.raises(UnreadableImage, match=reason):
+    with pytest.raises(UnreadableItem, match=reason):
         Tfidf().extract_bytes(data)
 
 

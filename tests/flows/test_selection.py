@@ -449,6 +449,10 @@ class TestFeaturesOfImages:
         assert chosen(True, source="iris") == (("auto",), [])
 
 
+def block_of(extractor: str, **preparation: Any) -> dict[str, Any]:
+    return {"name": extractor, "recipe": {"extractor": extractor}, "preparation": preparation}
+
+
 @pytest.mark.parametrize(
     ("X", "recipe", "kind"),
     [
@@ -456,10 +460,15 @@ class TestFeaturesOfImages:
         (np.random.default_rng(0).normal(size=(30, 4)), {"extractor": "efficientnet_lite0"}, "embedding"),
         (
             np.random.default_rng(0).normal(size=(30, 4)),
-            {"blocks": [{"recipe": {"extractor": "onnx"}}, {"recipe": {"extractor": "color_moments"}}]},
+            {"blocks": [block_of("onnx"), block_of("color_moments")]},
             "table",
         ),
         ((np.random.default_rng(0).random((30, 40)) < 0.1) * 2.0, {"extractor": "given"}, "occurrences"),
+        (
+            np.random.default_rng(0).normal(size=(30, 4)),
+            {"blocks": [block_of("tfidf", terms="tfidf"), block_of("table")]},
+            "occurrences",
+        ),
     ],
 )
 def test_candidates_depend_on_the_kind_of_items(X: np.ndarray, recipe: dict[str, Any], kind: str) -> None:

@@ -11,6 +11,7 @@ from flows.status import inspect_stages
 from storage.errors import ConfigError
 from tasks.dataset import load_dataset, load_features
 from tasks.settings import NewItems
+from tasks.stage import task_code
 from tasks.stages import ingest
 from tasks.stages.feature_blocks import block_stages, blocks_of_recipe
 from tasks.stages.features import compute_features
@@ -109,4 +110,32 @@ def test_a_large_collection_learns_from_a_fixed_choice() -> None:
     assert rows == sorted(rows)
     more = training_rows([*ids, "new.jpg"], None)
     assert len(set(more) & set(rows)) >= MAX_ITEMS - 1
-    assert training_rows(["a", "b", "c", "d"], ["train", "TEST", None, "val"]) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("split", "rows"),
+    [
+        (["train", "TEST", None, "val"], [0, 2]),
+        (["train", "eval", "testing", " test"], [0]),
+        (["Training ", "b", "", "c"], [0, 2]),
+        (["", "test", "", "holdout"], [0, 2]),
+        (["a", "b", "a", "b"], [0, 1, 2, 3]),
+    ],
+)
+def test_items_of_other_splits_are_not_learned_from(split: list[str | None], rows: list[int]) -> None:
+    assert training_rows(["a", "b", "c", "d"], split) == rows
+
+
+def test_the_rule_is_part_of_the_keys() -> None:
+    assert "tasks.training_rows" in task_code((), "tasks.stages.ingest")
+    assert "tasks.training_rows" in task_code((), "tasks.stages.learning")
+
+
+def test_a_codebook_that_was_learned_again_is_not_the_one_of_the_model(
+    pictures: Path, tmp_path: Path
+) -> None:
+    made = walk(pictures, tmp_path / "home")
+    recipe = dict(load_features(made.workspace.store, made.refs["features"]).recipe)
+    recipe["learned"] = {**recipe["learned"], "digest": "another"}
+    with pytest.raises(ConfigError, match="is not in the store"):
+        load_learned(recipe, made.workspace.store)
