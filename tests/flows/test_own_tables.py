@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris, load_wine
 
 from storage.errors import ConfigError, SourceError
 from tasks.stages.embedding import load_model_payload
+from tasks.stages.evaluation import load_scores
 from tests.conftest import UNTRACKED, Command, LocalRun, run_locally, write_pictures
 from tests.flows.test_cli_annotate import FakeTracker
 
@@ -160,6 +161,38 @@ def test_new_rows_of_a_mixed_table_are_encoded_as_in_training(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", ["given:clip", "given:dino"])
+def test_a_model_of_one_of_several_embeddings_annotates(
+    command: Command, tmp_path: Path, use: Callable[[LocalRun], None], chosen: str
+) -> None:
+    source = make_blocks(tmp_path)
+    use(run_locally(source, tmp_path / "home", *FAST, f"features.extractors={chosen}"))
+    done = command("annotate", source.name, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["items"] == N
+
+
+def test_filling_a_table_without_gaps_changes_no_score(tmp_path: Path) -> None:
+    scores = []
+    for fill in ("none", "mean"):
+        settings = ("embedding.methods=lapsvm", "evaluation.baselines=['1nn']", f"features.fill={fill}")
+        run = run_locally(make_iris(tmp_path), tmp_path / fill, *settings, "evaluation.folds=2")
+        ref = run.outcomes["evaluation[lapsvm]"].ref
+        scores.append(load_scores(run.workspace.store, ref))
+    assert scores[0] == scores[1]
+
+
+def test_a_table_of_features_serves_items_without_text(tmp_path: Path) -> None:
+    ids = [f"d{k}" for k in range(30)]
+    texts = ["" if k == 3 else f"word{k % 3} other{k}" for k in range(30)]
+    pd.DataFrame({"id": ids, "text": texts, "class": KINDS[:30]}).to_csv(tmp_path / "t.csv", index=False)
+    frame = pd.DataFrame(vectors()[:30], columns=[f"x{k}" for k in range(6)])
+    frame.assign(id=ids).to_csv(tmp_path / "emb.csv", index=False)
+    chosen = f"features.extractors=table:{tmp_path / 'emb.csv'}"
+    assert run_locally(tmp_path / "t.csv", tmp_path / "home", *FAST, chosen)
+
+
 def test_a_model_of_one_embedding_reads_its_column_only(
     command: Command, tmp_path: Path, use: Callable[[LocalRun], None]
 ) -> None:

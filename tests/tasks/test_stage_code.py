@@ -53,7 +53,7 @@ def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, se
         == code["model"]
         == {"tasks.stages.embedding", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
     )
-    assert code["ingest"] == {"tasks.stages.ingest"}
+    assert code["ingest"] == {"tasks.stages.ingest", "tasks.training_rows"}
     assert code["correlation"] == {"tasks.stages.correlation"}
     assert code["features"] == {"tasks.stages.features", "tasks.stages.chunks"}
 
