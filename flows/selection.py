@@ -20,7 +20,7 @@ from storage.artifacts.run_log import Kind
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
 from tasks.budget import Budget, parse_duration
-from tasks.dataset import Dataset
+from tasks.dataset import Dataset, describe_features
 from tasks.reporter import Reporter
 from tasks.selection import choice, tracking
 from tasks.selection.candidates import SelectionContext, check_labels
@@ -118,11 +118,14 @@ def select_model(
     if made is None:
         raise _no_candidate_scored(results)
     record = stages(choice.stage(made))
-    verdict = choice.decide_title(made, champion)
-    models = _fit_models(made, verdict, champion, data, stages)
+    features = describe_features(context.dataset.recipe)
+    labels = tracking.data_digests(data, workspace.store)["labels"]
+    verdict = choice.decide_title(made, champion, features, labels)
+    kept = None if champion and champion.has_other(features) else champion
+    models = _fit_models(made, verdict, kept, data, stages)
     name = f"{state.title}, auto"
     done = SelectionResult(name, state.experiment_name, made, verdict, champion, models, None, None)
-    return _track(config, done, record, data, stages, tags) if config.tracking.enabled else done
+    return _track(config, done, record, data, stages, tags, features) if config.tracking.enabled else done
 
 
 def choose_features(config: RunConfig, workspace: Workspace) -> RunConfig:
@@ -250,6 +253,7 @@ def _track(
     data: Data,
     stages: StageRunner,
     tags: Mapping[str, str],
+    features: str,
 ) -> SelectionResult:
     """Track the choice and register the winner, if the tracker answers."""
     if stages.untracked:
@@ -269,6 +273,7 @@ def _track(
             load_tracked(workspace.store, ref),
             done.models,
             tracking.data_digests(data, workspace.store),
+            features,
         )
     except TrackingError as error:
         stages.untracked = str(error)

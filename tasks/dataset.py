@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.schemas import (
     Features,
     unpack_blocks,
@@ -19,6 +19,7 @@ from storage.artifacts.schemas import (
 )
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ArtifactGone, SourceError
+from storage.sources.base import combine_digests
 from tasks.stages.chunks import PART_STAGE
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ class Dataset:
     def blocks(self) -> list[dict[str, Any]] | None:
         """See `prepared_blocks`."""
         return prepared_blocks(self.recipe)
+
+
+def describe_features(recipe: Mapping[str, Any]) -> str:
+    """Name the extractors of features, with a digest of their parameters; code and files do not matter."""
+    blocks = [one["recipe"] for one in recipe.get("blocks", ())] or [recipe]
+    names = [str(one.get("extractor", "given")) for one in blocks]
+    facts = [[name, one.get(name, {}), one.get("part", "")] for name, one in zip(names, blocks, strict=True)]
+    return f"{'+'.join(names)} {combine_digests([canonical_json(facts)])[:8]}"
 
 
 def prepared_blocks(recipe: Mapping[str, Any]) -> list[dict[str, Any]] | None:

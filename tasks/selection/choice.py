@@ -65,13 +65,24 @@ class CandidateResult:
 
 @dataclass(frozen=True)
 class Champion:
-    """The registered champion: its candidate, the data and metric it was fitted for, and its version."""
+    """The registered champion: its candidate, the data and metric it was fitted for, and its version.
+
+    `features` names its features, see `tasks.dataset.describe_features`, and `values` are its scores in
+    `metric` on the folds; empty if they were not recorded.
+    """
 
     candidate: Candidate
     digests: Mapping[str, str]
     version: str
     run_id: str
     tune_for: str = "hamming"
+    features: str = ""
+    metric: str = ""
+    values: tuple[float, ...] = ()
+
+    def has_other(self, features: str) -> bool:
+        """Whether it was fitted on other features than these; it cannot be scored on these then."""
+        return bool(self.features and features and self.features != features)
 
     @property
     def known(self) -> bool:
@@ -147,16 +158,19 @@ def choose(results: Sequence[CandidateResult], metric: str, tune_for: str = "ham
     return Choice(metric, winner, baseline, lead, tuple(results), tune_for)
 
 
-def decide_title(choice: Choice, champion: Champion | None) -> TitleDecision:
-    """The title of the winner.
+def decide_title(
+    choice: Choice, champion: Champion | None, features: str = "", labels: str = ""
+) -> TitleDecision:
+    """The title of the winner; `features` names its features, `labels` is the digest of the labels.
 
     The first winner becomes champion. A later winner takes the title if it beats the present champion, scored
     on the same folds of the same data, by more than noise (`embedding_core.model_selection.significance`). It
     also takes the title if the champion scores below the best plain baseline: a collection must not be
     annotated by a model that a plain baseline beats. For the same reason nothing becomes champion while a
-    plain baseline was skipped or failed.
+    plain baseline was skipped or failed. A champion with other features is compared by its recorded scores.
     """
-    if champion and champion.candidate.recipe() == choice.winner.candidate.recipe():
+    other = champion is not None and champion.has_other(features)
+    if champion and not other and champion.candidate.recipe() == choice.winner.candidate.recipe():
         return TitleDecision("champion", "it has the title already")
     unknown = [one for one in choice.results if _is_unknown_baseline(one)]
     if unknown:
@@ -171,12 +185,32 @@ def decide_title(choice: Choice, champion: Champion | None) -> TitleDecision:
         return TitleDecision(
             "champion", f"the present champion, {champion.candidate.name}, is not known to this version"
         )
+    if other:
+        return _compare_recorded(choice, champion, labels)
     present = choice.find(champion.candidate.recipe())
     if present is None:
         return TitleDecision(
             "challenger", f"the present champion, {champion.candidate.label}, was not scored"
         )
     return _compare(choice, present)
+
+
+def _compare_recorded(choice: Choice, champion: Champion, labels: str) -> TitleDecision:
+    """Compare the winner with the recorded scores of a champion that has other features."""
+    name = f"{champion.candidate.label} on other features ({champion.features})"
+    ours = choice.winner.values(choice.metric)
+    same_folds = champion.digests.get("labels") == labels and len(champion.values) == len(ours)
+    if champion.metric != choice.metric or not same_folds:
+        return TitleDecision(
+            "challenger",
+            f"the present champion is {name}; its scores on these labels are not known. Run `labelscape "
+            "auto` with its features to renew them",
+        )
+    lead = paired_lead(ours, champion.values)
+    amount = f"{describe_lead(lead)} in {metric_title(choice.metric)}"
+    if lead.beyond_noise:
+        return TitleDecision("champion", f"it beats the present champion, {name}, by {amount}", lead)
+    return TitleDecision("challenger", f"its lead over the present champion, {name}, is {amount}", lead)
 
 
 def _is_unknown_baseline(one: CandidateResult) -> bool:

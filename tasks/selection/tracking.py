@@ -32,6 +32,7 @@ from tasks.stages.tracking import (
 )
 
 RECIPE_TAG, STATE_TAG, TUNE_TAG = "labelscape.recipe", "labelscape.state", "labelscape.tune_for"
+FEATURES_TAG, METRIC_TAG, FOLDS_TAG = "labelscape.features", "labelscape.metric", "labelscape.fold_scores"
 # A model is outdated if one of these inputs has changed.
 _DATA = ("labels", "features")
 
@@ -53,8 +54,16 @@ def load_champion(tracker: Tracker, experiment: str) -> Champion | None:
         return None
     recipe = json.loads(found.tags.get(RECIPE_TAG, "{}"))
     digests = {name: found.tags.get(DIGEST_TAG + name, "") for name in (*_DATA, "model")}
-    tune_for = found.tags.get(TUNE_TAG, "hamming")
-    return Champion(_candidate(recipe), digests, found.version, found.run_id, tune_for)
+    return Champion(
+        _candidate(recipe),
+        digests,
+        found.version,
+        found.run_id,
+        found.tags.get(TUNE_TAG, "hamming"),
+        found.tags.get(FEATURES_TAG, ""),
+        found.tags.get(METRIC_TAG, ""),
+        tuple(json.loads(found.tags.get(FOLDS_TAG, "[]"))),
+    )
 
 
 def data_digests(data: Data, store: ArtifactStore) -> dict[str, str]:
@@ -160,11 +169,12 @@ def register_titles(
     tracked: TrackedRun,
     models: Mapping[str, ArtifactRef],
     digests: Mapping[str, str],
+    features: str = "",
 ) -> RegisteredTitles:
     """Register the fitted models under their titles, unless they are registered already.
 
     `models` contains the model of the winner, and that of the present champion if it keeps the title but had
-    to be refitted.
+    to be refitted. `features` names the features of all of them.
     """
     registry, name = ModelRegistry(tracker), model_name(experiment)
     before = {alias: registry.find(name, alias) for alias in (CHAMPION, CHALLENGER)}
@@ -173,7 +183,7 @@ def register_titles(
         known, model = before[alias], models[one.name]
         if known is not None and known.tags.get(f"{DIGEST_TAG}model") == model.digest:
             return known
-        tags = version_tags(one, choice, {**digests, "model": model.digest})
+        tags = version_tags(one, choice, {**digests, "model": model.digest}, features)
         return registry.register(name, tracked.children[one.name], alias, tags)
 
     winner = register(choice.winner, verdict.title)
@@ -187,13 +197,17 @@ def register_titles(
     )
 
 
-def version_tags(one: CandidateResult, choice: Choice, digests: Mapping[str, str]) -> dict[str, str]:
+def version_tags(
+    one: CandidateResult, choice: Choice, digests: Mapping[str, str], features: str = ""
+) -> dict[str, str]:
     """Tags of a registered version: its recipe, the data it was fitted on, and its score."""
     (entry,) = group_scores(one.rows)
     return {
         RECIPE_TAG: json.dumps(_recipe(one.candidate), sort_keys=True),
         TUNE_TAG: choice.tune_for,
-        "labelscape.metric": choice.metric,
+        FEATURES_TAG: features,
+        METRIC_TAG: choice.metric,
+        FOLDS_TAG: json.dumps([round(value, 6) for value in one.values(choice.metric)]),
         "labelscape.score": format_score(entry.mean(choice.metric), entry.spread(choice.metric)),
         BASELINE_TAG: str(one.candidate.plain).lower(),
         **{f"{DIGEST_TAG}{name}": digest for name, digest in digests.items()},

@@ -252,6 +252,11 @@ def describe_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items:
 
 def refuse_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> None:
     """Raise SourceError if items have no content that a recipe reads."""
+    if len(lacking) == n_items:
+        raise SourceError(
+            f"none of the {n_items} items has {read_content(recipe['extractor'])}, which "
+            f"{recipe['extractor']} needs. Name other extractors: --set features.extractors=NAMES."
+        )
     if lacking:
         raise SourceError(
             f"{describe_lacking(recipe, lacking, n_items)}, which {recipe['extractor']} needs. Set "

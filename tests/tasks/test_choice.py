@@ -14,6 +14,7 @@ from tasks.selection.choice import (
     CandidateResult,
     Champion,
     State,
+    TitleDecision,
     choose,
     decide_title,
     describe,
@@ -228,3 +229,36 @@ def test_run_auto_and_report_say_the_same_on_the_same_folds(spreads: float, kind
 
 def _both_ways(ours: list[float], theirs: list[float]) -> tuple[tuple[list[float], list[float]], ...]:
     return (ours, theirs), (theirs, ours)
+
+
+class TestOtherFeatures:
+    """A champion with other features is compared by its recorded scores."""
+
+    def decide(self, winner: list[float], **facts: object) -> TitleDecision:
+        made = choose([result("svm", winner)], "macro_f1")
+        assert made is not None
+        known: dict[str, object] = {
+            "features": "efficientnet_lite0 1",
+            "metric": "macro_f1",
+            "values": tuple(BASE),
+            **facts,
+        }
+        present = Champion(Candidate("svm", "svm"), {"labels": "a"}, "1", "run", **known)  # type: ignore[arg-type]
+        return decide_title(made, present, "color_moments 2", "a")
+
+    def test_a_worse_model_of_the_same_method_does_not_take_the_title(self) -> None:
+        verdict = self.decide(shifted(-0.2))
+        assert verdict.title == "challenger"
+        assert "on other features (efficientnet_lite0 1)" in verdict.reason
+
+    def test_a_clearly_better_one_does(self) -> None:
+        assert self.decide(shifted(0.2)).title == "champion"
+
+    @pytest.mark.parametrize("facts", [{"metric": "lrap"}, {"values": ()}])
+    def test_without_comparable_scores_the_champion_stays(self, facts: dict[str, object]) -> None:
+        verdict = self.decide(shifted(0.2), **facts)
+        assert verdict.title == "challenger"
+        assert "are not known" in verdict.reason
+
+    def test_features_of_older_versions_are_not_compared(self) -> None:
+        assert self.decide(shifted(-0.2), features="").reason == "it has the title already"
