@@ -1,6 +1,5 @@
 """Typed settings of every stage, with all defaults; unknown keys are rejected."""
 
-import csv
 import dataclasses
 from collections.abc import Iterator
 from math import isfinite
@@ -22,6 +21,7 @@ from embedding_core.features.registry import EXTRACTORS, extractor_class, parse_
 from storage.credentials import enter
 from storage.paths import find_text_problem
 from storage.sources.registry import READERS, source_names
+from storage.sources.roles import split_list
 from tasks.budget import parse_duration
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ def _scalars(value: Any) -> Iterator[Any]:
 def split_names(names: Any) -> Any:
     """Split a comma-separated string into a list; return other values unchanged."""
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
-
-
-def split_csv(names: str) -> list[str]:
-    """Split column names at commas; a name with a comma is in double quotes."""
-    return [name.strip() for name in next(csv.reader([names], skipinitialspace=True), [])]
 
 
 def join_csv(name: str) -> str:
@@ -158,7 +153,7 @@ class SourceSettings(Settings):
     @field_validator("features", "ignore", mode="before")
     @classmethod
     def _split_columns(cls, names: Any) -> Any:
-        return split_csv(names) if isinstance(names, str) else names
+        return split_list(names) if isinstance(names, str) else names
 
 
 class NewItems(SourceSettings):

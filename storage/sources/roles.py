@@ -143,8 +143,11 @@ def counts_features(kinds: Iterable[str], options: SourceOptions) -> bool:
 
 
 def split_list(text: str) -> list[str]:
-    """Names separated by commas; a name with a comma is in double quotes."""
-    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    """Names separated by commas; a name with a comma is in double quotes. Raises ValueError."""
+    try:
+        return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+    except csv.Error as error:
+        raise ValueError("expected names on one line, separated by commas") from error
 
 
 def match_names(
