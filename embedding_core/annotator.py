@@ -11,7 +11,7 @@ from embedding_core.blocks import replaces_own_scaling
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
-from embedding_core.model_selection.thresholds import shift_scores
+from embedding_core.model_selection.thresholds import exceed_thresholds
 from embedding_core.preprocessing import Preprocessor
 from embedding_core.registry import METHODS, get_method
 from embedding_core.registry.method import Method
@@ -34,6 +34,10 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.kernel_dle.estimator.KernelDLE",
             "embedding_core.kernel_dle.kernels.MixedKernel",
             "embedding_core.kernel_dle.kernels.FeatureMetric",
+            "embedding_core.kernel_dle.links.LinkedRows",
+            "embedding_core.kernel_dle.links.MeanKernel",
+            "embedding_core.kernel_dle.links.PropagatedKernel",
+            "embedding_core.graph.propagation.LinkPropagation",
             "embedding_core.kernel_dle.classifier.NeighborVotes",
             "embedding_core.kernel_dle.solution.KernelExpansion",
             *(method.type_name for method in METHODS.values()),
@@ -118,8 +122,7 @@ class Annotator(BaseEstimator):
     the rows of its fit, and `transform`, an approximation, for any row. New rows are placed by `transform`,
     so the labeled rows that they are compared with are as well; for linear methods both agree.
 
-    With thresholds, `predict_scores` shifts the scores so that one half means yes, see `shift_scores`. The
-    labels of an item are then ranked by their distance from their thresholds.
+    Thresholds affect `predict` only. Scores are those of the method, so they keep their ranking and meaning.
 
     Examples
     --------
@@ -171,7 +174,8 @@ class Annotator(BaseEstimator):
         if method.role == "projection":
             neighbors = NeighborLabels(self.n_neighbors, self.weights)
             known = (Y_seen >= 0).all(axis=1)
-            Z = self.model_.transform(scaled[known]) if method.inductive else self.model_.embedding_[known]
+            seen = scaled if known.all() else scaled[known]
+            Z = self.model_.transform(seen) if method.inductive else self.model_.embedding_[known]
             self.neighbors_ = neighbors.fit(Z, Y_seen[known])
         return self
 
@@ -216,20 +220,43 @@ class Annotator(BaseEstimator):
         coordinates: NDArray[np.float64] = self.model_.transform(scaled)
         return coordinates
 
-    def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return scores (m, K) of the labels of new items, in [0, 1]."""
-        scores = self._raw_scores(X)
-        if self.thresholds is None or self.single_label:
-            return scores
-        return shift_scores(scores, np.asarray(self.thresholds, dtype=np.float64))
+    def prepare_features(self, X: Any) -> Features:
+        """Return new items as the method sees them: filled, weighed and scaled."""
+        return self._scale_new(X)
 
-    def predict(self, X: Any) -> NDArray[np.int8]:
-        """Return labels (m, K) of new items in 0/1: scores above one half, or the highest one."""
-        return decide_labels(self.predict_scores(X), self.single_label)
+    @property
+    def uses_links(self) -> bool:
+        """Whether links of new items change their scores: the method takes them and did not decline links."""
+        return bool(getattr(self.model_, "takes_links", False))
 
-    def _raw_scores(self, X: Any) -> NDArray[np.float64]:
+    def predict_scores(self, X: Any, links: Any = None) -> NDArray[np.float64]:
+        """Return scores (m, K) of the labels of new items, in [0, 1]; thresholds do not change them.
+
+        `links` (m, n) or (m, n + m) are weights of links to the n items of the fit and to each other, for
+        models that use the links of new items (`uses_links`); others ignore them.
+        """
         if get_method(self.method).role == "projection":
             return self.neighbors_.predict_scores(self.transform(X))
         scaled = self._scale_new(X)
-        scores: NDArray[np.float64] = self.model_.predict_scores(scaled)
+        given = {"links": links} if links is not None and self.uses_links else {}
+        scores: NDArray[np.float64] = self.model_.predict_scores(scaled, **given)
         return scores
+
+    def decision_thresholds(self) -> NDArray[np.float64] | None:
+        """Return the threshold of each label (K,); None if the highest score decides."""
+        if self.single_label:
+            return None
+        if self.thresholds is None:
+            return np.full(len(self.classes_), 0.5)
+        return np.asarray(self.thresholds, dtype=np.float64)
+
+    def predict(self, X: Any, links: Any = None) -> NDArray[np.int8]:
+        """Return labels (m, K) of new items in 0/1: scores above their thresholds, or the highest one."""
+        return self.decide(self.predict_scores(X, links))
+
+    def decide(self, scores: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Return labels (m, K) in 0/1 from scores (m, K) of `predict_scores`."""
+        thresholds = self.decision_thresholds()
+        if thresholds is None:
+            return decide_labels(scores, single_label=True)
+        return exceed_thresholds(scores, thresholds)

@@ -35,6 +35,8 @@ class FeatureBlock:
         The block consists of this many alternatives of equal width, for instance color spaces. A fit with
         labels keeps the one that describes the labels of its rows best, see `choose_alternative`; a fit
         without labels keeps all.
+    alternative_names : sequence of str
+        Names of the alternatives for messages; may be empty.
     """
 
     name: str
@@ -44,6 +46,7 @@ class FeatureBlock:
     fill: Fill = "none"
     terms: Terms = "none"
     alternatives: int = 1
+    alternative_names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -61,7 +64,9 @@ class FeatureBlock:
 
     def to_json(self) -> dict[str, Any]:
         """The block as plain data."""
-        return asdict(self)
+        known = asdict(self)
+        names = list(known.pop("alternative_names"))
+        return {**known, "alternative_names": names} if names else known
 
 
 def replaces_own_scaling(blocks: Sequence[Mapping[str, Any]]) -> bool:

@@ -16,8 +16,11 @@ from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator
 from embedding_core.metrics import multilabel_metrics
+from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.registry import get_method
 from embedding_core.scaling import Features, as_features
+
+_GROUPS = 10
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,12 @@ class Prediction:
 
 
 class FoldScore(NamedTuple):
-    """One metric of one classifier on one fold."""
+    """One metric of one classifier on one fold, and its standard error if only some rows were tested."""
 
     classifier: str
     metric: str
     value: float
+    error: float = 0.0
 
 
 class Summary(NamedTuple):
@@ -63,10 +67,12 @@ def hide_labels(Y: NDArray[np.int8], train: NDArray[np.intp], test: NDArray[np.i
     return hidden
 
 
-def _classify_directly(fitted: Annotator, X: Features, test: NDArray[np.intp]) -> Prediction:
+def _classify_directly(
+    fitted: Annotator, X: Features, test: NDArray[np.intp], closed: bool, links: Any
+) -> Prediction:
     """Return the predictions of a classifier; `transduction_scores_` is used for rows of its fit."""
-    left = getattr(fitted.model_, "transduction_scores_", None)
-    scores = fitted.predict_scores(X[test]) if left is None else left[test]
+    left = getattr(fitted.model_, "transduction_scores_", None) if closed else None
+    scores = fitted.predict_scores(X[test], links) if left is None else left[test]
     return Prediction(fitted.method, decide_labels(scores, fitted.single_label), scores)
 
 
@@ -76,6 +82,7 @@ def _classify_by_neighbors(
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     n_neighbors: Sequence[int],
+    closed: bool,
 ) -> list[Prediction]:
     """Return the predictions of the nearest labeled rows in the embedding for each number of neighbors.
 
@@ -83,7 +90,7 @@ def _classify_by_neighbors(
     coordinates, see `Annotator`.
     """
     Y_train = fitted.neighbors_.Y_
-    if get_method(fitted.method).sees_all_rows:
+    if closed and get_method(fitted.method).sees_all_rows:
         Z = as_features(fitted.model_.embedding_)
         Z_train, Z_test = Z[np.unique(train)], Z[test]
     else:
@@ -108,17 +115,31 @@ def predict_fold(
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
     blocks: Sequence[Mapping[str, Any]] | None = None,
+    closed: bool = True,
+    links: Any = None,
 ) -> list[Prediction]:
-    """Fit on the training rows and classify the test rows; see `evaluate_fold`."""
+    """Fit on the training rows and classify the test rows; see `evaluate_fold`.
+
+    With closed=False no method sees the features of the test rows before it classifies them, as with items
+    that are annotated later. `affinity` is then that of the rows of `open_rows`, and the method must be
+    inductive. `links` (m, n) are given links from the test rows to these rows, with which they arrive.
+    """
     if not n_neighbors or min(n_neighbors) < 1:
         raise InvalidInput(f"n_neighbors={tuple(n_neighbors)}; expected one or more integers >= 1.")
     X, Y = as_features(X, missing=bool(blocks)), as_indicator(Y).Y
     train, test = np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)
     annotator = Annotator(method=method, params=params, scale=scale, single_label=single_label, blocks=blocks)
-    fitted = annotator.fit(X, hide_labels(Y, train, test), affinity)
+    hidden = hide_labels(Y, train, test)
+    rows = slice(None) if closed else open_rows(len(Y), test)
+    fitted = annotator.fit(X[rows], hidden[rows], affinity)
     if get_method(method).role == "classifier":
-        return [_classify_directly(fitted, X, test)]
-    return _classify_by_neighbors(fitted, X, train, test, n_neighbors)
+        return [_classify_directly(fitted, X, test, closed, links)]
+    return _classify_by_neighbors(fitted, X, train, test, n_neighbors, closed)
+
+
+def open_rows(n: int, test: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the rows that a fit may see if the test rows are new: training rows and unlabeled ones."""
+    return np.delete(np.arange(n), test)
 
 
 def evaluate_fold(
@@ -133,6 +154,7 @@ def evaluate_fold(
     n_neighbors: Sequence[int] = (1, 10),
     single_label: bool = False,
     blocks: Sequence[Mapping[str, Any]] | None = None,
+    tested_share: float = 1.0,
 ) -> list[FoldScore]:
     """Compute every metric of one method on one fold.
 
@@ -155,6 +177,9 @@ def evaluate_fold(
         Rows have exactly one label: the highest-scored one is predicted.
     blocks : sequence of mappings, optional
         How blocks of columns are prepared, instead of `scale`; see `Annotator`.
+    tested_share : float
+        Share of the rows of the fold that `test` is a sample of, see `sample_rows`. Below 1 every score has a
+        standard error.
 
     Returns
     -------
@@ -170,12 +195,47 @@ def evaluate_fold(
     predictions = predict_fold(
         method, params, X, Y, train, test, affinity, scale, n_neighbors, single_label, blocks
     )
-    Y_true = as_indicator(Y).Y[np.asarray(test, dtype=np.intp)]
-    return [
-        FoldScore(prediction.classifier, metric, value)
-        for prediction in predictions
-        for metric, value in multilabel_metrics(Y_true, prediction.labels, prediction.scores).items()
+    return measure_predictions(as_indicator(Y).Y[np.asarray(test, dtype=np.intp)], predictions, tested_share)
+
+
+def measure_predictions(
+    Y_true: NDArray[np.int8], predictions: Iterable[Prediction], tested_share: float = 1.0
+) -> list[FoldScore]:
+    """Compute every metric of predictions for the same rows with labels Y_true (m, K)."""
+    return [score for one in predictions for score in _score(Y_true, one, tested_share)]
+
+
+def _score(Y: NDArray[np.int8], found: Prediction, tested_share: float) -> list[FoldScore]:
+    """Every metric of one prediction, with standard errors if it is for a sample."""
+    values = multilabel_metrics(Y, found.labels, found.scores)
+    if tested_share >= 1:
+        return [FoldScore(found.classifier, metric, value) for metric, value in values.items()]
+    errors = sampling_errors(Y, found, tested_share)
+    return [FoldScore(found.classifier, metric, value, errors[metric]) for metric, value in values.items()]
+
+
+def sample_rows(Y: NDArray[np.int8], rows: NDArray[np.intp], most: int | None, seed: int) -> NDArray[np.intp]:
+    """Return all of some labeled rows, or a stratified sample of at most `most` of them, ascending."""
+    if most is None or len(rows) <= most:
+        return rows
+    parts = -(-len(rows) // most)
+    return rows[stratified_folds(Y[rows], parts, seed)[0][1]]
+
+
+def sampling_errors(Y: NDArray[np.int8], found: Prediction, tested_share: float) -> dict[str, float]:
+    """Return the standard error of every metric that comes from testing a sample of the rows of a fold.
+
+    The sample is cut into `_GROUPS` groups; the spread of a metric over them gives the error of the whole.
+    A sample of a large share of all rows has a smaller error: it leaves out few.
+    """
+    groups = [
+        multilabel_metrics(Y[part::_GROUPS], found.labels[part::_GROUPS], found.scores[part::_GROUPS])
+        for part in range(_GROUPS)
     ]
+    factor = np.sqrt((1 - tested_share) / _GROUPS)
+    return {
+        metric: float(factor * np.std([group[metric] for group in groups], ddof=1)) for metric in groups[0]
+    }
 
 
 def summarize(rows: Iterable[tuple[str, str, int, str, float]]) -> dict[tuple[str, str, str], Summary]:

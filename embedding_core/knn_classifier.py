@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.errors import InvalidInput
+from embedding_core.graph.knn import EXACT_ITEMS, RECALL
 from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.linalg.conditioning import common_shift, subtract_shift
 from embedding_core.scaling import Features, as_features
@@ -23,6 +24,9 @@ BLOCK_NUMBERS = 2**22
 # The search multiplies matrices, so rounding decides near ties. A few more candidates than requested are
 # measured again exactly, so that ties are broken by row order.
 SPARE_CANDIDATES = 4
+# A search among more than `EXACT_ITEMS` dense rows uses an index if it has one query per this many rows. For
+# fewer queries, building the index costs more than comparing each with all rows.
+_ROWS_PER_QUERY = 50
 
 
 def as_labeled_features(X: Any, Y: Any, missing: bool = False) -> tuple[Features, Indicator]:
@@ -57,17 +61,31 @@ def _block_rows(n_candidates: int, n_features: int) -> int:
     return max(1, min(BLOCK_ROWS, BLOCK_NUMBERS // (n_candidates * n_features)))
 
 
-def nearest_rows(Z: Features, queries: Features, k: int) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+def uses_index(n: int, m: int) -> bool:
+    """Return whether `nearest_rows` answers m queries among n dense rows by an index."""
+    return n > EXACT_ITEMS and m * _ROWS_PER_QUERY >= n
+
+
+def nearest_rows(
+    Z: Features, queries: Features, k: int, indexed: bool = True
+) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return distances and indices (m, k) of the k rows of Z nearest to each query, nearest first.
 
     Equal distances are ordered by row number if at most `SPARE_CANDIDATES` rows tie beyond the k-th. Z and
-    queries are both dense or both CSR.
+    queries are both dense or both CSR. Many queries among more than `EXACT_ITEMS` dense rows are answered by
+    an index that finds at least `RECALL` of the true neighbors, see `embedding_core.graph.cell_index`, unless
+    `indexed` is False.
     """
     n, m = Z.shape[0], queries.shape[0]
     if k < 1 or k > n:
         raise InvalidInput(f"n_neighbors={k} with {n} labeled rows; choose from 1 to {n}.")
     if sp.issparse(Z) != sp.issparse(queries):
         raise InvalidInput("the fitted rows and the queries must both be dense or both be sparse.")
+    if uses_index(n, m) and indexed and not sp.issparse(Z):
+        from embedding_core.graph.cell_index import CellIndex  # compiles code
+
+        found = CellIndex(Z).search(queries, k, RECALL)
+        return np.sqrt(found.squared), found.indices
     shift = common_shift(Z, queries)
     n_candidates = min(k + SPARE_CANDIDATES, n)
     index = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(_move(Z, shift, Z.dtype))
@@ -163,7 +181,8 @@ class NeighborLabels(BaseEstimator):
             raise InvalidInput(
                 f"n_neighbors={self.n_neighbors} with {n_labeled} labeled rows; choose from 1 to {n_labeled}."
             )
-        self.Z_, self.Y_ = Z[indicator.labeled], indicator.Y[indicator.labeled]
+        self.Z_ = Z if indicator.labeled.all() else Z[indicator.labeled]
+        self.Y_ = indicator.Y[indicator.labeled]
         self.n_features_in_ = Z.shape[1]
         return self
 

@@ -68,7 +68,7 @@ def _mean(values: NDArray[np.float64], empty: float = 0.0) -> float:
     return float(values.mean()) if values.size else empty
 
 
-def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str, float]:
+def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8], skip_absent: bool) -> dict[str, float]:
     """Compute the metrics of 0/1 decisions from one contingency table per class."""
     true = Y.sum(axis=0, dtype=float)
     predicted = Y_pred.sum(axis=0, dtype=float)
@@ -76,10 +76,11 @@ def _decision_metrics(Y: NDArray[np.int8], Y_pred: NDArray[np.int8]) -> dict[str
     precision, recall = _ratio(hit, predicted), _ratio(hit, true)
     f1 = _ratio(2 * hit, true + predicted)
     hits, positives, guesses = hit.sum(), true.sum(), predicted.sum()
+    averaged = true + predicted > 0 if skip_absent else slice(None)
     return {
-        "macro_precision": _mean(precision),
-        "macro_recall": _mean(recall),
-        "macro_f1": _mean(f1),
+        "macro_precision": _mean(precision[averaged]),
+        "macro_recall": _mean(recall[averaged]),
+        "macro_f1": _mean(f1[averaged]),
         "micro_precision": float(_ratio(hits, guesses)),
         "micro_recall": float(_ratio(hits, positives)),
         "micro_f1": float(_ratio(2 * hits, positives + guesses)),
@@ -153,7 +154,9 @@ def _as_decisions(Y: ArrayLike, name: str) -> NDArray[np.int8]:
     return array.astype(np.int8)
 
 
-def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) -> dict[str, float]:
+def multilabel_metrics(
+    Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike, skip_absent: bool = False
+) -> dict[str, float]:
     """Compute every metric of `METRICS` for one set of predictions.
 
     Parameters
@@ -162,6 +165,10 @@ def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) 
         True and predicted labels.
     scores : (m, K) array of float
         Finite; higher means more likely. Compared within a row and within a column.
+    skip_absent : bool, default=False
+        Leave labels that no row has and no row is given out of the macro averages, instead of counting them
+        as 0. A fold of a cross-validation lacks some rare labels; with 0 for each of them, a perfect
+        prediction of 15 labels with 2 to 120 of 330 rows scores 0.92 on five folds.
 
     Returns
     -------
@@ -185,5 +192,5 @@ def multilabel_metrics(Y_true: ArrayLike, Y_pred: ArrayLike, scores: ArrayLike) 
         raise InvalidInput(
             f"scores contain {(~np.isfinite(ranked)).sum()} NaN or infinite values; expected finite values."
         )
-    values = _decision_metrics(Y, decided) | _ranking_metrics(Y, ranked)
+    values = _decision_metrics(Y, decided, skip_absent) | _ranking_metrics(Y, ranked)
     return {metric.name: values[metric.name] for metric in METRICS}

@@ -104,6 +104,26 @@ class Preprocessor(TransformerMixin, BaseEstimator):
             return made[0]
         return sp.hstack(made, format="csr") if sp.issparse(X) else np.hstack(made)
 
+    def describe_choices(self) -> list[str]:
+        """Say which alternative of each block was kept, for blocks whose alternatives have names."""
+        named = [
+            (block.name, block.alternative_names, choice)
+            for block, choice in zip(self._checked(), self.choices_, strict=True)
+            if block.alternative_names and choice >= 0
+        ]
+        return [f"{block}: {names[choice]} is chosen of {', '.join(names)}" for block, names, choice in named]
+
+    def kept_columns(self) -> list[NDArray[np.intp]]:
+        """Return for each block the columns of X that its prepared columns come from."""
+        found, start = [], 0
+        for number, block in enumerate(self._checked()):
+            width, choice = block.width // block.alternatives, self.choices_[number]
+            columns = self.terms_[number] if block.terms != "none" else np.arange(block.width)
+            kept = columns if choice < 0 else columns[choice * width : (choice + 1) * width]
+            found.append(start + kept)
+            start += block.width
+        return found
+
     def _checked(self) -> list[FeatureBlock]:
         return [FeatureBlock(**block) for block in self.blocks]
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from embedding_core.checks import check_choice
 from embedding_core.errors import InvalidInput
 from embedding_core.linalg.conditioning import EPS
 
@@ -19,6 +20,10 @@ COUNT_SCALINGS = (*SCALINGS, "tfidf")
 """The scalings of `make_scaler`."""
 MOST_ZEROS = 0.5
 """Non-negative features of which more than this fraction is 0 count as occurrences, for instance of words."""
+
+# Rows that are converted to float64 at a time, and the largest matrix of which a copy in float64 is made.
+_BLOCK_ROWS = 4096
+_MOST_VALUES = 2**25
 
 
 def as_features(X: Any, n_features: int | None = None, missing: bool = False) -> Features:
@@ -78,11 +83,20 @@ def _column_moments(X: Features) -> tuple[NDArray[np.float64], NDArray[np.float6
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0)
     else:
         mean = X.mean(axis=0, dtype=np.float64)
-        variance = X.var(axis=0, dtype=np.float64)
+        variance = X.var(axis=0, dtype=np.float64) if X.size <= _MOST_VALUES else _block_variance(X, mean)
     # Rounding gives a constant column a variance of up to (n eps mean)^2; dividing would amplify that noise.
     n = X.shape[0]
     constant = variance <= n * EPS * variance + (n * mean * EPS) ** 2
     return mean, np.where(constant, 1.0, np.sqrt(variance))
+
+
+def _block_variance(X: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The variance of each column without a float64 copy of X."""
+    total = np.zeros(X.shape[1])
+    for start in range(0, X.shape[0], _BLOCK_ROWS):
+        total += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
+    variance: NDArray[np.float64] = total / X.shape[0]
+    return variance
 
 
 def _row_lengths(X: Features) -> NDArray[np.float64]:
@@ -146,7 +160,11 @@ class Scaler(TransformerMixin, BaseEstimator):
             if self.mean_.any():
                 raise InvalidInput("X is sparse, but the scaler was fitted on dense rows; pass X.toarray().")
             return (X @ sp.diags_array(1 / self.scale_)).tocsr().astype(X.dtype)
-        return ((X - self.mean_) / self.scale_).astype(X.dtype)
+        scaled = np.empty_like(X)
+        for start in range(0, X.shape[0], _BLOCK_ROWS):  # X - mean is float64: not of all rows at a time
+            rows = slice(start, start + _BLOCK_ROWS)
+            scaled[rows] = (X[rows] - self.mean_) / self.scale_
+        return scaled
 
     @staticmethod
     def _divide_rows(X: Features) -> Features:
@@ -209,3 +227,11 @@ def row_scale(X: Features) -> str:
     """Return the scaling after which rows are compared by their angle: "tfidf" for counts, else "unit"."""
     values = X.data if sp.issparse(X) else X
     return "tfidf" if are_occurrences(X) and bool((values == np.floor(values)).all()) else "unit"
+
+
+def scales_to_try(scale: str, X: Features) -> tuple[str, ...]:
+    """Return the scalings among which "auto" chooses for these items, or the given one."""
+    check_choice("scale", scale, ("auto", *COUNT_SCALINGS))
+    if scale != "auto":
+        return (scale,)
+    return (row_scale(X), "zscore") if are_occurrences(X) else ("zscore",)

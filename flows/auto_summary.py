@@ -9,14 +9,12 @@ from flows.selection import SelectionResult
 from flows.summary import closing_lines, find_tracked, summarize_stages
 from storage.artifacts.run_log import LoggedRun
 from storage.tracking.registry import Version
-from tasks.report.ranking import describe_lead, format_score, group_scores, metric_title
-from tasks.report.score_table import score_table
 from tasks.report.tables import Table
-from tasks.selection.choice import Choice, describe
-from tasks.selection.out_of_fold import THRESHOLDS
+from tasks.selection.choice import describe, leaderboard
+from tasks.selection.links import worth_of_links
+from tasks.selection.wording import decision_lines, left_out, links_lines, verdict_lines
 
 _REMEDY = "repeat the command to track and register them."
-_STATES = {"stopped": "stopped", "skipped": "not scored", "failed": "failed"}
 
 
 def summarize_auto(
@@ -31,6 +29,7 @@ def summarize_auto(
         "title": done.verdict.title,
         "reason": done.verdict.reason,
         "lead_over_champion": asdict(done.verdict.lead) if done.verdict.lead else None,
+        "links": asdict(worth) if (worth := worth_of_links(done.choice)) else None,
         "plain_baseline_won": done.choice.winner.candidate.plain,
         "champion_is_plain": is_plain_champion(done),
         "registry": {
@@ -54,55 +53,13 @@ def auto_text(
 ) -> list[str | Table]:
     """Return the leaderboard, the candidates left out and why, the winner, and where to find more."""
     choice = result.products.choice
-    table: list[str | Table] = ["", leaderboard(choice), *decision_lines(choice), ""]
-    verdict = [*left_out(choice), *verdict_lines(choice), *_title_lines(config, result), ""]
-    return [*table, *verdict, *closing_lines(config, summary, _REMEDY)]
-
-
-def leaderboard(choice: Choice) -> Table:
-    """Tabulate the candidates that were scored on all folds, best first."""
-    rows = [row for one in choice.scored for row in one.rows]
-    titles = {one.name: one.candidate.label for one in choice.scored}
-    baselines = {one.name for one in choice.scored if one.candidate.plain}
-    return score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines)
-
-
-def decision_lines(choice: Choice) -> list[str]:
-    """Say how labels were decided, unless the threshold is 0.5."""
-    if choice.tune_for not in THRESHOLDS:
-        return []
-    how = THRESHOLDS[choice.tune_for] + (", one per label," if choice.tune_for == "macro_f1" else "")
-    return [f"labels are decided by {how} chosen for {metric_title(choice.tune_for)} on the other folds"]
-
-
-def left_out(choice: Choice) -> list[str]:
-    """List the candidates that were not scored on all folds, and why."""
-    grouped: dict[tuple[str, str], list[str]] = {}
-    for one in choice.results:
-        if one.state != "scored":
-            grouped.setdefault((_STATES[one.state], one.reason), []).append(one.candidate.label)
-    return [f"{state:<12}{'; '.join(labels)}: {reason}" for (state, reason), labels in grouped.items()]
-
-
-def verdict_lines(choice: Choice) -> list[str]:
-    """Say which candidate won, and how it compares with the best plain baseline."""
-    metric, winner, base = choice.metric, choice.winner, choice.baseline
-    (entry,) = group_scores(winner.rows)
-    score = f"{format_score(entry.mean(metric), entry.spread(metric))} in {metric_title(metric)}"
-    said = f"winner      {winner.candidate.label}, {score}"
-    if winner.candidate.plain:
-        return [said, "            a plain baseline: no other candidate scored better"]
-    if base is None or choice.lead is None:
-        return [said]
-    lead = choice.lead
-    ahead = f"            ahead of the best plain baseline, {base.candidate.label}, on {lead.won} of"
-    lines = [said, f"{ahead} {lead.folds} folds by {describe_lead(lead)}"]
-    others = sum(not one.candidate.plain for one in choice.scored)
-    picked = (
-        f"            it is the best of {others} candidates on the same folds, so its score is slightly "
-        "optimistic"
+    table: list[str | Table] = (
+        ["", leaderboard(choice), *decision_lines(choice), ""] if choice.scored else [""]
     )
-    return [*lines, picked] if others > 1 else lines
+    rare = [f"{'rare':<12}{choice.rare.describe()}"] if choice.rare.items else []
+    verdict = [*rare, *left_out(choice), *verdict_lines(choice), *links_lines(choice)]
+    verdict += [*_title_lines(config, result), ""]
+    return [*table, *verdict, *closing_lines(config, summary, _REMEDY)]
 
 
 def _title_lines(config: RunConfig, result: RunResult[SelectionResult]) -> list[str]:

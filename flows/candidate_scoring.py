@@ -1,9 +1,13 @@
-"""Scores the candidates of `auto` one after the other; each is scored, stopped early or skipped."""
+"""Scores the candidates of `auto` one after the other; each is scored, stopped early or skipped.
+
+The budget covers the final fit of the winner: its expected time is set aside while candidates are scored.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from embedding_core.registry.candidates import Candidate
+from embedding_core.threads import count_cores
 from flows.stages import StageRunner
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.predictions import Predictions
@@ -21,6 +25,7 @@ from tasks.selection.candidates import (
 )
 from tasks.selection.choice import CandidateResult, Champion
 from tasks.selection.out_of_fold import measure, only_folds
+from tasks.selection.rare_labels import judged_part
 
 
 @dataclass
@@ -53,14 +58,24 @@ class CandidateScoring:
         self.budget.start()
         results: list[CandidateResult] = []
         for number, candidate in enumerate(candidates, start=1):
+            self.budget.reserve(0)
             self._announce(number, len(candidates), candidate)
+            self.budget.reserve(self._seconds_to_fit(choice.leading(results, self.metric)))
             try:
                 results.append(self._score_one(candidate, results))
             except BudgetEnded as error:
                 results.append(CandidateResult(candidate, "skipped", str(error)))
             except StageError as error:
                 results.append(CandidateResult(candidate, "failed", str(error)))
+        self.budget.reserve(0)
         return results
+
+    def score_open(self, winner: CandidateResult) -> CandidateResult:
+        """Score the winner on all folds without the features of the test rows, for a closed collection."""
+        self.budget.reserve(self._seconds_to_fit(winner))
+        candidate, context = winner.candidate, replace(self.context, closed=False)
+        trial = self.stages(trial_stage(candidate, context))
+        return self._result(candidate, "scored", self.stages(candidate_stage(candidate, context, trial)))
 
     def _announce(self, number: int, total: int, candidate: Candidate) -> None:
         if self.budget.left:
@@ -78,6 +93,7 @@ class CandidateScoring:
             return self._average(candidate, members)
         trial = self._result(candidate, "stopped", self.stages(trial_stage(candidate, self.context)))
         leader = choice.leading(before, self.metric)
+        self.budget.reserve(max(self._seconds_to_fit(leader), self._seconds_to_fit(trial)))
         reason = self._reason_to_stop(trial, leader) if leader else ""
         if reason:
             return replace(trial, reason=reason)
@@ -93,7 +109,8 @@ class CandidateScoring:
                 reason = f"it averages candidates, and {one.candidate.label} was not scored on all folds"
                 return CandidateResult(candidate, "skipped", reason)
         refs = {one.name: one.ref for one in members}
-        return self._result(candidate, "scored", self.stages(mean_stage(candidate, self.context, refs)))
+        made = self._result(candidate, "scored", self.stages(mean_stage(candidate, self.context, refs)))
+        return replace(made, members=tuple(members))
 
     def _reason_to_skip(self, candidate: Candidate) -> str:
         """Why a candidate does not suit the data; empty if it does, was named, or is the champion."""
@@ -110,13 +127,31 @@ class CandidateScoring:
         return self.champion is not None and candidate.recipe() == self.champion.candidate.recipe()
 
     def _reason_to_stop(self, trial: CandidateResult, leader: CandidateResult) -> str:
-        """Why a candidate cannot catch up with the leader on the same folds; empty if it can."""
-        if self._is_champion(trial.candidate):
+        """Why a candidate cannot catch up with the leader on the same folds; empty if it can.
+
+        A plain baseline is never stopped: nobody becomes champion before each is scored on all folds.
+        """
+        if self._is_champion(trial.candidate) or trial.candidate.plain:
             return ""
         assert leader.ref
         found = only_folds(load_predictions(self.context, leader.ref), {row.fold for row in trial.rows})
         level = replace(leader, rows=self._measure(leader.candidate, found))
         return choice.reason_to_stop(trial, level, self.metric, self.context.settings.folds)
+
+    def _seconds_to_fit(self, result: CandidateResult | None) -> float:
+        """Expected seconds of a fit on all labeled items, from those of the folds.
+
+        Folds run at once on all cores, the fit alone on one. Methods grow with up to the square of the items.
+        """
+        if result is None or not (result.ref or result.members):
+            return 0.0
+        if result.members:
+            return sum(self._seconds_to_fit(one) for one in result.members)
+        store, n_folds = self.context.workspace.store, self.context.settings.folds
+        seconds = sum(store.details(ref)["seconds"] for ref in (result.ref, result.trial) if ref)
+        scored = len({row.fold for row in result.rows})
+        at_once = min(count_cores(), scored)
+        return float(seconds * at_once / scored * (n_folds / (n_folds - 1)) ** 2)
 
     def _result(self, candidate: Candidate, state: choice.State, ref: ArtifactRef | None) -> CandidateResult:
         assert ref
@@ -124,4 +159,5 @@ class CandidateScoring:
         return CandidateResult(candidate, state, "", rows, ref)
 
     def _measure(self, candidate: Candidate, found: Predictions) -> list[Score]:
-        return measure(candidate.name, found, self.context.dataset, self.context.tune_for)
+        judged = judged_part(found, self.context.dataset, self.context.rare)
+        return measure(candidate.name, *judged, self.context.tune_for)

@@ -1,5 +1,6 @@
 """The typed configuration of a run: defaults, TOML file and command-line overrides in one model."""
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +23,10 @@ from tasks.settings import (
     EmbeddingSettings,
     EvaluationSettings,
     FeatureSettings,
+    MapSettings,
+    NotifySettings,
     ReportSettings,
+    ScheduleSettings,
     Settings,
     SourceSettings,
     StoreSettings,
@@ -32,7 +36,7 @@ from tasks.settings import (
 
 DEFAULT_FILE = Path("labelscape.toml")
 # Tables that contain an address.
-_WITH_ADDRESS = ("tracking", "store")
+_WITH_ADDRESS = ("tracking", "store", "schedule", "notify")
 
 
 class RunConfig(Settings):
@@ -44,8 +48,8 @@ class RunConfig(Settings):
     )
     executor: str = Field(
         "auto",
-        description="where folds, trials and image portions run: auto, serial, threads:N or processes:N; "
-        "all give the same results. auto: one worker per core",
+        description="where folds, trials and image portions run: auto, serial, threads:N, processes:N, or a "
+        "Dask cluster (dask://host:port); all give the same results. auto: one worker per core",
     )
     store: StoreSettings = StoreSettings()
     source: SourceSettings = SourceSettings()
@@ -56,7 +60,10 @@ class RunConfig(Settings):
     annotation: AnnotationSettings = AnnotationSettings()
     auto: AutoSettings = AutoSettings()
     report: ReportSettings = ReportSettings()
+    map: MapSettings = MapSettings()
     tracking: TrackingSettings = TrackingSettings()
+    schedule: ScheduleSettings = ScheduleSettings()
+    notify: NotifySettings = NotifySettings()
 
     @field_validator("executor")
     @classmethod
@@ -211,6 +218,17 @@ def _parse_value(text: str) -> Any:
     except (ValueError, RecursionError):  # also a number of thousands of digits
         return text
     return found["value"] if len(found) == 1 else text
+
+
+def as_override(value: Any) -> str:
+    """The text of a value in `--set KEY=VALUE`: text as it is if it is read as text, else as in TOML.
+
+    >>> as_override("a b"), as_override("12"), as_override(("x", "y"))
+    ('a b', '"12"', '["x", "y"]')
+    """
+    if isinstance(value, str) and _parse_value(value.strip()) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _set_dotted(values: dict[str, Any], keys: list[str], value: Any) -> None:

@@ -1,7 +1,7 @@
 """The places that a deployed flow writes to, fixed when it is deployed.
 
 The parameters of a run can be edited on Prefect's pages and through its API. They may choose what a run reads
-and computes, but not where it writes.
+and computes, but not where it writes, and not which cluster computes: a Dask scheduler is trusted like code.
 """
 
 import hashlib
@@ -12,34 +12,45 @@ from typing import Any
 
 from flows.config import RunConfig, find_home
 from storage.errors import ConfigError
+from tasks.executor import parse_executor
+from tasks.settings import NotifySettings
 
 # Set for the process of a run by `serve` and `deploy`. Digests only: an address may contain a password.
 PLACES_VARIABLE = "LABELSCAPE_DEPLOYED_PLACES"
 
 
 def digest_places(config: RunConfig | Mapping[str, Any]) -> str:
-    """Return the digests of home, store and tracker of a configuration, as JSON."""
+    """Return the digests of the places of a configuration, as JSON."""
     if not isinstance(config, RunConfig):
         config = RunConfig.model_validate(config)
     places = {
         "home": str(find_home(config)),
         "store": config.store.uri,
         "tracking": config.tracking.uri,
+        # A program or an address that a run uses must not come from a parameter that others can edit.
+        "notify": config.notify.model_dump_json(),
+        "server": config.schedule.database,
+        # Executors on the machine of the run may be exchanged; all give the same results.
+        "executor": config.executor if parse_executor(config.executor)[0] == "cluster" else None,
     }
     return json.dumps({name: _digest(place) for name, place in places.items()})
 
 
 def check_places(config: RunConfig) -> None:
-    """Raise ConfigError if a deployed run would write to a place that was not deployed."""
+    """Raise ConfigError if a deployed run would use a place that was not deployed."""
     deployed = os.environ.get(PLACES_VARIABLE)
     if deployed is None:
         return
-    known, given = json.loads(deployed), json.loads(digest_places(config))
+    # Deployments of an earlier version have none of these.
+    unset = {"notify": _digest(NotifySettings().model_dump_json())}
+    unset |= {name: _digest(None) for name in ("server", "executor")}
+    known = unset | json.loads(deployed)
+    given = json.loads(digest_places(config))
     changed = [name for name in given if given[name] != known.get(name)]
     if changed:
         raise ConfigError(
-            f"this run asks for another {' and '.join(changed)} than the deployment. A run writes only to "
-            "places that were deployed; register a second deployment for other places."
+            f"this run asks for another {' and '.join(changed)} than the deployment. A run writes to, "
+            "notifies and computes on only what was deployed; register a second deployment for other places."
         )
 
 

@@ -28,6 +28,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _POLICY_VIOLATION = 1008
 _COOKIE_SECONDS = 30 * 24 * 3600
+# Sets what the browser does not have yet, then opens the page that the link names after its #.
+_ENTRANCE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>labelscape</title><script>
+for (const [name, value] of Object.entries(PREFERENCES))
+  if (localStorage.getItem(name) === null) localStorage.setItem(name, value);
+location.replace(PATH + location.hash);
+</script>
+"""
 LOGIN_NEEDED = (
     "This server needs a login.\n\n"
     "In a browser: open the link that `labelscape up` prints.\n"
@@ -49,12 +56,17 @@ class Guard:
         Port of the server, which is bound to 127.0.0.1.
     health : str
         Path that needs no token: it tells only that the server runs.
+    preferences : mapping of str to str, optional
+        What a browser that logs in keeps for the pages of the server, in its local storage.
     """
 
-    def __init__(self, app: App, token: str, port: int, health: str) -> None:
+    def __init__(
+        self, app: App, token: str, port: int, health: str, preferences: Mapping[str, str] | None = None
+    ) -> None:
         self._app = app
         self._token = token
         self._health = health
+        self._preferences = preferences
         self._address = f"{HOST}:{port}"
         self._hosts = (self._address, f"localhost:{port}")
         self._cookie_name = f"labelscape-{port}"
@@ -76,7 +88,7 @@ class Guard:
         elif _is_foreign(scope, headers):
             await _refuse(scope, send, "Requests of other web pages are refused.\n")
         elif self._is_login(scope, headers):
-            await self._log_in(send)
+            await self._log_in(scope, send)
         elif self._is_known(headers):
             await self._app(scope, receive, self._keep_at_home(send))
         elif scope["type"] == "websocket":
@@ -108,16 +120,21 @@ class Guard:
         return isinstance(given, str) and _equal(given, self._token)
 
     def _is_login(self, scope: Scope, headers: Mapping[str, str]) -> bool:
-        """Whether a browser opens the link of `labelscape up`."""
-        if (scope.get("method"), scope["path"], headers["host"]) != ("GET", "/", self._address):
+        """Whether a browser opens a link of `labelscape up` or `labelscape open`."""
+        if (scope.get("method"), headers["host"]) != ("GET", self._address):
             return False
         return self._is_token(parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0])
 
-    async def _log_in(self, send: Send) -> None:
+    async def _log_in(self, scope: Scope, send: Send) -> None:
         """Give the browser the cookie and take the token out of the address."""
         cookie = f"{self._cookie_name}={self._cookie}; Max-Age={_COOKIE_SECONDS}"
-        settings = f"{cookie}; Path=/; HttpOnly; SameSite=Strict"
-        await _respond(send, HTTPStatus.SEE_OTHER, "", {"location": "/", "set-cookie": settings})
+        headers = {"set-cookie": f"{cookie}; Path=/; HttpOnly; SameSite=Strict"}
+        if self._preferences is None:
+            await _respond(send, HTTPStatus.SEE_OTHER, "", {**headers, "location": _path(scope)})
+            return
+        page = _ENTRANCE.replace("PREFERENCES", json.dumps(dict(self._preferences)))
+        page = page.replace("PATH", json.dumps(_path(scope)).replace("<", "\\u003c"))
+        await _respond(send, HTTPStatus.OK, page, {**headers, "content-type": "text/html; charset=utf-8"})
 
     async def _answer_stranger(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
@@ -167,6 +184,12 @@ def _is_foreign(scope: Scope, headers: Mapping[str, str]) -> bool:
         return True
     follows_link = headers.get("sec-fetch-dest") == "document" and scope.get("method") in ("GET", "HEAD")
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not follows_link
+
+
+def _path(scope: Scope) -> str:
+    """The path of a request without its query; never an address of another server."""
+    path = str(scope["raw_path"].decode("latin-1"))
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
 
 
 def _equal(given: str, expected: str) -> bool:

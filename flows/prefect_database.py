@@ -121,6 +121,16 @@ def database_file(home: Path) -> Path:
     return home / "prefect" / "prefect.db"
 
 
+def asynchronous(address: str) -> str:
+    """The address of a PostgreSQL database with the driver that Prefect uses.
+
+    >>> asynchronous("postgresql://me@host/prefect")
+    'postgresql+asyncpg://me@host/prefect'
+    """
+    scheme, colon, rest = address.partition("://")
+    return f"postgresql+asyncpg{colon}{rest}" if scheme.startswith("postgres") else address
+
+
 def prepare_database(home: Path, warn: Warn | None = None) -> None:
     """Create or upgrade Prefect's database of a home before a server uses it.
 

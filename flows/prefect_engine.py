@@ -4,28 +4,30 @@ A run continues without Prefect if Prefect fails before, during or after it.
 """
 
 import inspect
-import signal
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from prefect import Flow, flow, get_client, task
+import prefect
+from prefect import Flow, flow, get_client, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Completed
+from prefect.states import Cancelled, Completed
 from prefect.utilities.annotations import quote
 
 from embedding_core.errors import InvalidInput
+from flows.addresses import flow_run_address
 from flows.config import RunConfig, find_home
-from flows.deployed_places import check_places
-from flows.interrupts import Interrupts
+from flows.deployed_runs import deployed_run
 from flows.pipeline import TrainingPlan, TrainingProducts
+from flows.prefect_progress import PrefectReporter
 from flows.prefect_settings import prepare_temporary_server
+from flows.prefect_views import add_tags, flow_tags, name_deployed_run, name_flow_run, show_results
 from flows.rerun import flow_name, flow_parameters
-from flows.runner import ProductsT, Run, RunResult
+from flows.runner import FLOW_RUN_TAG, ProductsT, Run, RunResult
 from flows.stages import StageSelection
 from storage.artifacts.artifact import Outcome
 from storage.artifacts.run_log import LoggedRun
@@ -33,6 +35,7 @@ from storage.credentials import hide_secrets
 from storage.errors import LabelscapeError, ServiceError
 from storage.sqlite.migrated import Warn
 from tasks.stage import Stage, Workspace, run_stage
+from tasks.stages.tracking import FLOW_RUN_NAME, FLOW_RUN_URL
 
 Result = TypeVar("Result")
 
@@ -71,6 +74,8 @@ def compute_stage(
 ) -> Outcome | State[Outcome]:
     """One stage as a Prefect task; a stage taken from the store ends in the state `Cached`."""
     outcome = attempt.run(run_stage, stage, workspace, force)
+    state = "taken from the store" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
+    get_run_logger().info(f"{stage.label} {state}")
     return Completed(data=outcome, name="Cached") if outcome.cached else outcome
 
 
@@ -104,7 +109,12 @@ class PrefectStages:
             return attempt.result or run_stage(stage, workspace, force)
 
 
-@flow(name=flow_name("run"), validate_parameters=True, persist_result=False)
+@flow(
+    name=flow_name("run"),
+    flow_run_name=lambda: name_deployed_run(flow_run.parameters),
+    validate_parameters=True,
+    persist_result=False,
+)
 def train(
     config: RunConfig,
     refresh: list[str] | None = None,
@@ -127,26 +137,32 @@ def train(
     done : list of str, optional
         Labels of stages that were recomputed already.
     """
-    check_places(config)
-    run = Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or []))
-    with Interrupts(_last_words).watching():
-        return _run_stages(run)
+    with deployed_run(config):
+        run = Run(TrainingPlan(config), StageSelection(refresh or [], since, until, done or []))
+        return run_in_this_flow(run)
 
 
-def _last_words(number: int) -> str:
-    """What a deployed run prints when a signal ends it during a stage."""
-    return f"stopped by {signal.Signals(number).name}; finished stages are kept, and the next run resumes."
-
-
-def _run_stages(
+def run_in_this_flow(
     run: Run[ProductsT], attempt: Attempt[RunResult[ProductsT]] | None = None
 ) -> RunResult[ProductsT]:
     """The body of a flow: every stage is a task. An error of Prefect fails the flow."""
-    tags = {"prefect.flow_run_id": str(flow_run.id), "prefect.flow_run_name": str(flow_run.name)}
-    stages = PrefectStages()
-    result = (attempt or Attempt()).run(run.run_stages, stages, tags)
+    tags = {FLOW_RUN_TAG: str(flow_run.id), FLOW_RUN_NAME: str(flow_run.name)}
+    if address := flow_run_address(str(flow_run.id), find_home(run.plan.config)):
+        tags[FLOW_RUN_URL] = address
+    stages, session = PrefectStages(), run.session
+    terminal = session.reporter
+    session.reporter = PrefectReporter(terminal, Path(run.plan.source).name)
+    try:
+        result = (attempt or Attempt()).run(run.run_stages, stages, tags)
+    finally:
+        session.reporter = terminal
     if stages.failure is not None:
         raise stages.failure
+    try:
+        show_results(run.plan, result)
+        add_tags(run.plan, result.products)
+    except Exception as error:  # results are safe; a view of them is not worth a failed run
+        get_run_logger().warning(hide_secrets(f"the results could not be shown here: {error}"))
     return result
 
 
@@ -159,9 +175,12 @@ def run_in_flow(run: Run[ProductsT]) -> RunResult[ProductsT]:
     except ServiceError as error:
         return _continue_without(run, attempt, f"Prefect has no database: {error}")
     parameters = flow_parameters(plan.kind, plan.settings(), plan.source)
-    made = _make_flow(flow_name(plan.kind), parameters, lambda: _run_stages(run, attempt), plan.flow_run_name)
+    made = _make_flow(
+        flow_name(plan.kind), parameters, lambda: run_in_this_flow(run, attempt), name_flow_run(plan)
+    )
     try:
-        result: RunResult[ProductsT] = made(**parameters)
+        with prefect.tags(*flow_tags(plan)):
+            result: RunResult[ProductsT] = made(**parameters)
         return result
     except Exception as error:
         if attempt.error is not None:
@@ -187,13 +206,17 @@ def _make_flow(
     """A flow around `work`, which keeps its objects in a closure; Prefect only shows the parameters."""
 
     def body(**shown: object) -> Any:
-        return work()
+        try:
+            return work()
+        except KeyboardInterrupt as stop:  # Ctrl-C or SIGTERM
+            return Cancelled(message=f"stopped by {type(stop).__name__}")
 
     # inspect.signature() reads this attribute; the type of functions does not declare it
     body.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     )
-    decorate = flow(name=name, flow_run_name=flow_run_name, validate_parameters=False, persist_result=False)
+    named = None if flow_run_name is None else lambda: flow_run_name  # a text would be a template
+    decorate = flow(name=name, flow_run_name=named, validate_parameters=False, persist_result=False)
     return decorate(body)
 
 

@@ -35,6 +35,8 @@ _DEFAULTS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
     # With a dead server, each request waits 2 + 4 + 8 s (default: 62 s) before the run continues without it.
     "PREFECT_CLIENT_MAX_RETRIES": "3",
+    # Seconds between signs of life of a run; `flows.crash_detection` needs them. 30 is the shortest.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
     # Served runs start with `python -m`; a tasks.py in the current folder would shadow our package.
@@ -53,6 +55,9 @@ def prepare_libraries(verbose: bool = False) -> None:
         # Stages report their own progress; the command line shows errors once.
         os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
         os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")
+        # What stages log is kept by the server and does not appear in the terminal.
+        os.environ.setdefault("PREFECT_LOGGING_LOGGERS_PREFECT_FLOW_RUNS_LEVEL", "INFO")
+        os.environ.setdefault("PREFECT_LOGGING_LOGGERS_PREFECT_TASK_RUNS_LEVEL", "INFO")
         # The temporary server of a run shares this terminal and may write after our last line.
         os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
         for name in _WORKERS:

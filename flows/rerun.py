@@ -22,7 +22,7 @@ def flow_name(kind: Kind) -> str:
 
 def flow_parameters(kind: Kind, settings: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The parameters that Prefect shows for a run with these settings."""
-    if kind == "annotate":
+    if kind in ("annotate", "review"):
         return dict(settings)
     if kind != "reproduce":
         return {"config": dict(settings)}
@@ -62,15 +62,28 @@ def _plain_folder(home: Path) -> Path:
 def command_again(run: LoggedRun, config: RunConfig) -> str:
     """The command that repeats a run of the store of a configuration."""
     known = run.config
-    if run.kind == "annotate":
+    if run.kind in ("annotate", "review"):
         place = ["--uri", known["uri"]] if known["uri"] else []
         chosen = ["--run", known["run"], "--method", known["method"]]
         tables = [word for path in known.get("tables", ()) for word in ("--table", path)]
-        return command_here(config, "annotate", run.source, *chosen, *place, *tables)
+        return command_here(config, run.kind, run.source, *chosen, *place, *tables, *_annotating_words(known))
     if run.kind != "reproduce":
         return command_here(config, "run", "--as", run.id)
     words = reproducing_words(known[REPRODUCED], known["quick"], known["sets"])
     return command_here(config, *words, "--data", run.source)
+
+
+def _annotating_words(known: Mapping[str, Any]) -> list[str]:
+    """The options of an annotation besides its source and model."""
+    promised = [
+        word
+        for name in ("precision", "confidence")
+        if name in known
+        for word in (f"--{name}", f"{known[name]:g}")
+    ]
+    chosen = [word for setting in known.get("set", ()) for word in ("--set", setting)]
+    unlabeled = known.get("unlabeled") and "review" not in known
+    return [*(["--unlabeled"] if unlabeled else []), *promised, *chosen]
 
 
 def reproducing_words(name: str, quick: bool, sets: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from embedding_core.registry import METHODS, get_method
 from flows.config import RunConfig, find_home
@@ -14,6 +15,10 @@ from tasks.stages.ingest import source_options
 from tasks.stages.tracking import make_tracker
 
 ALL = "all"
+# Baselines whose model is a copy of the features.
+_COPIES = ("1nn", "1nn_zscore")
+# Baselines that stand in for others where these take too long.
+_SCALING = {"svm": ("nystrom_svm", "least_squares_svm")}
 
 
 def chosen_methods(config: RunConfig, single_label: bool | None) -> list[str]:
@@ -26,9 +31,20 @@ def chosen_methods(config: RunConfig, single_label: bool | None) -> list[str]:
     return list(dict.fromkeys(name for names in named for name in names))
 
 
-def compared_methods(config: RunConfig, chosen: Sequence[str]) -> list[str]:
-    """The chosen methods followed by the baselines, without duplicates."""
-    return list(dict.fromkeys([*chosen, *config.evaluation.baselines]))
+def compared_methods(config: RunConfig, chosen: Sequence[str], n_labeled: int = 0) -> list[str]:
+    """The chosen methods followed by the baselines, without duplicates.
+
+    An exact RBF SVM takes n² time. Of more than `evaluation.exact_items` labeled items the baseline is fitted
+    by landmarks, with a linear one beside it. A method that is chosen by name is not replaced.
+    """
+    many = n_labeled > config.evaluation.exact_items
+    names = (_SCALING.get(name, (name,)) if many else (name,) for name in config.evaluation.baselines)
+    return list(dict.fromkeys([*chosen, *(one for several in names for one in several)]))
+
+
+def keeps_model(config: RunConfig, name: str, n_labeled: int) -> bool:
+    """Whether the model of a classifier is stored: not the copy of many rows that a search needs."""
+    return not (name in _COPIES and n_labeled > config.evaluation.exact_items)
 
 
 def method_params(config: RunConfig, name: str) -> dict[str, object]:
@@ -85,26 +101,24 @@ def check_source(config: RunConfig) -> None:
         raise ConfigError(str(error)) from None
 
 
-def run_name(config: RunConfig, source_name: str) -> str:
-    """Name of the run in tables and trackers."""
-    return config.name or source_name
-
-
 def resolved_config(config: RunConfig) -> dict[str, object]:
     """The configuration without settings that change no result.
 
     Settings that only `auto` reads are left out as well.
     """
-    return config.model_dump(
-        mode="json",
-        exclude={"home": True, "executor": True, "store": True, "source": {"paranoid": True}, "auto": True},
+    left_out: dict[str, Any] = dict.fromkeys(
+        ("home", "executor", "store", "auto", "schedule", "notify"), True
     )
+    return config.model_dump(mode="json", exclude={**left_out, "source": {"paranoid": True}})
 
 
-def changed_settings(config: RunConfig) -> str:
-    """The settings that differ from the defaults and may change results, for tables of runs."""
+def changed_values(config: RunConfig) -> dict[str, str]:
+    """The settings that differ from the defaults and may change results, by dotted name."""
     default = flatten_params(resolved_config(RunConfig()))
     given = flatten_params(resolved_config(config))
     ignored = ("name", "source.path", "tracking.", "report.", "embedding.methods")
-    changes = (f"{key}={value}" for key, value in given.items() if default.get(key) != value)
-    return " ".join(change for change in changes if not change.startswith(ignored))
+    return {
+        key: value
+        for key, value in given.items()
+        if default.get(key) != value and not key.startswith(ignored)
+    }

@@ -23,13 +23,14 @@ from storage.artifacts.artifact import QuarantinedBlob
 from storage.artifacts.fingerprint import use_cache_file
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import Kind, LoggedRun, RunLog
-from storage.artifacts.schemas import unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.credentials import keep
 from storage.errors import ArtifactDamaged, ServiceDown, SourceChanged, StoreError, StoreUnreachable
 from storage.permissions import private_umask
-from tasks.changes import changes_since
+from tasks.changes import changes_between
 from tasks.executor import make_executor
+from tasks.experiment_names import claim_experiment
+from tasks.report.tables import Table
 from tasks.reporter import Reporter
 from tasks.runs import load_last_run, remember_run
 from tasks.stage import Workspace, run_stage
@@ -39,6 +40,10 @@ from tasks.stages.tracking import load_tracked
 _MAX_REPAIRS = 5
 # If the source changes during a run (an upload), the next walk lists it again.
 _MAX_READINGS = 3
+FLOW_RUN_TAG = "prefect.flow_run_id"
+"""Tag of the tracker with the id of the flow run."""
+# Kinds of run whose experiment belongs to their source.
+_OWNING = ("run", "auto")
 
 Walked = TypeVar("Walked")
 
@@ -99,12 +104,15 @@ class Plan(ABC, Generic[ProductsT]):
 
     @property
     def flow_run_name(self) -> str | None:
-        """Name of the flow run; by default Prefect generates one."""
+        """Name of the flow run; default: the source and the changed settings."""
         return None
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """The settings that identify the run; also the parameters shown by Prefect."""
+
+    def check(self, workspace: Workspace) -> None:
+        """Raise what is certain to fail, before an engine is started for the run."""
 
     @abstractmethod
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> ProductsT:
@@ -112,6 +120,14 @@ class Plan(ABC, Generic[ProductsT]):
 
     def publish(self, products: ProductsT, run: LoggedRun, workspace: Workspace) -> Path | None:
         """Write the report into the home folder; None if this kind of run has none."""
+        return None
+
+    def result_tables(self, products: ProductsT, store: ArtifactStore) -> dict[str, Table]:
+        """The results as tables by title, for the pages of Prefect."""
+        return {}
+
+    def map_picture(self, products: ProductsT, store: ArtifactStore) -> bytes | None:
+        """A picture of the items in the plane (PNG), for the pages of Prefect; None if there is none."""
         return None
 
 
@@ -157,9 +173,8 @@ def open_workspace(config: RunConfig, reporter: Reporter) -> Workspace:
     """The workspace of a configuration; the home folder is created if it does not exist."""
     home = find_home(config)
     use_cache_file(home / "cache" / "code.json")
-    return Workspace(
-        home=home, store=open_store(config), executor=make_executor(config.executor), reporter=reporter
-    )
+    executor = make_executor(config.executor, home)
+    return Workspace(home=home, store=open_store(config), executor=executor, reporter=reporter)
 
 
 class Run(Generic[ProductsT]):
@@ -193,6 +208,7 @@ class Run(Generic[ProductsT]):
             pass  # reject an unusable store before starting a server
         keep(self.plan.config.tracking.uri, find_home(self.plan.config))
         check_tracker(self.plan.config)
+        self.plan.check(open_workspace(self.plan.config, reporter))
         try:
             prepare_engine(find_home(self.plan.config), verbose)
         except ServiceDown as error:
@@ -247,8 +263,11 @@ class Run(Generic[ProductsT]):
                     self._remember(stages)
                 raise
             self._remember(stages)
-            changes = _changes(store, last.get("ingest"), stages.records.get("ingest"))
-            run = self._log(stages, products, time.perf_counter() - started, changes)
+            now = stages.records.get("ingest")
+            changes = changes_between(store, last.get("ingest"), now.ref if now else None)
+            if plan.kind in _OWNING and plan.config.tracking.experiment is None:
+                claim_experiment(store, plan.config.source, products.experiment_name)
+            run = self._log(stages, products, time.perf_counter() - started, changes, tags or {})
             page = plan.publish(products, run, workspace)
         return RunResult(
             products,
@@ -283,7 +302,12 @@ class Run(Generic[ProductsT]):
             remember_run(stages.workspace.store, self.plan.config.source, done)
 
     def _log(
-        self, stages: StageRunner, products: ProductsT, seconds: float, changes: Mapping[str, Any] | None
+        self,
+        stages: StageRunner,
+        products: ProductsT,
+        seconds: float,
+        changes: Mapping[str, Any] | None,
+        tags: Mapping[str, str],
     ) -> LoggedRun:
         store = stages.workspace.store
         tracked = load_tracked(store, products.tracked) if products.tracked else None
@@ -301,6 +325,7 @@ class Run(Generic[ProductsT]):
                 damaged=tuple(one.to_json() for one in store.quarantined),
                 until=self.selection.until,
                 kind=self.plan.kind,
+                flow_run=tags.get(FLOW_RUN_TAG),
             )
         )
 
@@ -311,15 +336,6 @@ def _last_seconds(store: ArtifactStore, ref: Mapping[str, Any] | None) -> float 
         return float(store.details(ArtifactRef.from_json(ref))["seconds"]) if ref else None
     except StoreError:
         return None
-
-
-def _changes(
-    store: ArtifactStore, last: Mapping[str, Any] | None, now: StageRecord | None
-) -> dict[str, Any] | None:
-    """How the items changed since the last run of the source; None if they did not."""
-    if last is None or now is None or last["digest"] == now.ref.digest:
-        return None
-    return changes_since(store, last, unpack_manifest(store.read(now.ref))) or None
 
 
 def repair(workspace: Workspace, walk: Callable[[], Walked]) -> Walked:

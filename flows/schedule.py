@@ -1,5 +1,6 @@
-"""The training flow on a schedule: served from this process, or registered for a worker."""
+"""Flows on a schedule: served from this process, or registered for a worker."""
 
+import asyncio
 import contextlib
 import importlib
 import os
@@ -13,13 +14,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from flows.config import RunConfig, resolve_home
 from flows.deployed_places import PLACES_VARIABLE, digest_places
+from flows.deployment_options import (
+    detect_crashes,
+    how_to_start,
+    make_runner,
+    make_triggers,
+    one_at_a_time,
+)
 from flows.prefect_settings import check_answers
 from flows.services import NO_SERVER, running
 from flows.stores import find_store_uri
-from storage.credentials import enter, hide_secrets, keep
+from flows.terminal import tell
+from storage.credentials import enter, enter_hook, hide_secrets, keep
 from storage.errors import ConfigError, ServiceError
 from storage.paths import expand_path
 from storage.servers import find_login
+from storage.tracking.models import flatten_params
 from storage.urls import redact
 
 if TYPE_CHECKING:
@@ -27,6 +37,11 @@ if TYPE_CHECKING:
     from prefect.schedules import Schedule
 
 ENTRYPOINT = "flows.prefect_engine.train"
+# What can be served and deployed.
+ENTRYPOINTS = {
+    "run": ENTRYPOINT,
+    **{name: f"flows.deployed_flows.{name}" for name in ("auto", "annotate", "refresh", "prune")},
+}
 TAGS = ["labelscape"]
 POOL_TYPE = "process"
 # Characters that Prefect does not accept in names.
@@ -36,9 +51,11 @@ _BANNED = "/%&><"
 def serve(
     config: RunConfig | Mapping[str, Any],
     cron: str | None,
-    name: str,
+    name: str | None = None,
     timezone: str | None = None,
     entrypoint: str = ENTRYPOINT,
+    replace: bool = False,
+    on_change: bool = False,
 ) -> None:
     """Serve a deployment of the flow until interrupted, then pause its schedule.
 
@@ -48,42 +65,55 @@ def serve(
         The parameter of the flow; checked here and by the server.
     cron : str or None
         When to run, in five fields; None: only on request.
-    name : str
-        Name of the deployment.
+    name : str, optional
+        Name of the deployment; default: the configured name, else that of the source.
     timezone : str, optional
         Time zone of the cron fields, such as `Europe/Zurich`; default: UTC.
     entrypoint : str
         Module path of the flow.
+    replace : bool
+        Whether a deployment of this name with another configuration may be replaced.
+    on_change : bool
+        Whether the event `labelscape.changed` of the collection starts a run too.
     """
     parameters, schedule = _parameters(config), _schedule(cron, timezone)
+    name = name or name_deployment(parameters["config"])
     check_name(name, "--name")
-    with _connected(_home(config)):
+    with connected(_home(config)):
         from prefect.types.entrypoint import EntrypointType
 
         flow = _load_flow(entrypoint, parameters)
+        if not replace:
+            _refuse_another(f"{flow.name}/{name}", parameters["config"])
         os.environ[PLACES_VARIABLE] = digest_places(parameters["config"])
+        runner = make_runner(name, parameters["config"])
+        detect_crashes()
         with _paused_afterwards(f"{flow.name}/{name}"):
-            # One run at a time: a run that becomes due during another waits for it and then finds
-            # most stages fresh.
-            flow.serve(
+            runner.add_flow(
+                flow,
                 name=name,
                 schedule=schedule,
+                triggers=make_triggers(flow.name, name, on_change),
                 parameters=parameters,
                 tags=TAGS,
-                global_limit=1,
-                limit=1,
-                pause_on_shutdown=False,
+                concurrency_limit=one_at_a_time(parameters["config"]),
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
+            tell(f"serving {flow.name}/{name}; stop with Ctrl-C. Run it now: prefect deployment run "
+                 f"'{flow.name}/{name}'{how_to_start(name, on_change)}")  # fmt: skip
+            with contextlib.suppress(KeyboardInterrupt):
+                asyncio.run(runner.start())
 
 
 def deploy(
     config: RunConfig | Mapping[str, Any],
     cron: str | None,
     pool: str,
-    name: str,
+    name: str | None = None,
     timezone: str | None = None,
     entrypoint: str = ENTRYPOINT,
+    replace: bool = False,
+    on_change: bool = False,
 ) -> str:
     """Register the flow on a process work pool and return instructions; create the pool if missing.
 
@@ -91,27 +121,36 @@ def deploy(
     those of `serve`.
     """
     parameters, schedule, home = _parameters(config), _schedule(cron, timezone), _home(config)
+    name = name or name_deployment(parameters["config"])
     check_name(name, "--name")
     check_name(pool, "--pool")
-    with _connected(home) as api:
+    with connected(home) as api:
         from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
         from prefect.types.entrypoint import EntrypointType
 
         flow = _load_flow(entrypoint, parameters)
+        if not replace:
+            _refuse_another(f"{flow.name}/{name}", parameters["config"])
         deployment = RunnerDeployment.from_flow(
             flow,
             name=name,
             schedule=schedule,
             parameters=parameters,
             tags=TAGS,
-            concurrency_limit=1,
+            concurrency_limit=one_at_a_time(parameters["config"]),
+            triggers=make_triggers(flow.name, name, on_change),
             work_pool_name=pool,
             job_variables={
-                "env": {"PYTHONSAFEPATH": "1", PLACES_VARIABLE: digest_places(parameters["config"])}
+                "env": {
+                    "PYTHONSAFEPATH": "1",
+                    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+                    PLACES_VARIABLE: digest_places(parameters["config"]),
+                }
             },
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         _ensure_pool(pool)
+        detect_crashes()
         try:
             deployment.apply(work_pool_name=pool)
         except DeploymentApplyError as error:
@@ -121,13 +160,15 @@ def deploy(
         worker = shlex.join(["labelscape", "worker", "--pool", pool, "--home", str(home)])
     return (
         f"registered {deployment.full_name} on pool {pool} at {redact(api)}\nrun it with a worker:  {worker}"
+        f"{how_to_start(name, on_change)}"
     )
 
 
 def start_worker(home: Path, pool: str, run_once: bool = False) -> NoReturn:
     """Replace this process by a worker of Prefect that executes the runs of a work pool."""
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", POOL_TYPE]
-    with _connected(home) as api:
+    command = [sys.executable, "-m", "flows.steady_runner", "worker", "start", "--pool", pool]
+    command += ["--type", POOL_TYPE]
+    with connected(home) as api:
         os.environ["PREFECT_API_URL"] = api
         if token := find_login(home, api):
             os.environ["PREFECT_API_AUTH_STRING"] = token
@@ -145,11 +186,15 @@ def _parameters(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
     """
     values = config.model_dump(mode="json") if isinstance(config, RunConfig) else dict(config)
     values["home"] = str(_home(config))
-    tracking = values.get("tracking")
-    if isinstance(tracking, Mapping) and isinstance(uri := tracking.get("uri"), str):
-        # Prefect shows the parameters; the scheduled run finds the password in the home folder.
-        values["tracking"] = {**tracking, "uri": enter(uri)}
-        keep(enter(uri), _home(config))
+    for name, key in (("tracking", "uri"), ("schedule", "database")):
+        table = values.get(name)
+        if isinstance(table, Mapping) and isinstance(uri := table.get(key), str):
+            # Prefect shows the parameters; the scheduled run finds the password in the home folder.
+            values[name] = {**table, key: enter(uri)}
+            keep(enter(uri), _home(config))
+    if isinstance(hooks := values.get("notify"), Mapping) and isinstance(hook := hooks.get("webhook"), str):
+        values["notify"] = {**hooks, "webhook": enter_hook(hook)}
+        keep(enter_hook(hook), _home(config))
     store = values.get("store") or {}
     if isinstance(store, Mapping) and (uri := find_store_uri(store.get("uri"))):
         values["store"] = {**store, "uri": uri}
@@ -167,6 +212,40 @@ def _absolute(key: str, value: Any) -> Any:
         return value
     place = expand_path(value, f"source.{key}")
     return value if key == "labels" and not place.exists() else str(place.resolve())
+
+
+def name_deployment(config: Mapping[str, Any]) -> str:
+    """Name of a deployment: the configured name, else that of the source, as far as Prefect accepts it."""
+    source = config.get("source") or {}
+    text = str(config.get("name") or Path(str(source.get("path") or "train")).name)
+    return "".join("-" if one in _BANNED else one for one in text)
+
+
+def default_name(config: RunConfig) -> str:
+    """Name under which `serve` and `deploy` register a configuration if none is given."""
+    return name_deployment(_parameters(config)["config"])
+
+
+def _refuse_another(deployment: str, config: Mapping[str, Any]) -> None:
+    """Refuse to replace a deployment of the same name that has another configuration."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    with get_client(sync_client=True) as client:
+        try:
+            known = client.read_deployment_by_name(deployment).parameters.get("config") or {}
+        except ObjectNotFound:
+            return
+    before, now = flatten_params(known), flatten_params(config)
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    if changed:
+        first = changed[0]
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise ConfigError(
+            f"the deployment {deployment} exists with another configuration ({first}: "
+            f"{before.get(first, 'default')} there, {now.get(first, 'default')} here{more}). Replace it with "
+            "--replace, or choose another name with --name."
+        )
 
 
 def check_name(name: str, option: str) -> None:
@@ -223,7 +302,7 @@ def _load_flow(entrypoint: str, parameters: dict[str, Any]) -> "Flow[..., Any]":
 
 
 @contextlib.contextmanager
-def _connected(home: Path) -> Iterator[str]:
+def connected(home: Path) -> Iterator[str]:
     """Connect to the configured Prefect server, else to the one that `labelscape up` started."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 

@@ -1,35 +1,46 @@
 """Model selection (`labelscape auto`): score the candidates, choose one, fit it and register it."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
-from embedding_core.registry import inner_methods
+from embedding_core.registry import get_method, inner_methods
 from embedding_core.registry.candidates import OCCURRENCES, Candidate, data_kind, pick_candidates
+from flows.addresses import page_links
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
-from flows.pipeline import walk_data
+from flows.pipeline import check_source, walk_data
 from flows.rerun import CHOSEN
-from flows.run_settings import changed_settings, resolved_config
+from flows.run_settings import resolved_config
 from flows.runner import Plan
 from flows.stages import StageRunner
+from flows.tracked_names import changes_of, describe_run, run_facts
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import Kind
+from storage.artifacts.run_log import Kind, LoggedRun
+from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
-from tasks.budget import Budget, parse_duration
+from tasks.budget import Budget, BudgetEnded, parse_duration
 from tasks.dataset import Dataset, describe_features
+from tasks.report.page import PAGE
+from tasks.report.reports_page import about_run, list_report
+from tasks.report.tables import Table
 from tasks.reporter import Reporter
 from tasks.selection import choice, tracking
 from tasks.selection.candidates import SelectionContext, check_labels
 from tasks.selection.choice import CandidateResult, Champion, Choice, TitleDecision
 from tasks.selection.out_of_fold import Tuning
+from tasks.selection.page import SelectionStory, find_thresholds, render_selection
+from tasks.selection.rare_labels import find_rare_labels, without_labels
 from tasks.stage import Workspace
 from tasks.stages import ingest
 from tasks.stages.embedding import Data, model_stage
-from tasks.stages.tracking import Facts, load_tracked, make_tracker
+from tasks.stages.report import lay_out, report_page
+from tasks.stages.tracking import load_tracked, make_tracker
 
 _WITH_PRETRAINED = (
     "  features: efficientnet_lite0, pretrained on ImageNet; name others with --set features.extractors=..."
@@ -62,6 +73,10 @@ class SelectionResult:
         The titles in the registry; None if nothing was registered.
     tracked : ArtifactRef or None
         The record of the tracked run.
+    record : ArtifactRef or None
+        The record of the choice.
+    drop : str
+        How far the scores fell, if that exceeds the tolerance of the plan.
     """
 
     name: str
@@ -72,6 +87,8 @@ class SelectionResult:
     models: Mapping[str, ArtifactRef]
     settled: tracking.RegisteredTitles | None
     tracked: ArtifactRef | None
+    record: ArtifactRef | None = None
+    drop: str = ""
     shown: ClassVar[tuple[ArtifactRef, ...]] = ()
 
 
@@ -80,52 +97,131 @@ class SelectionPlan(Plan[SelectionResult]):
     """Model selection on the configured collection within the configured budget.
 
     The budget belongs to the plan: if Prefect fails and the run starts again, no time is added.
+
+    Attributes
+    ----------
+    tolerance : float or None
+        Largest drop of the best score after which the champion may be replaced or refitted; None: any.
     """
 
+    tolerance: float | None = None
     kind: ClassVar[Kind] = "auto"
 
     @cached_property
     def budget(self) -> Budget:
-        """The configured time for scoring candidates; starts with the first candidate."""
+        """The configured time for the whole command; starts with the first stage."""
         return Budget(parse_duration(self.config.auto.budget))
 
     def settings(self) -> dict[str, Any]:
         """The configuration without settings that change no result."""
         return known_settings(self.config)
 
+    def check(self, workspace: Workspace) -> None:
+        """Report a mistake in the source or the settings at once."""
+        check_source(self.config, workspace)
+
     def walk(self, stages: StageRunner, tags: Mapping[str, str]) -> SelectionResult:
         """Every stage of model selection."""
-        return select_model(self.config, stages, tags, self.budget)
+        return select_model(self.config, stages, tags, self.budget, self.tolerance)
+
+    def publish(self, products: SelectionResult, run: LoggedRun, workspace: Workspace) -> Path | None:
+        """Write the report page, with the registered models after this run."""
+        if products.record is None:
+            return None
+        winner = products.models.get(products.choice.winner.name)
+        story = SelectionStory(
+            products.name,
+            products.choice,
+            products.verdict,
+            find_thresholds(winner, workspace.store),
+            products.settled.history if products.settled else (),
+        )
+        folder = report_page(products.record, workspace.home).parent
+        tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
+        content = render_selection(story, run.id, page_links(tracked, run.flow_run, workspace.home))
+        page = lay_out(folder, PAGE, hashlib.sha256(content).hexdigest(), lambda: {PAGE: content})
+        list_report(folder, about_run(run))
+        return page
+
+    def result_tables(self, products: SelectionResult, store: ArtifactStore) -> dict[str, Table]:
+        """The candidates that were scored on all folds, and the others with the reason."""
+        left_out = tuple(
+            (one.candidate.label, one.state, one.reason)
+            for one in products.choice.results
+            if one.state != "scored"
+        )
+        header = ("candidate", "state", "reason")
+        caption = "Candidates that were not scored on all folds"
+        others = {"Left out": Table(header, left_out, caption, texts=frozenset({1, 2}))} if left_out else {}
+        return {"Leaderboard": choice.leaderboard(products.choice), **others}
 
 
 def select_model(
-    config: RunConfig, stages: StageRunner, tags: Mapping[str, str], budget: Budget
+    config: RunConfig,
+    stages: StageRunner,
+    tags: Mapping[str, str],
+    budget: Budget,
+    tolerance: float | None = None,
 ) -> SelectionResult:
     """Prepare the data, score the candidates, choose, fit the winner, track and register it."""
+    budget.start()
     workspace, sort_by = stages.workspace, config.evaluation.sort_by
     config = choose_features(config, workspace)
     state = walk_data(config, workspace, stages)
     data = state.data
-    context = SelectionContext(config.evaluation, data, workspace, budget)
+    context = _prepare_context(config, data, stages, budget)
+    data = context.data
     check_labels(context.dataset, config.evaluation.folds)
     champion = _present_champion(config, state.experiment_name, stages)
     single_label = ingest.has_single_labels(data.manifest, workspace.store)
-    candidates = line_up(config, single_label, champion, kind_of_items(context.dataset))
+    kind = kind_of_items(context.dataset)
+    candidates = line_up(config, single_label, champion, kind, links=data.edges_given)
     _warn_unused_tuning(config, workspace.reporter)
     scoring = CandidateScoring(context, stages, budget, sort_by, champion, bool(config.auto.candidates))
     results = scoring.score(candidates)
     made = choice.choose(results, sort_by, context.tune_for)
     if made is None:
+        plain = [one for one in (*candidates, *pick_candidates(single_label, (), kind)) if one.plain]
+        made = choice.choose_unscored(results, plain, sort_by, str(budget.over()))
+    if made is None:
         raise _no_candidate_scored(results)
+    made = _score_open(replace(made, rare=context.rare, closed=context.closed), scoring)
     record = stages(choice.stage(made))
     features = describe_features(context.dataset.recipe)
     labels = tracking.data_digests(data, workspace.store)["labels"]
-    verdict = choice.decide_title(made, champion, features, labels)
-    kept = None if champion and champion.has_other(features) else champion
+    drop = "" if tolerance is None else choice.find_drop(made, champion, tolerance)
+    verdict = choice.hold_title(choice.decide_title(made, champion, features, labels), drop)
+    kept = None if drop or (champion and champion.has_other(features)) else champion
     models = _fit_models(made, verdict, kept, data, stages)
-    name = f"{state.title}, auto"
-    done = SelectionResult(name, state.experiment_name, made, verdict, champion, models, None, None)
+    name = describe_run(config, state.source.name, "auto")
+    done = SelectionResult(
+        name, state.experiment_name, made, verdict, champion, models, None, None, record, drop
+    )
     return _track(config, done, record, data, stages, tags, features) if config.tracking.enabled else done
+
+
+def _prepare_context(config: RunConfig, data: Data, stages: StageRunner, budget: Budget) -> SelectionContext:
+    """What all candidates share; labels that are too rare to judge are left out or marked."""
+    auto, workspace = config.auto, stages.workspace
+    context = SelectionContext(
+        config.evaluation, data, workspace, budget, config.affinity, closed=auto.closed
+    )
+    check_labels(context.dataset, config.evaluation.folds)
+    rare = find_rare_labels(context.dataset, keep=auto.rare_labels == "keep")
+    if rare.left_out:
+        data = replace(data, manifest=stages(without_labels(data.manifest, rare, workspace)))
+    return replace(context, data=data, rare=rare)
+
+
+def _score_open(made: Choice, scoring: CandidateScoring) -> Choice:
+    """For a closed collection, score a winner that saw the test rows as new items would be annotated too."""
+    winner = made.winner
+    if not (made.closed and winner.state == "scored" and get_method(winner.candidate.method).sees_all_rows):
+        return made
+    try:
+        return replace(made, open_result=scoring.score_open(winner))
+    except (BudgetEnded, StageError):
+        return made
 
 
 def choose_features(config: RunConfig, workspace: Workspace) -> RunConfig:
@@ -151,10 +247,14 @@ def kind_of_items(dataset: Dataset) -> str:
 
 
 def line_up(
-    config: RunConfig, single_label: bool | None, champion: Champion | None, kind: str | None = None
+    config: RunConfig,
+    single_label: bool | None,
+    champion: Champion | None,
+    kind: str | None = None,
+    links: bool = False,
 ) -> list[Candidate]:
     """The candidates with the configured parameters, preceded by the champion if it is not among them."""
-    offered = pick_candidates(single_label, config.auto.candidates, kind)
+    offered = pick_candidates(single_label, config.auto.candidates, kind, links)
     found = [_configured(one, config) for one in offered]
     if not found:
         raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")
@@ -205,10 +305,8 @@ def known_settings(config: RunConfig) -> dict[str, Any]:
 
 def _no_candidate_scored(results: Sequence[CandidateResult]) -> Exception:
     """The error that says why no candidate was scored."""
-    for one in results:
-        if one.state == "failed":
-            return StageError(f"no candidate could be scored; {one.reason}")
-    return ConfigError(f"{results[0].reason} before any candidate was scored; give more with --budget.")
+    reasons = sorted(results, key=lambda one: one.state != "failed")
+    return StageError(f"no candidate could be scored; {reasons[0].reason}")
 
 
 def _present_champion(config: RunConfig, experiment: str, stages: StageRunner) -> Champion | None:
@@ -238,8 +336,7 @@ def _fit_models(
     models = {}
     for one in chosen:
         method, params = one.candidate.method, one.candidate.params
-        assert one.ref
-        tuning = None if made.tune_for == "hamming" else Tuning(made.tune_for, one.ref)
+        tuning = Tuning(made.tune_for, one.ref) if one.ref and made.tune_for != "hamming" else None
         ref = stages(model_stage(method, params, data, stages.workspace, one.name, tuning))
         assert ref
         models[one.name] = ref
@@ -258,10 +355,17 @@ def _track(
     """Track the choice and register the winner, if the tracker answers."""
     if stages.untracked:
         return done
-    settings = changed_settings(config)
-    facts = Facts(done.name, done.experiment_name, known_settings(config), {}, settings, tags)
     workspace, uri = stages.workspace, config.tracking.uri
-    ref = stages(tracking.stage(facts, uri, data, done.choice, record, done.models, workspace))
+    facts = run_facts(
+        config,
+        done.name,
+        done.experiment_name,
+        {},
+        tags,
+        changes_of(config, workspace, data.manifest),
+        known_settings(config),
+    )
+    ref = stages(tracking.stage(facts, uri, data, done.choice, done.verdict, record, done.models, workspace))
     if ref is None:
         return done
     try:

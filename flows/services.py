@@ -19,9 +19,11 @@ from pathlib import Path
 
 import psutil
 
-from flows.prefect_database import SERVER_VARIABLES, database_file, prepare_database
+from flows.prefect_database import SERVER_VARIABLES, asynchronous, database_file, prepare_database
+from flows.prefect_prune import vacuum_variables
 from storage.artifacts.disk import create_file, make_folder, write_atomically
 from storage.artifacts.locks import hold_lock
+from storage.credentials import reveal
 from storage.errors import ServiceError, StoreError
 from storage.servers import (
     HOST,
@@ -46,6 +48,8 @@ STOP_SECONDS = 15.0
 _started: list[psutil.Popen] = []
 # Settings of the caller could point a server at another database, or open it.
 _FOREIGN = ("PREFECT_", "MLFLOW_", "_MLFLOW_")
+# How the process of a server learns its database and its number of processes.
+TRACKING_VARIABLE, WORKERS_VARIABLE = "LABELSCAPE_TRACKING_DATABASE", "LABELSCAPE_SERVER_WORKERS"
 NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a running server."
 
 
@@ -74,8 +78,34 @@ class Services:
         return f"http://{HOST}:{self.mlflow.port}"
 
 
+@dataclass(frozen=True)
+class ServerOptions:
+    """What the configuration says about the servers.
+
+    Attributes
+    ----------
+    database : str or None
+        Address of Prefect's database; None: SQLite in the home folder.
+    tracking : str or None
+        Address of MLflow's database; None: SQLite in the home folder.
+    keep_days : float
+        Days for which Prefect keeps flow runs, logs and events.
+    workers : int
+        Processes of MLflow's server.
+    """
+
+    database: str | None = None
+    tracking: str | None = None
+    keep_days: float = 30.0
+    workers: int = 1
+
+
 def up(
-    home: Path, prefect_port: int | None = None, mlflow_port: int | None = None, warn: Warn | None = None
+    home: Path,
+    prefect_port: int | None = None,
+    mlflow_port: int | None = None,
+    warn: Warn | None = None,
+    options: ServerOptions | None = None,
 ) -> Services:
     """Start both servers, unless they are running already.
 
@@ -87,13 +117,15 @@ def up(
         Ports to bind. Default: 4200 and 5000, or any free port if those are taken. 0: any free port.
     warn : callable, optional
         Permits to set damaged databases aside, and receives what was lost and what to do.
+    options : ServerOptions, optional
+        Databases, retention and processes.
 
     Raises
     ------
     ServiceError
         If a port is taken or a server does not answer in time; the message ends with its log.
     """
-    home = home.resolve()
+    home, options = home.resolve(), options or ServerOptions()
     with _lock(home):
         found = running(home)
         if found is not None and read_token(home) is not None:  # without a token nobody could log in
@@ -102,9 +134,10 @@ def up(
         ports = _choose_ports(prefect_port, mlflow_port)
         started: list[Service] = []
         try:
-            started.append(_start("prefect", home, ports[0], warn))
-            create_database(default_uri(home), warn)
-            started.append(_start("mlflow", home, ports[1]))
+            started.append(_start("prefect", home, ports[0], warn, options))
+            if options.tracking is None:
+                create_database(default_uri(home), warn)
+            started.append(_start("mlflow", home, ports[1], None, options))
             _wait(started)
         except BaseException:
             _stop_all(started)
@@ -141,10 +174,13 @@ def browser_links(home: Path, services: Services) -> tuple[str, str]:
     return services.prefect_ui + login, services.mlflow_url + login
 
 
-def _start(name: str, home: Path, port: int, warn: Warn | None = None) -> Service:
+def _start(
+    name: str, home: Path, port: int, warn: Warn | None = None, options: ServerOptions | None = None
+) -> Service:
+    options = options or ServerOptions()
     folder = home / name
     make_folder(folder)
-    if name == "prefect":
+    if name == "prefect" and options.database is None:
         prepare_database(home, warn)
     create_token(home)
     log = home / "logs" / f"{name}.log"
@@ -153,7 +189,7 @@ def _start(name: str, home: Path, port: int, warn: Warn | None = None) -> Servic
         "-m",
         *(_prefect_command(port) if name == "prefect" else _mlflow_command(home, port)),
     ]
-    process = start_process(command, folder, log, _environment(home, port))
+    process = start_process(command, folder, log, _environment(home, port, options))
     return Service(name, process.pid, process.create_time(), port, str(log))
 
 
@@ -165,18 +201,28 @@ def _mlflow_command(home: Path, port: int) -> list[str]:
     return ["flows.guarded_server", "mlflow", str(port)]
 
 
-def _environment(home: Path, port: int) -> dict[str, str]:
+def prefect_database_variables(home: Path, database: str | None) -> dict[str, str]:
+    """Environment that names Prefect's database; its own server creates the tables of PostgreSQL."""
+    if database is not None:
+        return {"PREFECT_SERVER_DATABASE_CONNECTION_URL": asynchronous(reveal(database, home))}
+    # Relative to the working folder of the server: a question mark in an absolute path would end it.
+    url = f"sqlite+aiosqlite:///{database_file(home).name}"
+    return {"PREFECT_HOME": str(home / "prefect"), "PREFECT_SERVER_DATABASE_CONNECTION_URL": url} | (
+        SERVER_VARIABLES
+    )
+
+
+def _environment(home: Path, port: int, options: ServerOptions) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     origin = f"http://{HOST}:{port}"
     return (
         kept
-        | SERVER_VARIABLES
+        | {TRACKING_VARIABLE: reveal(options.tracking, home) if options.tracking else ""}
+        | {WORKERS_VARIABLE: str(options.workers)}
         | {
             "LABELSCAPE_HOME": str(home),
             "PYTHONSAFEPATH": "1",
             "PREFECT_HOME": str(home / "prefect"),
-            # In the working folder of the server: a question mark in an absolute path would end it.
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{database_file(home).name}",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
             "PREFECT_SERVER_UI_API_URL": f"{origin}/api",
             "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(home / "prefect" / "ui"),
@@ -189,15 +235,18 @@ def _environment(home: Path, port: int) -> dict[str, str]:
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "DO_NOT_TRACK": "1",
         }
+        | vacuum_variables(options.keep_days)
+        | prefect_database_variables(home, options.database)
     )
 
 
 def _choose_ports(prefect_port: int | None, mlflow_port: int | None) -> tuple[int, int]:
-    first = _choose_port("Prefect", prefect_port, PREFECT_PORT, ())
-    return first, _choose_port("MLflow", mlflow_port, MLFLOW_PORT, (first,))
+    first = choose_port("Prefect", prefect_port, PREFECT_PORT, ())
+    return first, choose_port("MLflow", mlflow_port, MLFLOW_PORT, (first,))
 
 
-def _choose_port(title: str, wanted: int | None, usual: int, taken: tuple[int, ...]) -> int:
+def choose_port(title: str, wanted: int | None, usual: int, taken: tuple[int, ...]) -> int:
+    """Return the wanted port, or the usual one, or any free one; ServiceError if the wanted one is taken."""
     port = usual if wanted is None else wanted
     if not 0 <= port <= 65535:
         raise ServiceError(f"port {port} for {title} is not a port; give 1 to 65535, or 0 for any free port.")
@@ -230,11 +279,12 @@ def _wait(started: list[Service]) -> None:
     while waiting:
         waiting = [entry for entry in waiting if not _answers(entry.port, paths[entry.name])]
         for entry in waiting:
-            _check_starting(entry, late=time.monotonic() > deadline)
+            check_starting(entry, late=time.monotonic() > deadline)
         time.sleep(0.1 if waiting else 0)
 
 
-def _check_starting(entry: Service, late: bool) -> None:
+def check_starting(entry: Service, late: bool) -> None:
+    """Raise ServiceError with the end of the log if a server has ended, or is too late."""
     alive = entry.process is not None
     if alive and not late:
         return

@@ -9,16 +9,20 @@ from typing import Any
 from flows.config import RunConfig
 from flows.runner import open_workspace
 from storage.artifacts.regular_files import open_regular
-from storage.errors import SourceError
+from storage.errors import ConfigError, SourceError
 from storage.quoting import quote
-from storage.sources import Collection, OpenedSource, open_source
+from storage.sources import Collection, OpenedSource, open_source, read_edges
 from storage.sources.base import Part
-from storage.sources.column_kinds import column_kinds
+from storage.sources.edges import ITEM_COLUMN, LINKS_COLUMN
 from storage.sources.hygiene import FEW, label_notes
 from storage.sources.image_folder import ImageFolder
+from storage.sources.roles import Roles
 from storage.sources.table import TableSource
+from storage.sources.text_table import TextTable
 from tasks.reporter import Reporter
+from tasks.stages.feature_blocks import plan_blocks, refuse_lacking
 from tasks.stages.ingest import open_collection, source_options
+from tasks.stages.missing_parts import find_lacking
 
 # Images whose header is read, to state their sizes.
 _SAMPLED = 50
@@ -36,6 +40,7 @@ class PartSummary:
     missing: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     sizes: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,7 @@ class SourceSummary:
     columns: list[ColumnSummary]
     notes: list[str]
     problem: str = ""
+    links: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The summary as plain data, with the labels that have few items."""
@@ -89,6 +95,11 @@ def summarize_source(config: RunConfig) -> SourceSummary:
     except SourceError as error:
         problem = str(error)
         source, found = _read_rest(config, cache, error)
+    said: list[str] = []
+    problem = problem or _block_problem(config, source, found, said)
+    links, odd = _read_links(config, found, said)
+    columns = _columns(source, found)
+    said += _links_advice(config, columns)
     return SourceSummary(
         path=config.source.path,
         kind=source.kind,
@@ -96,14 +107,47 @@ def summarize_source(config: RunConfig) -> SourceSummary:
         items=len(found.ids),
         labeled=int((found.labels >= 0).all(axis=1).sum()) if found.label_names else 0,
         single_label=found.single_label,
-        parts=[_summarize_part(part) for part in found.parts],
+        parts=[
+            replace(_summarize_part(part), where=found.recognized.get(part.name, "")) for part in found.parts
+        ],
         labels=_label_counts(found),
         split=dict(Counter(name or "(none)" for name in found.split or []).most_common()),
         recognized=dict(found.recognized),
-        columns=_columns(source, found),
-        notes=[f"{note.file}: {note.message}" for note in (*found.notes, *label_notes(found))],
-        problem=problem,
+        columns=columns,
+        notes=[*said, *(f"{note.file}: {note.message}" for note in (*found.notes, *label_notes(found)))],
+        problem=problem or odd,
+        links=links,
     )
+
+
+def _read_links(config: RunConfig, found: Collection, said: list[str]) -> tuple[str, str]:
+    """The given links in words, and why they would be refused; what is left out is added to `said`."""
+    if config.source.edges is None:
+        return "", ""
+    import numpy as np
+
+    path, place = Path(config.source.edges), config.source
+    try:
+        report = lambda line: said.append(f"{path.name}: {line}")  # noqa: E731
+        i, j, w = read_edges(path, found.ids, report, place.strict, place.label_separator)
+    except SourceError as error:
+        return "", str(error)
+    true = (i != j) & (w > 0)
+    linked = len(np.unique(np.concatenate([i[true], j[true]])))
+    if not linked:
+        return "", f"{path}: no link between two items ({len(i):,} links are listed)."
+    return f"{int(true.sum()):,}, {linked:,} of {len(found.ids):,} items have links; {path}", ""
+
+
+def _links_advice(config: RunConfig, columns: list[ColumnSummary]) -> list[str]:
+    """How to use a column of links of the table itself."""
+    names = {one.name for one in columns}
+    if config.source.edges is not None or not {ITEM_COLUMN, LINKS_COLUMN} <= names:
+        return []
+    return [
+        f"the column {LINKS_COLUMN!r} may list links between items; "
+        f"--set source.edges={quote(config.source.path)} uses them"
+    ]
 
 
 def _read_rest(config: RunConfig, cache: Path, error: SourceError) -> tuple[OpenedSource, Collection]:
@@ -116,6 +160,16 @@ def _read_rest(config: RunConfig, cache: Path, error: SourceError) -> tuple[Open
         except SourceError:
             continue
     raise error
+
+
+def _block_problem(config: RunConfig, source: OpenedSource, found: Collection, said: list[str]) -> str:
+    """Why the features stage would refuse the items; adds what the choice of extractors reports to `said`."""
+    lacking = find_lacking(found)
+    try:
+        refuse_lacking(plan_blocks(config.features, source, lacking, said.append), source.parts, lacking)
+    except (ConfigError, SourceError) as error:
+        return str(error)
+    return ""
 
 
 def _files(source: OpenedSource) -> list[str]:
@@ -177,24 +231,28 @@ def _header_size(path: Path) -> tuple[int, int] | None:
 
 def _columns(source: OpenedSource, found: Collection) -> list[ColumnSummary]:
     """The columns of a table."""
-    if not isinstance(source.inner, TableSource):
+    inner = source.inner
+    if not isinstance(inner, TableSource | TextTable):
         return []
-    kinds = column_kinds(source.inner.path)
-    roles = source.inner.roles(kinds)
+    kinds = inner.kinds()
+    roles = inner.roles(kinds)
     uses: Mapping[str, str] = {
-        **dict.fromkeys(roles.labels, "label"),
+        **dict.fromkeys(_feature_columns(roles, source, found), "feature"),
+        **{name: use for use in ("id", "text") for name in kinds if _is_recognized(found, use, name)},
         **({roles.split: "split"} if roles.split and found.split is not None else {}),
+        **dict.fromkeys(roles.labels, "label"),
     }
-    features = {name for part in found.parts for name in part.feature_names or []}
-    features |= {name.rpartition("[")[0] for name in features if name.endswith("]")}
-    features |= {f"{name.partition('=')[0]}" for name in features if "=" in name}
+    return [ColumnSummary(name, kind, uses.get(name, "not used")) for name, kind in kinds.items()]
+
+
+def _is_recognized(found: Collection, use: str, column: str) -> bool:
+    return found.recognized.get(use) == f"column {quote(column)}"
+
+
+def _feature_columns(roles: Roles, source: OpenedSource, found: Collection) -> set[str]:
+    """Columns of the features by their names: themselves, `color=red` or `clip[0]`."""
+    names = {name for part in found.parts for name in part.feature_names or []}
+    names |= {name.rpartition("[")[0] for name in names if name.endswith("]")}
+    names |= {name.partition("=")[0] for name in names if "=" in name}
     counted = roles.chosen and not source.options.features
-    summaries = []
-    for name, kind in kinds.items():
-        use = uses.get(name, "")
-        if not use and found.recognized.get("id") == f"column {quote(name)}":
-            use = "id"
-        if not use and (name in features or (counted and name in roles.numbers)):
-            use = "feature"
-        summaries.append(ColumnSummary(name, kind, use or "not used"))
-    return summaries
+    return names | (set(roles.numbers) if counted else set())

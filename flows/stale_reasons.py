@@ -15,8 +15,25 @@ _LEARNED = "learned"
 _FILES = "files."
 
 
+# Inputs of stages that have another name than what they contain.
+_INPUTS = {
+    "manifest": "items or labels",
+    "training": "training items",
+    "source": "files of the source",
+    "edges": "edge list",
+    "affinity": "graph",
+    "correlation": "label correlation",
+    "learned": "what the extractor learned",
+}
+_BLOCKS = "blocks"
+# Settings of a block that differ by extractor, by the name of its preparation.
+_BY_BLOCK = {"scale": "features.scales", "weight": "features.weights"}
+
+
 def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence[str] = ()) -> list[str]:
     """The differences between two recipes, in words, except for inputs that are still `waiting`."""
+    if extractors := _changed_extractors(before, now):
+        return [extractors]  # everything else follows from it
     changes = _differences(before["params"], now["params"])
     found = {name: change for name, change in changes if name.partition(".")[0] not in (_CODE, _LEARNED)}
     files = [name.removeprefix(_FILES) for name in found if name.startswith(_FILES)]
@@ -25,26 +42,54 @@ def explain(before: Mapping[str, Any], now: Mapping[str, Any], waiting: Sequence
         for name, change in found.items()
         if not name.startswith(_FILES)
     ]
+    reasons = list(dict.fromkeys(reasons))  # one setting may change several blocks
     if files:
         reasons.append(f"files of the extractor changed: {', '.join(files)}")
-    code = sorted(
-        module
-        for module in {*before["code"], *now["code"]}
-        if before["code"].get(module) != now["code"].get(module)
-    )
-    if code:
-        shown = ", ".join(f"{module.replace('.', '/')}.py" for module in code[:_SHOWN])
-        more = f" and {len(code) - _SHOWN} more modules" if len(code) > _SHOWN else ""
-        reasons.append(f"code of {shown}{more} changed")
+    reasons += _changed_code(before["code"], now["code"])
     inputs = [name for name in now["inputs"] if before["inputs"].get(name) != now["inputs"][name]]
-    inputs += [
-        f"{name} (no longer used)" for name in before["inputs"] if name not in {*now["inputs"], *waiting}
+    words = [input_words(now, name) for name in inputs if name not in waiting]
+    words += [
+        f"{input_words(before, name)} (no longer used)"
+        for name in before["inputs"]
+        if name not in {*now["inputs"], *waiting}
     ]
-    if inputs:
-        reasons.append(f"data: {', '.join(inputs)} changed")
+    if words:
+        reasons.append(f"data: {', '.join(words)} changed")
     if before["schema"] != now["schema"]:
         reasons.append(f"storage format {before['schema']} → {now['schema']}")
     return reasons
+
+
+def input_words(recipe: Mapping[str, Any], name: str) -> str:
+    """What an input of a stage contains, in words."""
+    if _BLOCKS in recipe["params"]:
+        return f"block {name}"
+    return _INPUTS.get(name, name)
+
+
+def _changed_code(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    code = sorted(module for module in {*before, *now} if before.get(module) != now.get(module))
+    if not code:
+        return []
+    shown = ", ".join(f"{module.replace('.', '/')}.py" for module in code[:_SHOWN])
+    more = f" and {len(code) - _SHOWN} more modules" if len(code) > _SHOWN else ""
+    return [f"code of {shown}{more} changed"]
+
+
+def _changed_extractors(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The reason of a features stage that has other extractors than before; empty if they are the same."""
+    if now["stage"] != "features":
+        return ""
+    old, new = _extractors(before["params"]), _extractors(now["params"])
+    if old == new or not (old and new):
+        return ""
+    return f"parameter features.extractors {', '.join(old)} → {', '.join(new)}"
+
+
+def _extractors(params: Mapping[str, Any]) -> list[str]:
+    if _BLOCKS in params:
+        return [block["name"] for block in params[_BLOCKS]]
+    return [params["extractor"]] if "extractor" in params else []
 
 
 def _setting(recipe: Mapping[str, Any], name: str) -> str:
@@ -58,6 +103,11 @@ def _setting(recipe: Mapping[str, Any], name: str) -> str:
         return f"{name.removeprefix('method.facts.')} of the method {variant}"
     if stage == "report" and name == "title":
         return "name"
+    if name.startswith(f"{_BLOCKS}."):
+        block, _, field = name.removeprefix(f"{_BLOCKS}.").rpartition(".")
+        if field == "fill":
+            return "features.fill"
+        return f"{_BY_BLOCK[field]}.{block}" if field in _BY_BLOCK else f"{field} of the block {block}"
     return _BORROWED.get(name) or f"{_TABLES.get(stage, stage)}.{name}"
 
 
@@ -70,4 +120,16 @@ def _differences(before: Any, now: Any, name: str = "") -> list[tuple[str, str]]
             for key in keys
             for found in _differences(before.get(key), now.get(key), f"{name}.{key}" if name else str(key))
         ]
-    return [] if before == now else [(name, f"{before} → {now}")]
+    if name == _BLOCKS and isinstance(before, Sequence) and isinstance(now, Sequence):
+        old, new = ({block["name"]: block for block in blocks} for blocks in (before, now))
+        return _differences(old, new, name)
+    return [] if before == now else [(name, f"{_shown(before)} → {_shown(now)}")]
+
+
+def _shown(value: Any) -> str:
+    """A value as it stands in a configuration."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else str(value)

@@ -13,7 +13,7 @@ from typing import Any, cast
 from flows.config import RunConfig
 from flows.pipeline import walk
 from flows.runner import open_workspace
-from flows.stale_reasons import explain
+from flows.stale_reasons import explain, input_words
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import unpack_manifest
 from storage.artifacts.store import ArtifactStore
@@ -27,6 +27,7 @@ from tasks.stages import ingest
 from tasks.stages.feature_blocks import find_block, plan_blocks
 from tasks.stages.features import TABLE, feature_code, find_part
 from tasks.stages.known_rows import load_known_rows
+from tasks.stages.missing_parts import find_lacking
 
 _SHOWN = 3
 
@@ -125,7 +126,8 @@ class Inspector:
         would_run = "perhaps" if waits and not reasons else "yes"
         if waits:
             more = f" and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
-            reasons.append(f"depends on {', '.join(waits[:_SHOWN])}{more}")
+            words = [input_words(before["recipe"], name) for name in waits[:_SHOWN]]
+            reasons.append(f"depends on {', '.join(words)}{more}")
         reasons = reasons or self._tracker_problem or ["its artifact is gone or damaged"]
         return StageStatus(stage.label, "stale", reasons, seconds, would_run)
 
@@ -159,7 +161,7 @@ def _detail(one: StageStatus, config: RunConfig, workspace: Workspace) -> StageS
         changes = _changes(config, collection, workspace)
         kept = [reason for reason in one.reasons if not reason.startswith("data: ")]
         return replace(one, reasons=[f"data: {changes}", *kept]) if changes else one
-    block = find_block(plan_blocks(config.features, source), one.label)
+    block = find_block(plan_blocks(config.features, source, find_lacking(collection)), one.label)
     if block is None or block.recipe["extractor"] == TABLE:  # joining blocks or a table extracts nothing
         return one
     code = feature_code(block.recipe, source)

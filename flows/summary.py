@@ -5,19 +5,21 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from embedding_core.registry import get_method
-from flows.config import RunConfig
+from flows.config import RunConfig, find_home
 from flows.pipeline import TrainingProducts
 from flows.rerun import command_here
 from flows.runner import RunResult
+from flows.services import running
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import TRACKING, LoggedRun
 from storage.artifacts.schemas import Score, unpack_manifest
 from storage.tracking.client import TrackedRun
 from tasks.report.data import NoteRow
+from tasks.report.page import MAP_PAGE
 from tasks.report.ranking import group_scores, judge
 from tasks.report.score_table import score_table
 from tasks.report.tables import Table
-from tasks.stages.evaluation import load_scores
+from tasks.stages.evaluation import load_scores, sampling_note
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked
 
@@ -43,9 +45,15 @@ def summarize_run(config: RunConfig, result: Training, earlier: LoggedRun | None
     tracked = find_tracked(result, result.products.tracked)
     return {
         **summarize_stages(config, result, tracked, earlier),
-        "report": str(result.report) if result.report else None,
+        "map": _find_map(result),
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
     }
+
+
+def _find_map(result: Training) -> str | None:
+    """The map beside the report."""
+    page = result.report.parent / MAP_PAGE if result.report else None
+    return str(page) if page and page.is_file() else None
 
 
 def find_tracked(result: RunResult[Any], ref: ArtifactRef | None) -> TrackedRun | None:
@@ -66,7 +74,7 @@ def summarize_stages(
         "repeats": {"run": earlier.id, **_compare(result, earlier)} if earlier else None,
         "source": config.source.path,
         "home": str(result.home),
-        "report": None,
+        "report": str(result.report) if result.report else None,
         "tracking": {
             "uri": tracked.uri if tracked else None,
             "run_id": tracked.parent_id if tracked else None,
@@ -144,7 +152,8 @@ def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -
         titles = {name: get_method(name).title for name in names}
         baselines = {name for name in names if get_method(name).baseline}
         sort_by = config.evaluation.sort_by
-        table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines)
+        note = sampling_note(result.store, result.products.scores.values(), sort_by)
+        table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines, note=note)
         lines = ["", table, "", judge(rows, sort_by, baselines, titles).text]
     return [*lines, "", *closing_lines(config, summary)]
 
@@ -160,15 +169,23 @@ def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None
     lines += _oddities(summary)
     if summary["report"]:
         lines.append(f"report     {summary['report']}")
+    if summary.get("map"):
+        lines.append(f"map        {summary['map']}")
     tracking = summary["tracking"]
     if tracking["run_id"]:
         lines.append(f"tracked    run {tracking['run_id'][:8]} at {tracking['uri']}")
         lines.append(f"compare    `{command_here(config, 'compare')}`")
-        lines.append(f"browse     `{command_here(config, 'up')}` starts the pages of Prefect and MLflow")
+        lines.append(f"browse     {_how_to_browse(config)}")
     sync = command_here(config, "sync")
     problems = (tracking["problem"], summary["prefect"]["problem"])
     lines += [f"warning    {text}" for text in summary["warnings"]]
     return [*lines, *problem_lines(*problems, remedy or f"track them later: `{sync}`", sync)]
+
+
+def _how_to_browse(config: RunConfig) -> str:
+    if running(find_home(config)) is None:
+        return f"`{command_here(config, 'up')}` starts the pages of Prefect and MLflow"
+    return f"`{command_here(config, 'open', 'mlflow')}`, `{command_here(config, 'open', 'prefect')}`"
 
 
 def problem_lines(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from flows.config import RunConfig, find_home, repeat_config
 from flows.pipeline import TrainingPlan
 from flows.prefect_settings import prepare_engine
-from flows.run_settings import changed_settings, method_params, resolved_config
 from flows.runner import open_workspace
+from flows.tracked_names import run_facts
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.credentials import enter, hide_secrets, keep
@@ -72,7 +72,7 @@ def sync_prefect(
         return Synced(run, problem=str(error))
     except Exception as error:  # Prefect's client raises errors of its libraries
         return Synced(run, problem=hide_secrets(f"Prefect refused it ({type(error).__name__}: {error})"))
-    log.update(replace(run, unrecorded=None))
+    log.update(replace(run, unrecorded=None, flow_run=flow_run))
     return Synced(run, flow_run, "Prefect")
 
 
@@ -116,14 +116,8 @@ def sync_run(run: LoggedRun, here: RunConfig, uri: str | None, reporter: Reporte
 def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactRef:
     refs = run.stages
     scores = _variants(refs, "evaluation")
-    facts = tracking.Facts(
-        name=run.name,
-        experiment=run.experiment,
-        config=resolved_config(config),
-        method_params={name: method_params(config, name) for name in scores},
-        settings=changed_settings(config),
-        tags={CREATED_TAG: run.created},
-    )
+    tags = {CREATED_TAG: run.created}
+    facts = run_facts(config, run.name, run.experiment, scores, tags, lambda: run.changes)
     data = Data(refs.get("ingest"), refs.get("features"), refs.get("affinity"), config.features.scale)
     stage = tracking.stage(
         config.tracking,
@@ -135,6 +129,7 @@ def _track(run: LoggedRun, config: RunConfig, workspace: Workspace) -> ArtifactR
         refs.get("report"),
         workspace,
         refs.get("correlation"),
+        {**_variants(refs, "map"), **({"": refs["map"]} if "map" in refs else {})},
     )
     return run_stage(stage, workspace).ref
 

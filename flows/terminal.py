@@ -39,7 +39,12 @@ _MAX_MESSAGE = 8_000
 MAX_TRACEBACK = 200_000
 # Style of the first group of each pattern.
 _STYLES = (
-    (re.compile(r"^(NOT TRACKED|NOT IN PREFECT|damaged|failed|lost|labelscape:)(?=\W)"), "bold red"),
+    (
+        re.compile(
+            r"^(NOT TRACKED|NOT IN PREFECT|PROMISE VOID|NO PROMISE|damaged|failed|lost|labelscape:)(?=\W)"
+        ),
+        "bold red",
+    ),
     (re.compile(r"^\s*\S+ {2,}(fresh)\b"), "green"),
     (re.compile(r"^\s*\S+ {2,}(computed)\b"), "cyan"),
     (re.compile(r"^\s*\S+ {2,}(stale|missing)\b"), "yellow"),

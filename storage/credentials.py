@@ -5,6 +5,7 @@ remembers what it cut out; a file of the home folder that only its owner can rea
 """
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -24,8 +25,13 @@ FILE = "credentials.json"
 _SHORTEST = 3
 # Shorter secrets are hidden only as whole words: a password `iris` must not garble `irises`.
 _ANYWHERE = 8
-_PLAIN_VALUES = {"true", "false", "none", "null", "yes", "off", "require"}
+# A hidden scheme would keep `redact_text` from recognizing the address behind it.
+_SCHEMES = {"http", "https", "file", "postgresql", "mysql", "sqlite"}
+_PLAIN_VALUES = {"true", "false", "none", "null", "yes", "off", "require", *_SCHEMES}
 _MLFLOW_LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_TOKEN")
+
+# What `enter_hook` writes in place of a path.
+_HOOK = re.compile(rf"/{re.escape(HIDDEN)}[0-9a-f]{{8}}")
 
 # By address without credentials: the parts of the address that entered last.
 _entered: dict[str, AddressParts] = {}
@@ -50,6 +56,32 @@ def enter(address: str) -> str:
     if parts.login or parts.tail:
         _entered[parts.public] = parts
     return parts.public
+
+
+def enter_hook(address: str) -> str:
+    """Remember an address whose path is a secret as well, as that of a webhook; return its host and a digest.
+
+    Raises
+    ------
+    ConfigError
+        It is unclear where the password ends.
+    """
+    parts = split_address(address)
+    host, slash, path = parts.place.partition("/")
+    if _HOOK.search(parts.place) or not (path or parts.login or parts.tail):
+        return address
+    if parts.unclear:
+        return enter(address)
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    hidden = replace(parts, place=f"{host}/{HIDDEN}{digest}", tail=f"{slash}{path}{parts.tail}")
+    _learn(hidden)
+    _entered[hidden.public] = hidden
+    return hidden.public
+
+
+def reveal_hook(address: str, home: Path) -> str:
+    """Return the address that `enter_hook` took, for a connection only."""
+    return _HOOK.sub("", reveal(address, home), count=1)
 
 
 def learn(values: Any) -> None:

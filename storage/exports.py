@@ -4,9 +4,10 @@ The umask with which the program was started decides who may read a file, unlike
 `chosen_by` names the option with which the user chooses another path, for messages.
 """
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from storage.artifacts.disk import replace_atomically, store_errors
 from storage.csv_cells import guard_cell
@@ -40,6 +41,33 @@ def write_csv(table: "pa.Table", path: Path, chosen_by: str) -> Path:
     return _write(path, lambda file: pc.write_csv(safe, file), chosen_by)
 
 
+def write_bytes(content: bytes, path: Path, chosen_by: str) -> Path:
+    """Write a file as it is."""
+    return _write(path, lambda file: _put(file, content), chosen_by)
+
+
+def write_json_lines(records: Iterable[Mapping[str, Any]], path: Path, chosen_by: str) -> Path:
+    """Write one JSON object per line."""
+
+    def save(file: Path) -> None:
+        with file.open("w", encoding="utf-8", newline="\n") as stream:
+            for record in records:
+                text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+                # A name of a file may not be Unicode; JSON escapes what UTF-8 cannot hold.
+                stream.write(text if text.isascii() else _encodable(text, record))
+                stream.write("\n")
+
+    return _write(path, save, chosen_by)
+
+
+def _encodable(text: str, record: Mapping[str, Any]) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(record, allow_nan=False)
+    return text
+
+
 def write_npz(X: "csr_array", path: Path, chosen_by: str) -> Path:
     """Write a sparse matrix in SciPy's format."""
     from scipy.sparse import save_npz
@@ -49,6 +77,10 @@ def write_npz(X: "csr_array", path: Path, chosen_by: str) -> Path:
             save_npz(stream, X)
 
     return _write(path, save, chosen_by)
+
+
+def _put(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
 
 
 def _write(path: Path, write: Callable[[Path], None], chosen_by: str) -> Path:

@@ -36,3 +36,12 @@ def list_names(names: Iterable[object], count: int = 10, empty: str = "none") ->
     """
     first = [shorten(str(name)) for name in islice(names, count + 1)]
     return ", ".join([*first[:count], *(["..."] if len(first) > count else [])]) or empty
+
+
+def count_of(n: int, one: str, many: str | None = None) -> str:
+    """A number with its noun, or with the rest of the sentence.
+
+    >>> count_of(1, "item"), count_of(2, "item"), count_of(1, "item has no label", "items have no label")
+    ('1 item', '2 items', '1 item has no label')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -62,16 +62,22 @@ class Budget:
         self.seconds = seconds
         self._clock = clock
         self._end: float | None = None
+        self._reserved = 0.0
 
     def start(self) -> None:
         """Start the clock; later calls have no effect."""
         if self._end is None:
             self._end = self._clock() + self.seconds
 
+    def reserve(self, seconds: float) -> None:
+        """Set aside seconds for what comes last; this replaces an earlier reserve."""
+        self._reserved = seconds
+
     @property
     def left(self) -> float:
-        """Seconds left; 0 once the budget has ended."""
-        return self.seconds if self._end is None else max(0.0, self._end - self._clock())
+        """Seconds left without the reserve; 0 once the budget has ended."""
+        left = self.seconds if self._end is None else self._end - self._clock()
+        return max(0.0, left - self._reserved)
 
     def over(self) -> BudgetEnded:
         """Error to raise when the budget has ended."""

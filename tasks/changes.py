@@ -105,6 +105,21 @@ def changes_since(store: ArtifactStore, last: Mapping[str, Any] | None, now: Man
     return {"since": ref.digest, **compare_readings(known, now).to_json()}
 
 
+def changes_between(
+    store: ArtifactStore, last: Mapping[str, Any] | None, now: ArtifactRef | None
+) -> dict[str, Any] | None:
+    """Changes between two stored manifests, see `changes_since`; None if there are none."""
+    if last is None or now is None or last["digest"] == now.digest:
+        return None
+    return changes_since(store, last, unpack_manifest(store.read(now))) or None
+
+
+def describe_counts(changes: Mapping[str, Any] | None) -> str:
+    """Numbers of changes in words, for instance `2 added, 1 relabeled`; empty without changes."""
+    counts = (changes or {}).get("counts", {})
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
 def _relabeled(before: Manifest, now: Manifest | Collection) -> list[str]:
     """Items of both lists whose labels differ."""
     rows = {name: row for row, name in enumerate(before.ids)}

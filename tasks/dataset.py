@@ -1,6 +1,6 @@
 """Load the arrays that the stages after features work on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.artifacts.columns import read_metadata
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.schemas import (
     Features,
@@ -97,7 +98,11 @@ def load_blocks(
 ) -> tuple[list[Features], list[dict[str, Any]] | None]:
     """Load each block of features, and how it is prepared; None for a single block that is not joined."""
     if features.kind != "blocks":
-        return [join_features([unpack_features(store.read(ref)) for ref in part_refs(store, features)])], None
+        table = store.read(features)
+        if read_metadata(table)["kind"] != "parts":  # features that are computed together, in one table
+            return [unpack_features(table)], None
+        refs = part_refs(store, features)
+        return [join_features((unpack_features(store.read(ref)) for ref in refs), n=_row_count(refs))], None
     refs, blocks = unpack_blocks(store.read(features))
     return [load_features(store, ref) for ref in refs], blocks
 
@@ -145,23 +150,33 @@ def side_by_side(parts: list[Any]) -> Any:
     return hstack([csr_array(part) for part in parts], format="csr")
 
 
-def join_features(parts: list[Features]) -> Features:
-    """Concatenate portions."""
-    first = parts[0]
-    if isinstance(first.X, np.ndarray):
-        X: Any = np.concatenate([part.X for part in parts])
-    else:
+def _row_count(refs: Sequence[ArtifactRef]) -> int:
+    return sum(ref.rows for ref in refs)
+
+
+def join_features(parts: Iterable[Features], n: int) -> Features:
+    """Concatenate portions of n rows in total; dense ones are in memory one at a time."""
+    ids: list[str] = []
+    digests: list[str] = []
+    errors: list[str | None] = []
+    sparse: list[Any] = []
+    X: Any = None
+    for part in parts:
+        if isinstance(part.X, np.ndarray):
+            if X is None:
+                first, X = part, np.empty((n, part.X.shape[1]), dtype=part.X.dtype)
+            X[len(ids) : len(ids) + len(part.ids)] = part.X
+        else:
+            first = part if not sparse else first
+            sparse.append(part.X)
+        ids += part.ids
+        digests += part.digests
+        errors += part.errors or [None] * len(part.ids)
+    if sparse:
         from scipy.sparse import vstack
 
-        X = vstack([part.X for part in parts], format="csr")
-    return Features(
-        ids=[name for part in parts for name in part.ids],
-        digests=[digest for part in parts for digest in part.digests],
-        X=X,
-        errors=[error for part in parts for error in part.errors or [None] * len(part.ids)],
-        recipe=first.recipe,
-        feature_names=first.feature_names,
-    )
+        X = vstack(sparse, format="csr")
+    return Features(ids, digests, X, errors, first.recipe, first.feature_names)
 
 
 @lru_cache(maxsize=2)
@@ -169,7 +184,8 @@ def load_dataset(store: ArtifactStore, manifest: ArtifactRef, features: Artifact
     """Features and labels of the readable items. Stages share the arrays, which are read-only."""
     items, found = unpack_manifest(store.read(manifest)), load_features(store, features)
     readable = found.readable
-    X, Y = found.X[readable], items.labels[readable]
+    # a selection of all rows would be a second copy in memory
+    X, Y = found.X if readable.all() else found.X[readable], items.labels[readable]
     if isinstance(X, np.ndarray):
         X.flags.writeable = False
     Y.flags.writeable = False

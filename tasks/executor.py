@@ -1,10 +1,11 @@
-"""Run one function over many jobs: in this process, in threads, or in worker processes.
+"""Run one function over many jobs: in this process, in threads, in worker processes, or on a cluster.
 
 Every stage that does the same work for many things (folds, trials, image portions) calls `Executor.map`. The
 setting `executor` chooses the implementation. Every implementation gives the same bytes, because jobs share
 no state and each one uses a single thread of linear algebra.
 
-A job is a small reference, such as a path or a fold number. A worker process loads the arrays itself.
+A job is a small reference, such as a path or a fold number. A worker process loads the arrays itself. The
+executor for clusters is in `tasks.cluster`.
 """
 
 import multiprocessing
@@ -19,15 +20,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from embedding_core.errors import InvalidInput
 from embedding_core.threads import count_cores
-from storage.artifacts.store import ArtifactStore
 from tasks.budget import Budget
+from tasks.store_handle import StoreHandle as StoreHandle
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -36,7 +36,9 @@ Prefer = Literal["threads", "processes"]
 THREAD_NAME = "labelscape-job"
 """Prefix of the names of threads that run jobs."""
 _SETTING = re.compile(r"auto|serial|(threads|processes):([1-9]\d{0,3})")
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_CLUSTER = re.compile(r"(dask|tls)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([1-9]\d{0,4})")
+_LAST_PORT = 65535
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 # Windows of small jobs: enough to keep the workers busy, few enough to bound the memory of results.
 _AHEAD = 2
 
@@ -48,9 +50,15 @@ class WorkerKilled(InvalidInput):
 class Executor(ABC):
     """Runs a function over jobs; leaving the context stops what it started.
 
-    A new implementation (for instance one that sends jobs to a cluster) overrides `map` and `close`, and gets
-    a value of the setting in `make_executor`.
+    A new implementation overrides `map` and `close`, and gets a value of the setting in `make_executor`.
+
+    Attributes
+    ----------
+    shares_store : bool
+        Whether workers reach the store of the run. They then write whole portions of a result themselves.
     """
+
+    shares_store: ClassVar[bool] = False
 
     @abstractmethod
     def map(
@@ -94,28 +102,19 @@ class Executor(ABC):
         self.close()
 
 
-@dataclass(frozen=True)
-class StoreHandle:
-    """A store that is sent to a worker process as its folder; the worker opens it once."""
+def make_executor(setting: str, home: Path | None = None) -> Executor:
+    """Executor for a setting: `auto`, `serial`, `threads:N`, `processes:N` or the address of a scheduler.
 
-    store: ArtifactStore
-
-    def __reduce__(self) -> tuple[Callable[[Path], "StoreHandle"], tuple[Path]]:
-        return _open_store, (self.store.root,)
-
-
-@lru_cache(maxsize=1)
-def _open_store(root: Path) -> StoreHandle:
-    return StoreHandle(ArtifactStore.local(root))
-
-
-def make_executor(setting: str) -> Executor:
-    """Executor for a setting: `auto`, `serial`, `threads:N` or `processes:N`.
+    `home` has the certificates of its own local cluster.
 
     >>> type(make_executor("threads:2")).__name__
     'ThreadExecutor'
     """
     kind, workers = parse_executor(setting)
+    if kind == "cluster":
+        from tasks.cluster import ClusterExecutor
+
+        return ClusterExecutor(setting, home)
     if kind == "threads":
         return ThreadExecutor(workers)
     if kind == "processes":
@@ -124,15 +123,19 @@ def make_executor(setting: str) -> Executor:
 
 
 def parse_executor(setting: str) -> tuple[str, int]:
-    """Kind and number of workers of a setting; `auto` has one worker per core.
+    """Kind and number of workers of a setting; `auto` has one worker per core, a cluster says later.
 
-    >>> parse_executor("processes:4"), parse_executor("serial")
-    (('processes', 4), ('serial', 1))
+    >>> parse_executor("processes:4"), parse_executor("serial"), parse_executor("dask://node1:8786")
+    (('processes', 4), ('serial', 1), ('cluster', 0))
     """
+    cluster = _CLUSTER.fullmatch(setting)
+    if cluster and int(cluster[2]) <= _LAST_PORT:
+        return "cluster", 0
     found = _SETTING.fullmatch(setting)
     if found is None:
         raise ValueError(
-            f"{setting!r} is not an executor; use auto, serial, threads:N or processes:N with N from 1"
+            f"{setting!r} is not an executor; use auto, serial, threads:N or processes:N with N from 1, or "
+            "the scheduler of a Dask cluster: dask://host:port, or tls://host:port"
         )
     kind, workers = found.groups()
     if kind:
@@ -348,7 +351,7 @@ def _begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    for name in _ONE_THREAD:
+    for name in ONE_THREAD:
         os.environ[name] = "1"
 
 

@@ -4,6 +4,7 @@ The evaluation of `run` and the candidates of `auto` both score methods this way
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,9 +15,19 @@ from numpy.typing import NDArray
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import ArtifactStore
 from tasks.budget import Budget
-from tasks.dataset import load_dataset, load_graph
-from tasks.executor import Prefer, StoreHandle
+from tasks.dataset import Dataset, load_dataset, load_graph
+from tasks.executor import (
+    AutoExecutor,
+    Executor,
+    Prefer,
+    ProcessExecutor,
+    SerialExecutor,
+    StoreHandle,
+    ThreadExecutor,
+)
+from tasks.settings import AffinitySettings
 from tasks.stage import Workspace
+from tasks.stages.graph import build_graph
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -24,6 +35,8 @@ if TYPE_CHECKING:
     from embedding_core.evaluation import FoldScore
 
 Result = TypeVar("Result")
+# Folds on more bytes of features than this run one after the other, unless `executor` names processes.
+_MOST_SHARED = 500_000_000
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,13 @@ class FoldJob:
         How rows are split, and which of the folds is held out.
     n_neighbors : sequence of int
         Values of k for kNN in the embedding of a projection; classifiers do not use them.
+    closed : bool
+        Whether the fit may see the features of the test rows, see `embedding_core.evaluation.predict_fold`.
+    graph : AffinitySettings, optional
+        How the graph was built from features. If the fit must not see the test rows it is built again
+        without them. None for given edges: those of the test rows are left out.
+    test_items : int, optional
+        The most test rows that are classified; of more, a stratified sample.
     """
 
     store: StoreHandle
@@ -55,20 +75,46 @@ class FoldJob:
     seed: int
     fold: int
     n_neighbors: Sequence[int] = (1,)
+    closed: bool = True
+    graph: AffinitySettings | None = None
+    test_items: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The fold in words, for messages."""
+        return f"{self.method}, fold {self.fold + 1} of {self.n_folds}"
 
 
-def evaluate_fold(job: FoldJob) -> "list[FoldScore]":
-    """Every metric on the fold's test rows."""
+@dataclass(frozen=True, eq=False)
+class JudgedFold:
+    """Every metric on the m tested rows of a fold, and the scores (m, K) of these rows by one classifier."""
+
+    metrics: "list[FoldScore]"
+    classifier: str
+    rows: NDArray[np.intp]
+    scores: NDArray[np.float64]
+
+
+def evaluate_fold(job: FoldJob) -> JudgedFold:
+    """Every metric on the fold's test rows; of several numbers of neighbors, the scores of the largest."""
     from embedding_core import evaluation
 
-    return evaluation.evaluate_fold(**_arguments(job))
+    given = _arguments(job)
+    tested = evaluation.sample_rows(given["Y"], given["test"], job.test_items, job.seed)
+    found = evaluation.predict_fold(**{**given, "test": tested})
+    share = len(tested) / len(given["test"])
+    metrics = evaluation.measure_predictions(given["Y"][tested], found, share)
+    kept = found[int(np.argmax(job.n_neighbors)) if len(found) > 1 else 0]
+    return JudgedFold(metrics, kept.classifier, tested, kept.scores)
 
 
 def score_fold(job: FoldJob) -> NDArray[np.float64]:
     """Scores (m, K) of the fold's test rows by a classifier."""
     from embedding_core import evaluation
 
-    (found,) = evaluation.predict_fold(**_arguments(job))
+    given = _arguments(job)
+    links = _test_links(job, given["test"])
+    (found,) = evaluation.predict_fold(**given, closed=job.closed, links=links)
     return found.scores
 
 
@@ -85,11 +131,29 @@ def map_folds(
         return []
     _prepare(jobs[0])
     results: list[Result] = []
-    with workspace.reporter.progress(title, len(jobs)) as advance:
-        for result in workspace.executor.map(function, jobs, budget=budget, prefer=prefer):
+    with (
+        _choose_executor(jobs[0], workspace.executor, prefer) as executor,
+        workspace.reporter.progress(title, len(jobs)) as advance,
+    ):
+        for result in executor.map(function, jobs, budget=budget, prefer=prefer):
             results.append(result)
             advance(len(results))
     return results
+
+
+def _choose_executor(job: FoldJob, usual: Executor, prefer: Prefer) -> AbstractContextManager[Executor]:
+    """The executor of the run; one fold at a time for large features, each fold holds copies of its rows.
+
+    Only a worker process can be stopped within a fold, which the budget of `auto` needs.
+    """
+    if _data_bytes(job) <= _MOST_SHARED or not isinstance(usual, AutoExecutor | ThreadExecutor):
+        return nullcontext(usual)
+    return ProcessExecutor(1) if prefer == "processes" else SerialExecutor()
+
+
+def _data_bytes(job: FoldJob) -> int:
+    X = load_dataset(job.store.store, job.manifest, job.features).X
+    return int(X.nbytes) if isinstance(X, np.ndarray) else 0
 
 
 def _prepare(job: FoldJob) -> None:
@@ -115,12 +179,35 @@ def _arguments(job: FoldJob) -> dict[str, Any]:
         "Y": dataset.Y,
         "train": train,
         "test": test,
-        "affinity": _graph(store, job.affinity) if job.affinity else None,
+        "affinity": _fold_graph(job, dataset, test) if job.affinity else None,
         "scale": job.scale,
         "n_neighbors": job.n_neighbors,
         "single_label": dataset.single_label,
         "blocks": dataset.blocks,
     }
+
+
+def _fold_graph(job: FoldJob, dataset: Dataset, test: NDArray[np.intp]) -> Any:
+    """The graph of the rows that the fit sees."""
+    from embedding_core.evaluation import open_rows
+
+    assert job.affinity
+    if job.closed:
+        return _graph(job.store.store, job.affinity)
+    rows = open_rows(len(dataset.Y), test)
+    if job.graph is None:
+        return _graph(job.store.store, job.affinity)[rows][:, rows]
+    return build_graph(job.graph, job.scale, dataset.recipe, dataset.X[rows]).W
+
+
+def _test_links(job: FoldJob, test: NDArray[np.intp]) -> Any:
+    """Given links from the test rows to those that the fit sees: new items arrive with their links."""
+    from embedding_core.evaluation import open_rows
+
+    if job.closed or job.graph is not None or job.affinity is None:
+        return None
+    graph = _graph(job.store.store, job.affinity)
+    return graph[test][:, open_rows(graph.shape[0], test)]
 
 
 @lru_cache(maxsize=1)

@@ -16,16 +16,21 @@ from tasks.settings import SourceSettings
 
 # Start of the pointer's name, for sources that are read with labels and for new items.
 RUN_PREFIX, ANNOTATE_PREFIX = "run-", "annotate-"
+# Start of the pointer to the versions of the map of a source.
+MAP_PREFIX = "map-"
+KEEPING = (RUN_PREFIX, ANNOTATE_PREFIX, MAP_PREFIX)
+"""Pointers with these prefixes name artifacts that are kept."""
 
 
-def _place(source: SourceSettings) -> str:
+def source_place(source: SourceSettings) -> str:
+    """The absolute path of a source, or its name or address: what identifies it."""
     path = Path(source.path)
     return str(path.resolve()) if path.exists() else source.path
 
 
 def source_id(source: SourceSettings) -> str:
     """Return a short identifier of the path or name that a source is read from."""
-    return hashlib.blake2b(_place(source).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return hashlib.blake2b(source_place(source).encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def chosen_places(source: SourceSettings) -> dict[str, str | None]:
@@ -50,7 +55,7 @@ def remember_run(store: ArtifactStore, source: SourceSettings, stages: Mapping[s
     chosen = {name: {"key": stages[name].key, "place": places[name]} for name in places if name in stages}
     pointer = {
         # For messages about a damaged pointer, whose name is a digest.
-        "source": _place(source),
+        "source": source_place(source),
         "stages": {**_stages(known), **{name: ref.to_json() for name, ref in stages.items()}},
         "chosen": {**known.get("chosen", {}), **chosen},
     }
@@ -68,8 +73,8 @@ def load_last_run(store: ArtifactStore, source: SourceSettings) -> dict[str, Any
 
 
 def load_last_runs(store: ArtifactStore) -> list[ArtifactRef]:
-    """Return the artifacts of the last run and annotation of each source, finished or not."""
-    found = store.read_pointers((RUN_PREFIX, ANNOTATE_PREFIX)).values()
+    """Return the artifacts of the last run, annotation and map of each source, finished or not."""
+    found = store.read_pointers(KEEPING).values()
     return [ArtifactRef.from_json(ref) for one in found for ref in _stages(one).values()]
 
 
@@ -82,4 +87,4 @@ def _load(store: ArtifactStore, source: SourceSettings) -> dict[str, Any]:
 
 
 def _pointer_name(source: SourceSettings) -> str:
-    return f"{RUN_PREFIX if source.labeled else ANNOTATE_PREFIX}{source_id(source)}"
+    return f"{ANNOTATE_PREFIX if source.annotated else RUN_PREFIX}{source_id(source)}"

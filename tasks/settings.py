@@ -1,6 +1,7 @@
 """Typed settings of every stage, with all defaults; unknown keys are rejected."""
 
 import dataclasses
+import shlex
 from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args, get_type_hints
@@ -18,7 +19,7 @@ from pydantic import (
 
 from embedding_core.blocks import Fill
 from embedding_core.features.registry import EXTRACTORS, extractor_class, parse_choice
-from storage.credentials import enter
+from storage.credentials import enter, enter_hook
 from storage.paths import find_text_problem
 from storage.sources.registry import READERS, source_names
 from storage.sources.roles import split_list
@@ -123,7 +124,11 @@ class SourceSettings(Settings):
     categorical: Literal["ignore", "onehot"] = Field(
         "ignore", description="columns of text with few values: leave out, or encode each value as 0/1"
     )
-    edges: str | None = Field(None, description="edge list of given similarities, Parquet or CSV")
+    edges: str | None = Field(
+        None,
+        description="given links between items: an edge list (Parquet, CSV), a table with the columns id and "
+        "links, or a Matrix Market file",
+    )
     label_separator: str = Field(
         "|", min_length=1, max_length=1, description="separates the labels of an item"
     )
@@ -139,8 +144,10 @@ class SourceSettings(Settings):
     every_seconds: float = Field(
         10.0, ge=0.1, le=86_400, description="time between two key frames of a clip, in seconds"
     )
-    # Not a setting of the user: which class describes a source decides whether its labels are read.
+    # Not settings of the user: the class of a source decides whether its labels are read, and whether it is
+    # the source of an annotation.
     labeled: ClassVar[bool] = True
+    annotated: ClassVar[bool] = False
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -163,7 +170,14 @@ class NewItems(SourceSettings):
     """
 
     labeled: ClassVar[bool] = False
+    annotated: ClassVar[bool] = True
     wanted: tuple[str, ...] = ()
+
+
+class PartlyLabeled(SourceSettings):
+    """A collection whose unlabeled items are annotated; its labels are read as those of a run."""
+
+    annotated: ClassVar[bool] = True
 
 
 Scale = Literal["none", "zscore", "unit"]
@@ -179,13 +193,15 @@ class BaseFeatureSettings(Settings):
         ("auto",),
         min_length=1,
         description="extractors whose features are joined: " + ", ".join(EXTRACTORS) + " "
-        "(onnx:PATH runs a model in a file), given (given:NAME for one of several supplied blocks), or "
-        "table:PATH (features in a table, joined by id); "
+        "(onnx:PATH runs a model in a file), given (given:NAME for one of several supplied blocks), "
+        "table:PATH (features in a table, joined by id), or links:ppr (features of the first other "
+        "extractor, propagated along source.edges); "
         "auto: color_moments for images, mfcc for sound, tfidf for text, else the supplied features",
     )
     scale: Literal["auto"] | Scale = Field(
         "auto",
-        description="scaling before a method; auto: zscore for images and sound, none for other features",
+        description="scaling before a method; auto: zscore for images and sound and for blocks of numbers "
+        "that are joined, none for text and for supplied features alone",
     )
     scales: dict[str, Scale] = Field(
         default_factory=dict, description="scaling by extractor, where it differs from features.scale"
@@ -205,7 +221,7 @@ class BaseFeatureSettings(Settings):
     @field_validator("extractors")
     @classmethod
     def _extractors_exist(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = ("auto", "given", "table", *EXTRACTORS)
+        known = ("auto", "given", "table", "links", *EXTRACTORS)
         for name in names:
             if name.partition(":")[0] not in known:
                 raise ValueError(f"no extractor is called {name!r}; choose from {', '.join(known)}")
@@ -232,15 +248,17 @@ class BaseFeatureSettings(Settings):
         """Whether missing values are filled."""
         return self.fill != "none"
 
-    def resolve_scale(self, content: str) -> str:
-        """The scaling that `auto` selects for features of this content.
+    def resolve_scale(self, content: str, joined: bool = False) -> str:
+        """The scaling that `auto` selects for features of this content, alone or joined with others.
 
-        Moments of images and of sound differ by orders of magnitude. Supplied features are used unchanged, as
-        in the papers, and TF-IDF has rows of length 1 already.
+        Moments of images and of sound differ by orders of magnitude. Supplied features alone are used
+        unchanged, as in the papers. Beside other blocks their columns are scaled as those are, so that the
+        largest numbers of a table are not all that counts in its block. TF-IDF has rows of length 1 already.
         """
         if self.scale != "auto":
             return self.scale
-        return "zscore" if content in ("images", "sound") else "none"
+        scaled = ("images", "sound", "features") if joined else ("images", "sound")
+        return "zscore" if content in scaled else "none"
 
     def parameters(self, choice: str) -> dict[str, Any]:
         """Parameters of an extractor: those of its table, and what follows its name after a colon."""
@@ -304,13 +322,20 @@ class AffinitySettings(Settings):
         "auto", description="kind of graph; auto: given if source.edges is set, else knn"
     )
     n_neighbors: int = Field(10, ge=1, description="neighbors per item in the knn graph")
-    weights: Literal["gaussian", "heat", "binary"] = Field(
-        "gaussian", description="edge weights of the knn graph"
+    weights: Literal["gaussian", "heat", "binary", "intersection"] = Field(
+        "gaussian",
+        description="edge weights of the knn graph; intersection: histograms, by what they have in common",
     )
     sigma: Literal["auto"] | float = Field(
         "auto", description="kernel width; auto: mean squared length of the edges"
     )
-    memory_budget_gb: float = Field(2.0, gt=0, description="memory limit of the dense gaussian graph, in GB")
+    exact_items: int = Field(
+        20_000, ge=2, description="neighbors among more items than this are found by an index"
+    )
+    recall: float = Field(
+        0.99, gt=0, le=1, description="share of the true neighbors that the index must find; 1: exact"
+    )
+    memory_budget_gb: float = Field(2.0, gt=0, description="memory limit of dense graphs and kernels, in GB")
 
     @field_validator("sigma")
     @classmethod
@@ -368,6 +393,16 @@ class EvaluationSettings(Settings):
     baselines: tuple[str, ...] = Field(
         ("1nn", "1nn_zscore", "svm"), description="baselines that are always evaluated"
     )
+    exact_items: int = Field(
+        20_000,
+        ge=2,
+        description="of more labeled items, the baseline svm is fitted as nystrom_svm and least_squares_svm",
+    )
+    test_items: int = Field(
+        10_000,
+        ge=100,
+        description="most items of a fold that are tested; of more, a stratified sample",
+    )
     sort_by: str = Field("macro_f1", description="metric that ranks the results")
 
 
@@ -379,10 +414,23 @@ class AnnotationSettings(Settings):
 
 
 class AutoSettings(Settings):
-    """The candidates of `labelscape auto` and the time for scoring them."""
+    """The candidates of `labelscape auto`, how they are scored and the time for all of it."""
 
-    budget: str = Field("10m", description="time for scoring candidates, for instance 90s, 10m or 1h30m")
+    budget: str = Field(
+        "10m",
+        description="time for the whole command, for instance 90s, 10m or 1h30m",
+    )
     candidates: tuple[str, ...] = Field((), description="candidate names; default: all")
+    closed: bool = Field(
+        False,
+        description="the items to annotate are those of this collection: candidates may use the features of "
+        "held-out items, without their labels, in the fit",
+    )
+    rare_labels: Literal["leave_out", "keep"] = Field(
+        "leave_out",
+        description="labels of one or two labeled items: leave them out of the model, or keep them in it "
+        "without judging candidates by them",
+    )
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -402,9 +450,98 @@ class ReportSettings(Settings):
     thumbnails: int = Field(24, ge=0, le=200, description="number of sample images")
 
 
+class MapSettings(Settings):
+    """The interactive map of the items."""
+
+    points: int = Field(
+        100_000,
+        ge=100,
+        le=200_000,
+        description="items drawn one by one; of more, a sample over their density",
+    )
+    pictures: int = Field(
+        10_000, ge=0, le=20_000, description="items whose picture, text or row is shown; of more, a sample"
+    )
+
+
 class TrackingSettings(Settings):
     """Where metrics, models and figures are recorded."""
 
     enabled: bool = Field(True, description="record runs in MLflow")
     uri: Address | None = Field(None, description="any MLflow URI; default: SQLite in the home folder")
     experiment: str | None = Field(None, description="default: the source's name")
+
+
+class ScheduleSettings(Settings):
+    """How deployed runs and `labelscape refresh` behave."""
+
+    refresh: tuple[Literal["run", "auto", "annotate"], ...] = Field(
+        ("run", "auto", "annotate"),
+        min_length=1,
+        description="what a refresh repeats when the source has changed",
+    )
+    tolerance: float = Field(
+        0.02,
+        ge=0,
+        le=1,
+        description="largest drop of the best score, in evaluation.sort_by, after which a refresh may still "
+        "replace or refit the champion",
+    )
+    overlap: Literal["wait", "skip"] = Field(
+        "wait", description="a run that becomes due while another one is active: wait for it, or skip"
+    )
+    keep_days: float = Field(
+        30.0,
+        ge=0.05,
+        le=36_500,
+        description="days for which `prune` and the server of `up` keep flow runs, logs, events and reports",
+    )
+    database: Address | None = Field(
+        None, description="database of the Prefect server of `up`; default: SQLite in the home folder"
+    )
+
+    @field_validator("refresh", mode="before")
+    @classmethod
+    def _split_names(cls, names: Any) -> Any:
+        return split_names(names)
+
+
+class NotifySettings(Settings):
+    """Who is told about failed runs, drops of a score and new champions; nobody by default."""
+
+    about: tuple[Literal["failure", "drop", "champion"], ...] = Field(
+        ("failure", "drop", "champion"), min_length=1, description="what is reported"
+    )
+    command: str | None = Field(
+        None, description="program that receives the message as JSON on its standard input"
+    )
+    webhook: str | None = Field(None, description="http address that the message is posted to, as JSON")
+    block: str | None = Field(
+        None, description="notification block of Prefect, such as sendgrid-email/mine for e-mail"
+    )
+
+    @field_validator("about", mode="before")
+    @classmethod
+    def _split_names(cls, names: Any) -> Any:
+        return split_names(names)
+
+    @field_validator("webhook")
+    @classmethod
+    def _is_http(cls, webhook: str | None) -> str | None:
+        if webhook is not None and not webhook.lower().startswith(("http://", "https://")):
+            raise ValueError("is not an http or https address")
+        return webhook and enter_hook(webhook)
+
+    @field_validator("command")
+    @classmethod
+    def _can_be_split(cls, command: str | None) -> str | None:
+        if command is not None and not shlex.split(command):
+            raise ValueError("names no program")
+        return command
+
+    @field_validator("block")
+    @classmethod
+    def _names_a_block(cls, block: str | None) -> str | None:
+        if block is not None and len([part for part in block.split("/") if part.strip()]) != 2:
+            raise ValueError("is not a block of Prefect; write TYPE/NAME, such as sendgrid-email/mine")
+        return block

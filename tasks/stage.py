@@ -23,6 +23,7 @@ _SHAPING = frozenset(
     f"tasks.{name}"
     for name in (
         "stages.chunks",
+        "stages.graph",
         "dataset",
         "folds",
         "stages.neighbors",
@@ -31,7 +32,15 @@ _SHAPING = frozenset(
     )
 )
 # Modules that a stage must list in `code` itself, because other stages of the same task do not use them.
-_NAMED = frozenset({"tasks.selection.out_of_fold"})
+_NAMED = frozenset(
+    {
+        "tasks.selection.out_of_fold",
+        "tasks.selection.rare_labels",
+        "tasks.annotation.evidence",
+        "tasks.annotation.findings",
+        "tasks.annotation.recipes",
+    }
+)
 _NO_RESULT = frozenset(
     {"embedding_core.registry", "embedding_core.registry.catalog", "embedding_core.errors", "storage.errors"}
 )

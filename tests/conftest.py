@@ -149,13 +149,13 @@ def run_training(config: RunConfig, until: str | None = None, compute: Compute =
 def run_locally(
     source: Path | str, home: Path, *overrides: str, refresh: str = "", report: bool = False
 ) -> LocalRun:
-    """Run every stage on a source as the flow does, and record the run; the report only on request."""
+    """Run every stage on a source as the flow does, and record the run; report and map only on request."""
     config = local_config(source, home, *overrides)
     workspace = open_workspace(config, Reporter())
     outcomes: dict[str, Outcome] = {}
 
     def execute(stage: Stage) -> ArtifactRef | None:
-        if stage.name == "report" and not report:
+        if stage.name in ("report", "map") and not report:
             return None
         outcomes[stage.label] = run_stage(stage, workspace, force=stage.name == refresh)
         return outcomes[stage.label].ref
@@ -237,7 +237,7 @@ def prefect_variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
     from storage.servers import token_path
 
     home = tmp_path_factory.mktemp("prefect-server")
-    server = services._start("prefect", home, services._choose_port("Prefect", 0, 0, ()))
+    server = services._start("prefect", home, services.choose_port("Prefect", 0, 0, ()))
     try:
         services._wait([server])
         yield {

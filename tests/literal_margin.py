@@ -33,8 +33,11 @@ def central_svm(G, s, C=1.0):
     return solve_dual(vectors * np.sqrt(np.maximum(values, 0.0)), s.astype(np.int8), C)
 
 
-def literal_lpssvm(K, W, y, r, gamma=1.0, sign=1.0, C=1.0, max_iter=1, basis=None, svm=literal_svm):
-    """Fig. 1 with Eq. 11 and 12, for n x m kernel columns `basis` where given."""
+def literal_lpssvm(K, W, y, r, gamma=1.0, sign=1.0, C=1.0, max_iter=1, basis=None, svm=literal_svm, ridge=0):
+    """Fig. 1 with Eq. 11 and 12, for n x m kernel columns `basis` where given.
+
+    `ridge` adds |a|² = v^T K v to both sides, in units of the mean of D_ii K_ii.
+    """
     labeled, K_b = y >= 0, K if basis is None else K[:, basis]
     D, L = np.diag(W.sum(axis=1)), literal_laplacian(W)
     s = np.where(y[labeled] == 1, 1, -1)
@@ -42,8 +45,11 @@ def literal_lpssvm(K, W, y, r, gamma=1.0, sign=1.0, C=1.0, max_iter=1, basis=Non
     F, _ = svm(K_m[np.ix_(labeled, labeled)], s, C)
     for _ in range(max_iter):
         z = K_b[labeled].T @ F
+        penalty = ridge * (D.diagonal() * K.diagonal()).mean() * (K if ridge else 0)
         values, v = scipy.linalg.eigh(
-            K_b.T @ L @ K_b + sign * gamma / 2 * np.outer(z, z), K_b.T @ D @ K_b, subset_by_index=[0, r - 1]
+            K_b.T @ L @ K_b + sign * gamma / 2 * np.outer(z, z) + penalty,
+            K_b.T @ D @ K_b + penalty,
+            subset_by_index=[0, r - 1],
         )
         E = K_b @ v
         F, bias = svm(E[labeled] @ E[labeled].T, s, C)

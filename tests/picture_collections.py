@@ -85,6 +85,27 @@ def fiftyone(labels: Labels, multi: bool) -> dict[str, Any]:
     return {"classes": classes, "labels": targets if multi else plain}
 
 
+def samples(labels: Labels, multi: bool, title: str = "ground_truth", guess: bool = True) -> dict[str, Any]:
+    """Samples as FiftyOneDataset has them in `samples.json`, with predictions (`guess`) beside the labels."""
+    guesses = {"_cls": "Detections", "detections": [{"_cls": "Detection", "label": "cat"}]}
+    made = []
+    for number, (file, given) in enumerate(labels.items()):
+        classes = [{"_cls": "Classification", "label": name, "tags": []} for name in given or ()]
+        several = {"_cls": "Classifications", "classifications": classes}
+        value = None if given is None else several if multi else classes[0]
+        made.append(
+            {
+                "_id": {"$oid": f"{number:024x}"},
+                "filepath": f"data/{file}",
+                "tags": ["new", "train"],
+                "metadata": {"_cls": "ImageMetadata", "width": 8, "height": 8},
+                title: value,
+                **({"guess": guesses} if guess else {}),
+            }
+        )
+    return {"samples": made}
+
+
 def hub_lines(labels: Labels, **more: Any) -> str:
     """Lines of `metadata.jsonl` with the column `label` or `labels`, as `datasets` reads them."""
     records = ({"file_name": file, **more, "labels": given} for file, given in labels.items())

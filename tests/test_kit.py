@@ -70,7 +70,7 @@ class TestDependencies:
 
     def test_everything_imported_is_declared(self, project: dict[str, Any]) -> None:
         extras = project["optional-dependencies"]
-        own = [one for extra in ("fetch", "onnx", "sound", "video") for one in extras[extra]]
+        own = [one for extra in ("dask", "fetch", "onnx", "sound", "video") for one in extras[extra]]
         declared = names_of(project["dependencies"] + own)
         assert self.used() - declared == set()
 

@@ -220,6 +220,26 @@ def promise_precision(
     return PrecisionPromise(target, confidence, threshold, k, wrong, recall, needed, rows_needed, found)
 
 
+def rows_needed_per_label(
+    scores: ArrayLike, Y: ArrayLike, target: float = 0.9, confidence: float = 0.9
+) -> list[int | None]:
+    """Return for each label a guess of how many labeled rows would allow a promise on it alone.
+
+    Parameters as for `promise_precision`. At most the present number of rows if a promise is possible now;
+    None if no number up to 100 times as many would do while the precision stays as it is, or if no row
+    carries the label.
+    """
+    S, labels = _check_pairs(scores, Y)
+    found: list[int | None] = []
+    for k in range(labels.shape[1]):
+        if not labels[:, k].any():
+            found.append(None)
+            continue
+        one = promise_precision(S[:, [k]], labels[:, [k]], target, confidence, LABEL_STARTS)
+        found.append(one.rows_needed if one.threshold is None else len(labels))
+    return found
+
+
 def tail_probability(
     checked: ArrayLike, wrong: ArrayLike, alpha: float, dispersion: ArrayLike = 1.0
 ) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Plain baselines that every comparison shows: nearest neighbors and support vector machines."""
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import groupby, product
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels, vote
 from embedding_core.model_selection.calibration import choose_calibrated
 from embedding_core.model_selection.inner_choice import rate_scores
-from embedding_core.scaling import Features, Scaler, as_features, make_scaler, row_scale
+from embedding_core.scaling import Features, Scaler, as_features, make_scaler, row_scale, scales_to_try
 
 
 class InputNeighbors(BaseEstimator):
@@ -134,15 +134,15 @@ class ScaledSVM(BaseEstimator):
     gamma : float, "scale" or "auto"
         Width of the kernel exp(-gamma d²). "scale" is 1 / (p variance of X), the default of scikit-learn;
         "auto" is 1 / p, the default of LibSVM.
-    scale : {"zscore", "none", "unit"}
-        Scaling of the features, see `Scaler`. "none" reproduces papers that do not mention any scaling.
+    scale : {"zscore", "none", "unit", "tfidf"}
+        Scaling of the features, see `make_scaler`. "none" reproduces papers that do not mention any scaling.
     kernel : {"rbf", "precomputed"}
         "precomputed" takes the kernel matrix (n, n) of all rows in `fit`, and the kernel values (m, n) with
         them afterwards; it needs scale="none".
 
     Attributes
     ----------
-    scaler_ : Scaler
+    scaler_ : Scaler or TfIdf
         For z-scores a sparse X is only divided by the standard deviations, not centered.
     labeled_ : (l,) array
         Numbers of the labeled rows.
@@ -173,7 +173,7 @@ class ScaledSVM(BaseEstimator):
         X, indicator = as_labeled_features(X, Y)
         if self.kernel == "precomputed":
             self._check_kernel(X)
-        self.scaler_ = Scaler(self.scale).fit(X)
+        self.scaler_ = make_scaler(self.scale).fit(X)
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labeled]
         self.labeled_ = np.flatnonzero(indicator.labeled)
         rows = self._seen(scaled[self.labeled_])
@@ -218,7 +218,7 @@ class ScaledSVM(BaseEstimator):
 
 
 class TunedSVM(BaseEstimator):
-    """`ScaledSVM` with C and the kernel width chosen from a small grid, and calibrated scores.
+    """`ScaledSVM` with C, the kernel width and the scaling chosen on inner folds, and calibrated scores.
 
     Parameters
     ----------
@@ -232,15 +232,17 @@ class TunedSVM(BaseEstimator):
         Maximum number of labeled rows, drawn at random, for the grid search; the final fit uses all rows.
     random_state : int
         Seed of the folds and of the draw.
-    scale : {"zscore", "none", "unit"}
-        Scaling of the features, see `Scaler`.
+    scale : {"auto", "zscore", "none", "unit", "tfidf"}
+        Scaling of the features, see `make_scaler`. "auto" is "zscore", except for non-negative features that
+        are mostly 0, such as words: there the inner folds choose between "zscore" and rows of length 1, with
+        TF-IDF weights if the features are integers.
     calibrate : bool
         Whether scores are calibrated on the out-of-fold decision values of the grid search, see
         `embedding_core.model_selection.calibration`. False gives the scores of `ScaledSVM`.
 
     Attributes
     ----------
-    C_, gamma_ : float
+    C_, gamma_, scale_ : float, float, str
         Chosen values.
     calibration_ : Calibration
     left_out_scores_ : (l, K) array or None
@@ -262,7 +264,7 @@ class TunedSVM(BaseEstimator):
         inner_folds: int = 3,
         tuning_rows: int = 2000,
         random_state: int = 0,
-        scale: str = "zscore",
+        scale: str = "auto",
         calibrate: bool = True,
     ) -> None:
         self.penalties = penalties
@@ -283,27 +285,28 @@ class TunedSVM(BaseEstimator):
         chosen = choose_calibrated(
             Y_few,
             len(grid),
-            lambda train, test: _score_grid(X_few, Y_few, train, test, grid, self.scale),
+            lambda train, test: _score_grid(X_few, Y_few, train, test, grid),
             self.inner_folds,
             self.random_state,
             self.calibrate,
         )
-        self.gamma_, self.C_ = grid[chosen.option]
+        self.scale_, self.gamma_, self.C_ = grid[chosen.option]
         self.calibration_ = chosen.calibration
         self.left_out_scores_ = chosen.left_out if len(rows) == len(labels) else None
-        self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale).fit(X, labels)
+        self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale_).fit(X, labels)
         self.n_features_in_ = X.shape[1]
         return self
 
-    def _grid(self, X: Features) -> list[tuple[float, float]]:
-        """Return pairs of gamma and C; pairs with the same gamma are adjacent and share its kernel."""
+    def _grid(self, X: Features) -> list[tuple[str, float, float]]:
+        """Return scaling, gamma and C; neighbors share scaled rows, and a kernel if gamma is the same."""
         for name in ("penalties", "widths"):
             check_grid(name, getattr(self, name))
-        scaled = Scaler(self.scale).fit(X).transform(X)
-        mean_square = scaled.multiply(scaled).mean() if hasattr(scaled, "multiply") else (scaled**2).mean()
-        variance = float(mean_square - scaled.mean() ** 2) or 1.0
-        unit = 1 / (X.shape[1] * variance)
-        return [(unit * float(width), float(C)) for width, C in product(self.widths, self.penalties)]
+        return [
+            (scale, unit * float(width), float(C))
+            for scale in scales_to_try(self.scale, X)
+            for unit in [_gamma_unit(make_scaler(scale).fit(X).transform(X))]
+            for width, C in product(self.widths, self.penalties)
+        ]
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return calibrated scores (m, K) in [0, 1]."""
@@ -329,23 +332,30 @@ def draw_rows(n: int, most: int, seed: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
+def _gamma_unit(scaled: Features) -> float:
+    """Return the gamma "scale" of scikit-learn, 1 / (p variance of X)."""
+    mean_square = scaled.multiply(scaled).mean() if hasattr(scaled, "multiply") else (scaled**2).mean()
+    variance = float(mean_square - scaled.mean() ** 2) or 1.0
+    return 1 / float(scaled.shape[1] * variance)
+
+
 def _score_grid(
     X: Features,
     Y: NDArray[np.int8],
     train: NDArray[np.intp],
     test: NDArray[np.intp],
-    grid: Sequence[tuple[float, float]],
-    scale: str,
+    grid: Sequence[tuple[str, float, float]],
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the decision values of the test rows at each grid point; labels and C share one kernel."""
-    scaler = Scaler(scale).fit(X[train])
-    seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
-    among, towards = euclidean_distances(seen, squared=True), euclidean_distances(asked, seen, squared=True)
-    known: tuple[float, Any, Any] | None = None
-    for gamma, C in grid:
-        if known is None or known[0] != gamma:
-            known = (gamma, np.exp(-gamma * among), np.exp(-gamma * towards))
-        yield _score_labels(known[1], known[2], Y[train], C)
+    for scale, points in groupby(grid, key=lambda point: point[0]):
+        scaler = make_scaler(scale).fit(X[train])
+        seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
+        among = euclidean_distances(seen, squared=True)
+        towards = euclidean_distances(asked, seen, squared=True)
+        for gamma, same in groupby(points, key=lambda point: point[1]):
+            K, K_asked = np.exp(-gamma * among), np.exp(-gamma * towards)
+            for _, _, C in same:
+                yield _score_labels(K, K_asked, Y[train], C)
 
 
 def _score_labels(

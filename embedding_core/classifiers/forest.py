@@ -34,6 +34,9 @@ class ArrayForest(BaseEstimator):
         Features tried at a split, as in scikit-learn.
     min_samples_leaf : int
     random_state : int
+    rows_per_tree : int
+        Of more labeled rows, every tree is grown on a random sample of this size. Growing a tree takes
+        n log(n), and many trees see every row between them.
 
     Attributes
     ----------
@@ -59,11 +62,13 @@ class ArrayForest(BaseEstimator):
     max_features: str | int | float
     min_samples_leaf: int
     random_state: int
+    rows_per_tree: int
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Grow the trees on the labeled rows of X (n, p), Y (n, K)."""
         check_count("n_estimators", self.n_estimators)
         check_count("min_samples_leaf", self.min_samples_leaf)
+        check_count("rows_per_tree", self.rows_per_tree)
         X, indicator = as_labeled_features(X, Y)
         rows, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         single = one_label_each(labels)
@@ -72,7 +77,9 @@ class ArrayForest(BaseEstimator):
         return self
 
     def _grow(self, rows: Features, targets: NDArray[Any]) -> RandomForestClassifier | ExtraTreesClassifier:
+        many = rows.shape[0] > self.rows_per_tree
         forest = self._grower(
+            **({"bootstrap": True, "max_samples": self.rows_per_tree} if many else {}),
             n_estimators=self.n_estimators,
             max_features=self.max_features,
             min_samples_leaf=self.min_samples_leaf,
@@ -147,11 +154,13 @@ class RandomForest(ArrayForest):
         max_features: str | int | float = "sqrt",
         min_samples_leaf: int = 1,
         random_state: int = 0,
+        rows_per_tree: int = 50_000,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
+        self.rows_per_tree = rows_per_tree
 
 
 class ExtraTrees(ArrayForest):
@@ -165,11 +174,13 @@ class ExtraTrees(ArrayForest):
         max_features: str | int | float = 0.3,
         min_samples_leaf: int = 1,
         random_state: int = 0,
+        rows_per_tree: int = 50_000,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
+        self.rows_per_tree = rows_per_tree
 
 
 def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:

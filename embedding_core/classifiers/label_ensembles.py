@@ -82,10 +82,10 @@ class LabelEnsemble(BaseEstimator, ABC):
 
     def _choose_base(self, X: Features, Y: NDArray[np.int8]) -> None:
         if self.base == "rbf_svm":
-            scale = "zscore" if self.scale == "auto" else self.scale
-            machine = TunedSVM(inner_folds=self.inner_folds, random_state=self.random_state, scale=scale)
-            machine.fit(X, Y)
-            self.scale_, self.C_, self.gamma_ = scale, machine.C_, machine.gamma_
+            machine = TunedSVM(
+                inner_folds=self.inner_folds, random_state=self.random_state, scale=self.scale
+            ).fit(X, Y)
+            self.scale_, self.C_, self.gamma_ = machine.scale_, machine.C_, machine.gamma_
         else:
             plain = TunedLinear(
                 BASES[self.base],

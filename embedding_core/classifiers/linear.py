@@ -20,14 +20,7 @@ from embedding_core.checks import check_choice, check_count
 from embedding_core.classifiers.baselines import check_grid, draw_rows
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.model_selection.calibration import choose_calibrated
-from embedding_core.scaling import (
-    COUNT_SCALINGS,
-    Features,
-    are_occurrences,
-    as_features,
-    make_scaler,
-    row_scale,
-)
+from embedding_core.scaling import Features, as_features, make_scaler, scales_to_try
 
 LOSSES = ("logistic", "squared_hinge")
 # Coefficients solved together; L-BFGS keeps about twenty vectors of this length.
@@ -201,14 +194,6 @@ def _positive_part(S: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 def signs(Y: NDArray[np.int8]) -> NDArray[np.float64]:
     """Return labels as +1 and -1."""
     return np.where(Y == 1, 1.0, -1.0)
-
-
-def scales_to_try(scale: str, X: Features) -> tuple[str, ...]:
-    """Return the scalings among which "auto" chooses for these items, or the given one."""
-    check_choice("scale", scale, ("auto", *COUNT_SCALINGS))
-    if scale != "auto":
-        return (scale,)
-    return (row_scale(X), "zscore") if are_occurrences(X) else ("zscore",)
 
 
 class TunedLinear(BaseEstimator):

@@ -17,7 +17,7 @@ from embedding_core.checks import check_not_negative
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graph.affinity import GRAPHS
 from embedding_core.graph.laplacian import GraphLaplacian, QuadraticForm, balance_beta, label_affinity
-from embedding_core.knn_classifier import nearest_rows
+from embedding_core.knn_classifier import nearest_rows, uses_index
 from embedding_core.labels import Indicator, LabelWeights, check_one_class_per_item, label_correlation
 from embedding_core.linalg.eigen import (
     RowSpace,
@@ -93,13 +93,14 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
     """Return labels (n, K) in which each unlabeled item has the labels of its nearest labeled item.
 
     X is an ndarray, CSR matrix or `RowBlocks`. All pairs of a labeled and an unlabeled item are compared, so
-    the time grows with the product of their numbers. A chunk of the labeled items and a block of the others
-    are in memory at a time.
+    the time grows with the product of their numbers; for many items in an ndarray `nearest_rows` uses an
+    index. Of `RowBlocks` a chunk of the labeled items and a block of the others are in memory at a time.
     """
     Y = target.Y.copy()
     if target.labeled.all():
         return Y
-    if sp.issparse(X):
+    n_labeled = int(target.labeled.sum())
+    if sp.issparse(X) or (isinstance(X, np.ndarray) and uses_index(n_labeled, len(Y) - n_labeled)):
         _, nearest = nearest_rows(X[target.labeled], X[~target.labeled], 1)
         Y[~target.labeled] = target.Y[target.labeled][nearest[:, 0]]
         return Y
@@ -109,7 +110,7 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
             missing = np.flatnonzero(~target.labeled[rows])
             if len(missing) == 0:
                 continue
-            distance, nearest = nearest_rows(known, block[missing], 1)
+            distance, nearest = nearest_rows(known, block[missing], 1, indexed=False)
             items = missing + rows.start
             nearer = distance[:, 0] < shortest[items]  # ties keep the first item
             items, nearest = items[nearer], nearest[nearer, 0]

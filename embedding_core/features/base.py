@@ -59,6 +59,11 @@ class FeatureExtractor(ABC):
         return 1
 
     @property
+    def alternative_names(self) -> tuple[str, ...]:
+        """Names of the alternatives; empty if there is only one."""
+        return ()
+
+    @property
     def learns(self) -> bool:
         """Whether the extractor must learn from training items before it can extract."""
         return False

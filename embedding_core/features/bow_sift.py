@@ -3,7 +3,7 @@
 import io
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -154,10 +154,24 @@ class BowSift(PyramidExtractor):
         """Whether each class gets a codebook of its own."""
         return self.per_class
 
-    def learn(self, contents: Iterable[bytes]) -> dict[str, np.ndarray]:
-        """Learn one codebook for all classes from image files; unreadable ones are skipped."""
+    def learn(
+        self, contents: Iterable[bytes], classes: Iterable[Sequence[int]] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Learn a codebook from image files.
+
+        Parameters
+        ----------
+        contents : iterable of bytes
+            Unreadable images are skipped, without `classes`.
+        classes : iterable of sequences of int, optional
+            The classes of each image for `per_class`; each then gets a codebook of its own.
+        """
+        if self.per_class and classes is None:
+            raise InvalidInput("bow_sift with per_class=True learns from labeled images; pass their classes.")
+        images: Iterable[bytes | np.ndarray] = contents if self.per_class else _readable(contents)
+        groups = classes if self.per_class else None
         found = fit_codebook(
-            _readable(contents), n_words=self.n_words, sift=self.sift, sample=self.sample, seed=self.seed
+            images, groups, n_words=self.n_words, sift=self.sift, sample=self.sample, seed=self.seed
         )
         return found.to_arrays()
 

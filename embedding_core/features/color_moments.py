@@ -166,6 +166,11 @@ class ColorMoments(ImageExtractor):
         return len(self.spaces)
 
     @property
+    def alternative_names(self) -> tuple[str, ...]:
+        """The color spaces that a method chooses from."""
+        return self.spaces if len(self.spaces) > 1 else ()
+
+    @property
     def n_features(self) -> int:
         """Length of the feature vector."""
         return self.grid[0] * self.grid[1] * 3 * len(self.moments) * self.alternatives

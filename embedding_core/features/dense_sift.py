@@ -86,18 +86,14 @@ class DenseSift:
 
     def describe(self, gray: np.ndarray) -> Descriptors:
         """Return the descriptors of gray values, uint8 or float32 (height, width), row by row."""
-        from embedding_core.features.sift_kernels import orientation_planes
-
         image = gray.astype(np.float32)
         if min(image.shape) < self.patch:
             rest = [(0, max(0, self.patch - side)) for side in image.shape]
             image = np.pad(image, rest, mode="edge")
         if self.smoothing:
             image = _smooth(image, self.smoothing)
-        planes = np.empty((*image.shape, N_ORIENTATIONS), np.float32)
-        orientation_planes(image, planes)
         grid = _grid(*image.shape, self.patch, self.step)
-        return Descriptors(_describe_patches(planes, grid, self.patch // N_CELLS), grid.centers)
+        return Descriptors(_describe_patches(image, grid, self.patch // N_CELLS), grid.centers)
 
 
 @dataclass(frozen=True)
@@ -132,12 +128,12 @@ def _grid(height: int, width: int, patch: int, step: int) -> _Grid:
     return _Grid(rows, columns, row_of.reshape(-1, N_CELLS), column_of.reshape(-1, N_CELLS), centers)
 
 
-def _describe_patches(planes: np.ndarray, grid: _Grid, cell: int) -> np.ndarray:
-    from embedding_core.features.sift_kernels import filter_columns, filter_rows, join_cells
+def _describe_patches(image: np.ndarray, grid: _Grid, cell: int) -> np.ndarray:
+    from embedding_core.features.sift_kernels import filter_columns, filter_orientations, join_cells
 
     taps = _triangle(cell)
-    between = np.empty((len(grid.rows), *planes.shape[1:]), np.float32)
-    filter_rows(planes, grid.rows, taps, between)
+    between = np.empty((len(grid.rows), image.shape[1], N_ORIENTATIONS), np.float32)
+    filter_orientations(image, grid.rows, taps, between)
     sums = np.empty((len(grid.rows), len(grid.columns), N_ORIENTATIONS), np.float32)
     filter_columns(between, grid.columns, taps, sums)
     values = np.empty((len(grid.centers), N_VALUES), np.float32)

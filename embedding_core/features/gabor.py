@@ -103,25 +103,39 @@ def periodic_spectrum(gray: np.ndarray, multiple: int) -> np.ndarray:
     """
     import scipy.fft
 
-    from embedding_core.features.gabor_kernels import subtract_smooth_part
+    from embedding_core.features.gabor_kernels import mirror_columns, subtract_smooth_part
 
-    rest = [(0, -side % multiple) for side in gray.shape]
-    image = np.pad(gray, rest, mode="edge").astype(np.float32)
-    jumps = scipy.fft.fft(image[-1] - image[0]), scipy.fft.fft(image[:, -1] - image[:, 0])
-    spectrum: np.ndarray = scipy.fft.fft2(image, overwrite_x=True)
-    row_jumps, column_jumps = (one.view(np.float32) for one in jumps)
+    image = _extended(gray, multiple)
+    height, width = image.shape
+    # Of a real image half of the frequencies are enough; the others are their conjugates.
+    half = width // 2 + 1
+    row_jumps = scipy.fft.rfft(image[-1] - image[0])
+    column_jumps = scipy.fft.fft(image[:, -1] - image[:, 0])
+    spectrum = np.empty((height, width), np.complex64)
+    spectrum[:, :half] = scipy.fft.rfft2(image, overwrite_x=True)
     (row_phases, row_sines), (column_phases, column_sines) = (_phases(side) for side in image.shape)
     subtract_smooth_part(
-        row_jumps,
-        column_jumps,
+        row_jumps.view(np.float32),
+        column_jumps.view(np.float32),
         row_phases,
         column_phases,
         row_sines,
-        column_sines,
+        column_sines[:half],
         spectrum.view(np.float32),
     )
     spectrum[0, 0] = 0
+    mirror_columns(half, spectrum.view(np.float32))
     return spectrum
+
+
+def _extended(gray: np.ndarray, multiple: int) -> np.ndarray:
+    """The image as float32, extended by its edge to sides that are multiples of a number."""
+    height, width = gray.shape
+    image = np.empty((height + -height % multiple, width + -width % multiple), np.float32)
+    image[:height, :width] = gray
+    image[:height, width:] = image[:height, width - 1 : width]
+    image[height:] = image[height - 1]
+    return image
 
 
 @lru_cache(maxsize=64)

@@ -50,13 +50,13 @@ def subtract_smooth_part(
     Parameters
     ----------
     row_jumps : float32 array (2 width,)
-        Transform of the last row minus the first one.
+        Transform of the last row minus the first one, of at least the given columns.
     column_jumps : float32 array (2 height,)
         Transform of the last column minus the first one.
     row_phases, column_phases : float32 arrays (2 height,) and (2 width,)
         1 - exp(2 pi i q / side) of the frequencies q.
-    row_sines, column_sines : float32 arrays (height,) and (width,)
-        4 sin²(pi q / side).
+    row_sines, column_sines : float32 arrays (height,) and (columns,)
+        4 sin²(pi q / side). Only the first `columns` of the spectrum are changed.
     spectrum : float32 array (height, 2 width)
     """
     for row in range(spectrum.shape[0]):
@@ -69,6 +69,17 @@ def subtract_smooth_part(
             column_sines,
             spectrum[row],
         )
+
+
+@compile_kernel(numba.types.int64, _PAIRS)
+def mirror_columns(n_columns: int, spectrum: np.ndarray) -> None:
+    """Complete the spectrum (height, 2 width) of a real image from its first columns, more than half."""
+    height, width = spectrum.shape[0], spectrum.shape[1] // 2
+    for row in range(height):
+        source, target = spectrum[(height - row) % height], spectrum[row]
+        for column in range(n_columns, width):
+            target[2 * column] = source[2 * (width - column)]
+            target[2 * column + 1] = -source[2 * (width - column) + 1]
 
 
 @compile_kernel(_PAIRS_READ, numba.types.int64, numba.types.int64, _PAIRS_READ, _PAIRS)

@@ -116,9 +116,10 @@ class OnnxModel(NetworkExtractor):
         if not self.path:
             raise InvalidInput("the extractor onnx needs a model; set features.extractors=onnx:PATH")
         file = Path(self.path).expanduser()
+        if file.is_dir():
+            raise InvalidInput(f"the ONNX model {file} is a folder; give the .onnx file in it.")
         if not file.is_file():
-            found = "is a folder; give the .onnx file in it" if file.is_dir() else "does not exist"
-            raise InvalidInput(f"the ONNX model {file} {found}.")
+            raise InvalidInput(f"the ONNX model {file} does not exist; check the path.")
         return file
 
     def _load(self, file: Path) -> Network:

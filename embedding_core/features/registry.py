@@ -10,6 +10,7 @@ EXTRACTORS = {
     "color_moments": "embedding_core.features.color_moments.ColorMoments",
     "gabor": "embedding_core.features.gabor.Gabor",
     "edge_histogram": "embedding_core.features.edge_histogram.EdgeHistogram",
+    "picture_signature": "embedding_core.features.picture_signature.PictureSignature",
     "lpssvm_visual": "embedding_core.features.lpssvm_visual.LpssvmVisual",
     "bow_sift": "embedding_core.features.bow_sift.BowSift",
     "efficientnet_lite0": "embedding_core.features.efficientnet_lite0.EfficientNetLite0",

@@ -33,6 +33,19 @@ _ARCTAN = tuple(
 _EIGHTH = np.float32(4 / math.pi)
 
 
+@numba.njit(nogil=True)
+def _scale_row(source: np.ndarray, weight: np.float32, target: np.ndarray) -> None:
+    for column in range(len(target)):
+        target[column] = weight * source[column]
+
+
+@numba.njit(nogil=True, fastmath={"contract"})
+def _add_pair(first: np.ndarray, second: np.ndarray, weight: np.float32, target: np.ndarray) -> None:
+    """Add two rows that have the same weight in a symmetric filter."""
+    for column in range(len(target)):
+        target[column] += weight * (first[column] + second[column])
+
+
 @compile_kernel(_IMAGE, _TAPS, _SMOOTHED)
 def smooth_image(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> None:
     """Filter rows and columns with the same symmetric taps; the image is extended by its edge."""
@@ -41,21 +54,19 @@ def smooth_image(image: np.ndarray, taps: np.ndarray, out: np.ndarray) -> None:
     line = np.empty(width + 2 * reach, np.float32)
     for row in range(height):
         middle = line[reach : reach + width]
-        middle[:] = 0
-        for tap in range(len(taps)):
-            source, weight = image[min(max(row + tap - reach, 0), height - 1)], taps[tap]
-            for column in range(width):
-                middle[column] += weight * source[column]
+        _scale_row(image[row], taps[reach], middle)
+        for tap in range(1, reach + 1):
+            above, below = image[max(row - tap, 0)], image[min(row + tap, height - 1)]
+            _add_pair(above, below, taps[reach + tap], middle)
         line[:reach], line[reach + width :] = middle[0], middle[width - 1]
         target = out[row]
-        target[:] = 0
-        for tap in range(len(taps)):
-            shifted, weight = line[tap : tap + width], taps[tap]
-            for column in range(width):
-                target[column] += weight * shifted[column]
+        _scale_row(middle, taps[reach], target)
+        for tap in range(1, reach + 1):
+            before, after = line[reach - tap : reach - tap + width], line[reach + tap : reach + tap + width]
+            _add_pair(before, after, taps[reach + tap], target)
 
 
-@numba.njit(nogil=True, error_model="numpy")
+@numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def _polar_row(
     above: np.ndarray,
     here: np.ndarray,
@@ -91,71 +102,94 @@ def _share_row(lengths: np.ndarray, places: np.ndarray, target: np.ndarray) -> N
         target[N_ORIENTATIONS * column + (lower + 1) % N_ORIENTATIONS] = lengths[column] * upper_share
 
 
-@compile_kernel(_IMAGE, _PLANES)
-def orientation_planes(image: np.ndarray, planes: np.ndarray) -> None:
-    """Length of the gradient of each pixel, shared between the two nearest orientations.
+@numba.njit(nogil=True, fastmath={"contract"})
+def _add_row(source: np.ndarray, weight: np.float32, target: np.ndarray) -> None:
+    for column in range(len(target)):
+        target[column] += weight * source[column]
+
+
+@compile_kernel(_IMAGE, _STARTS, _TAPS, _PLANES)
+def filter_orientations(image: np.ndarray, starts: np.ndarray, taps: np.ndarray, out: np.ndarray) -> None:
+    """Weighted sums, over some rows, of the length of each pixel's gradient by orientation.
+
+    A length is shared between the two nearest orientations. The shares of a row are added to the sums that
+    contain it while they are in the cache; those of the whole image would take 32 bytes per pixel.
 
     Parameters
     ----------
     image : float32 array (height, width), C order
         Extended by its edge for the central differences.
-    planes : float32 array (height, width, 8), C order
+    starts : int64 array (n,)
+        First row of each sum, ascending. Rows outside the image count as 0.
+    taps : float32 array
+    out : float32 array (n, width, 8), C order
     """
-    height, width, _ = planes.shape
+    height, width = image.shape
     lengths, places = np.empty(width, np.float32), np.empty(width, np.float32)
-    here = np.empty(width + 2, np.float32)
+    here, shares = np.empty(width + 2, np.float32), np.empty(width * N_ORIENTATIONS, np.float32)
+    out[:] = 0
+    first = 0
     for row in range(height):
         here[1 : width + 1] = image[row]
         here[0], here[width + 1] = image[row, 0], image[row, width - 1]
         _polar_row(image[max(row - 1, 0)], here, image[min(row + 1, height - 1)], lengths, places)
-        _share_row(lengths, places, planes[row].reshape(-1))
-
-
-@compile_kernel(_PLANES_READ, _STARTS, _TAPS, _PLANES)
-def filter_rows(planes: np.ndarray, starts: np.ndarray, taps: np.ndarray, out: np.ndarray) -> None:
-    """Weighted sums of some rows; rows outside the image count as 0.
-
-    Parameters
-    ----------
-    planes : float32 array (height, width, 8)
-    starts : int64 array (n,)
-        First row of each sum.
-    taps : float32 array
-    out : float32 array (n, width, 8)
-    """
-    height = planes.shape[0]
-    for index in range(len(starts)):
-        target = out[index].reshape(-1)
-        target[:] = 0
-        for tap in range(max(0, -starts[index]), min(len(taps), height - starts[index])):
-            source, weight = planes[starts[index] + tap].reshape(-1), taps[tap]
-            for column in range(len(target)):
-                target[column] += weight * source[column]
+        _share_row(lengths, places, shares)
+        while first < len(starts) and starts[first] + len(taps) <= row:
+            first += 1
+        index = first
+        while index < len(starts) and starts[index] <= row:
+            _add_row(shares, taps[row - starts[index]], out[index].reshape(-1))
+            index += 1
 
 
 @compile_kernel(_PLANES_READ, _STARTS, _TAPS, _PLANES)
 def filter_columns(planes: np.ndarray, starts: np.ndarray, taps: np.ndarray, out: np.ndarray) -> None:
-    """Weighted sums of some columns, as `filter_rows`; `out` is (rows, n, 8)."""
+    """Weighted sums of some columns of (rows, width, 8), from `starts` on; `out` is (rows, n, 8)."""
     width = planes.shape[1]
-    out[:] = 0
     for row in range(planes.shape[0]):
         source, target = planes[row].reshape(-1), out[row].reshape(-1)
         for index in range(len(starts)):
-            for tap in range(max(0, -starts[index]), min(len(taps), width - starts[index])):
-                first, weight = N_ORIENTATIONS * (starts[index] + tap), taps[tap]
-                for orientation in range(N_ORIENTATIONS):
-                    target[N_ORIENTATIONS * index + orientation] += weight * source[first + orientation]
+            first, last = max(0, -starts[index]), min(len(taps), width - starts[index])
+            # Eight sums in registers; adding to `target` would wait for each store.
+            a = b = c = d = e = f = g = h = np.float32(0)
+            for tap in range(first, last):
+                at, weight = N_ORIENTATIONS * (starts[index] + tap), taps[tap]
+                a += weight * source[at]
+                b += weight * source[at + 1]
+                c += weight * source[at + 2]
+                d += weight * source[at + 3]
+                e += weight * source[at + 4]
+                f += weight * source[at + 5]
+                g += weight * source[at + 6]
+                h += weight * source[at + 7]
+            to = N_ORIENTATIONS * index
+            target[to], target[to + 1], target[to + 2], target[to + 3] = a, b, c, d
+            target[to + 4], target[to + 5], target[to + 6], target[to + 7] = e, f, g, h
 
 
 @numba.njit(nogil=True, fastmath={"reassoc", "nsz"})
-def _to_unit_length(values: np.ndarray) -> None:
+def _sum_squares(values: np.ndarray) -> np.float32:
     squares = np.float32(0)
     for index in range(len(values)):
         squares += values[index] * values[index]
-    if squares > 0:
-        scale = np.float32(1) / np.sqrt(squares)
-        for index in range(len(values)):
-            values[index] *= scale
+    return squares
+
+
+@numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "nsz", "contract"})
+def _normalize(values: np.ndarray, clip: float) -> None:
+    """Bring values that are not negative to unit length, clip them and bring them to unit length again."""
+    squares = _sum_squares(values)
+    if squares <= 0:
+        return
+    scale, squares = np.float32(1) / np.sqrt(squares), np.float32(0)
+    for index in range(len(values)):
+        value = values[index] * scale
+        value = value if value < clip else clip
+        values[index] = value
+        squares += value * value
+    scale = np.float32(1) / np.sqrt(squares)
+    for index in range(len(values)):
+        values[index] *= scale
 
 
 @compile_kernel(_PLANES_READ, _CELLS, _CELLS, _IMAGE, numba.types.float32, _SMOOTHED)
@@ -185,8 +219,5 @@ def join_cells(
                     first = (row * side + column) * N_ORIENTATIONS
                     for orientation in range(N_ORIENTATIONS):
                         values[first + orientation] = weight * source[orientation]
-            _to_unit_length(values)
-            for index in range(len(values)):
-                values[index] = min(values[index], clip)
-            _to_unit_length(values)
+            _normalize(values, clip)
             patch += 1

@@ -15,7 +15,16 @@ from sklearn.utils import check_array
 
 from embedding_core.checks import check_choice, check_count, is_number
 from embedding_core.errors import InvalidInput, check_memory, warn_caller
-from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
+from embedding_core.graph.knn import (
+    BLOCK_VALUES,
+    EXACT_ITEMS,
+    RECALL,
+    find_others,
+    intersections,
+    nearest_by_distance,
+    nearest_in_blocks,
+    squared_lengths,
+)
 from embedding_core.graph.supplied import check_given_graph, symmetric_csr
 from embedding_core.linalg.conditioning import shift_items
 
@@ -36,15 +45,22 @@ EDGE_WEIGHTS: Mapping[str, str] = {
 }
 """Legal edge weights and their formulas; d is the Euclidean distance."""
 
+INTERSECTION = "intersection"
+"""Edge weights by the histogram intersection, see `build_intersection_graph`."""
+
 
 @dataclass(frozen=True)
 class Edges:
-    """Undirected edges i < j of n nodes with their squared lengths."""
+    """Undirected edges i < j of n nodes with their squared lengths.
+
+    `recall` is the share of the true neighbors that the search found, measured on a sample; 1 if exact.
+    """
 
     i: NDArray[np.intp]
     j: NDArray[np.intp]
     squared: NDArray[np.float64]
     n: int
+    recall: float = 1.0
 
     @property
     def scale(self) -> float:
@@ -70,8 +86,9 @@ def build_knn_graph(
     n_neighbors : int
         Number of neighbors of an item, not counting itself. If there are fewer other items, all pairs are
         linked and a warning is issued.
-    weights : {"gaussian", "heat", "binary"}
-        exp(-d² / (2 sigma)) (Eq. 17 of DLE; sigma is not squared), exp(-d² / sigma), or 1.
+    weights : {"gaussian", "heat", "binary", "intersection"}
+        exp(-d² / (2 sigma)) (Eq. 17 of DLE; sigma is not squared), exp(-d² / sigma), 1, or the graph of
+        `build_intersection_graph`, which has no sigma.
     sigma : float or "auto"
         "auto" is the mean squared length of the edges.
 
@@ -80,17 +97,65 @@ def build_knn_graph(
     csr_array of shape (n, n)
         Edges whose weight underflows to 0 are dropped, so their ends may become isolated.
     """
+    if weights == INTERSECTION:
+        return build_intersection_graph(X, n_neighbors)
     edges = find_knn_edges(X, n_neighbors)
     return edges.graph(weights, edges.scale if sigma == "auto" else check_sigma(sigma))
 
 
-def find_knn_edges(X: Any, n_neighbors: int) -> Edges:
-    """Find the edges of the k-nearest-neighbor graph with exact lengths; one search serves every sigma."""
+def build_intersection_graph(
+    X: Any, n_neighbors: int = 10, memory_budget_bytes: float = DENSE_BUDGET_BYTES
+) -> Any:
+    """Connect every item with the items whose histograms it shares most with.
+
+    The weight of an edge is the histogram intersection sum_k min(x_ik, x_jk), and two items are linked if
+    either is among the `n_neighbors` items that have the largest intersection with the other. Ties are broken
+    by the lower index.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+        Histograms: no value is negative.
+    n_neighbors : int
+        As for `build_knn_graph`.
+    memory_budget_bytes : float
+        Limit of the kernel values that exist at a time: the kernel is computed for some rows at a time.
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+        Items whose histograms have no bin in common are not linked.
+
+    Examples
+    --------
+    >>> build_intersection_graph([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]], 1).toarray().tolist()
+    [[0.0, 0.5, 0.0], [0.5, 0.0, 0.75], [0.0, 0.75, 0.0]]
+    """
+    from embedding_core.linalg.l1 import intersection_kernel  # compiles code, which other graphs do not need
+
     X = _check_items(X)
     n = X.shape[0]
     n_neighbors = check_neighbors(n_neighbors, n)
-    i, j = pairs_of(nearest_others(X, n_neighbors))
-    return Edges(i, j, squared_lengths(X, i, j), n)
+    # the kernel values of a block, their negatives, and the copy that is partitioned
+    block_values = int(min(BLOCK_VALUES, memory_budget_bytes / 24))
+    nearest = nearest_in_blocks(lambda rows: -intersection_kernel(X[rows], X), n, n_neighbors, block_values)
+    i, j = pairs_of(nearest)
+    return symmetric_csr(i, j, intersections(X, i, j), n)
+
+
+def find_knn_edges(X: Any, n_neighbors: int, exact_items: int = EXACT_ITEMS, recall: float = RECALL) -> Edges:
+    """Find the edges of the k-nearest-neighbor graph with exact lengths; one search serves every sigma.
+
+    Neighbors among more than `exact_items` dense items are found by an index, see
+    `embedding_core.graph.knn.find_others`.
+    """
+    # float32 items are searched and measured as they are: the numbers are the same in float64
+    X = _check_items(X, [np.float64, np.float32])
+    n = X.shape[0]
+    n_neighbors = check_neighbors(n_neighbors, n)
+    found = find_others(X, n_neighbors, exact_items, recall)
+    i, j = pairs_of(found.indices)
+    return Edges(i, j, squared_lengths(X, i, j), n, found.recall)
 
 
 def pairs_of(nearest: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -178,9 +243,9 @@ def _edge_weights(squared: NDArray[np.float64], weights: str, sigma: float) -> N
     return np.exp(squared / (-2 * sigma if weights == "gaussian" else -sigma))
 
 
-def _check_items(X: Any) -> Any:
+def _check_items(X: Any, dtype: Any = np.float64) -> Any:
     try:
-        return check_array(X, accept_sparse="csr", dtype=np.float64)
+        return check_array(X, accept_sparse="csr", dtype=dtype)
     except ValueError as error:
         raise InvalidInput(str(error)) from error
 

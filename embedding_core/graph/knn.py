@@ -1,5 +1,10 @@
-"""Exact nearest neighbors; the result does not depend on the number of threads or the order of chunks."""
+"""Nearest neighbors: exact up to a number of items, by an index with a measured recall beyond it.
 
+The result does not depend on the number of threads or the order of chunks.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +14,29 @@ from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.linalg.conditioning import EPS, shift_items
 
-_CHUNK_VALUES = 4_000_000
+BLOCK_VALUES = 4_000_000
+"""Numbers that exist at a time while distances are computed in blocks."""
+
+EXACT_ITEMS = 20_000
+"""Neighbors among more dense items than this are found by an index."""
+
+RECALL = 0.99
+"""Share of the true neighbors that an index must find."""
+
 _MOST_WORK = 2e10
 
 
-def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
+@dataclass(frozen=True)
+class OtherNeighbors:
+    """Row numbers (n, k) of the items nearest to each item, and the share of the true ones among them."""
+
+    indices: NDArray[np.intp]
+    recall: float = 1.0
+
+
+def nearest_others(
+    X: Any, k: int, exact_items: int = EXACT_ITEMS, recall: float = RECALL
+) -> NDArray[np.intp]:
     """Return the indices (n, k) of the k items nearest to each item, excluding itself, nearest first.
 
     Ties are broken by the lower index. If resolving the ties would cost more than the search (some 2e10
@@ -25,7 +48,33 @@ def nearest_others(X: Any, k: int) -> NDArray[np.intp]:
         Finite numbers.
     k : int
         From 1 to n - 1.
+    exact_items, recall
+        See `find_others`.
     """
+    return find_others(X, k, exact_items, recall).indices
+
+
+def find_others(X: Any, k: int, exact_items: int = EXACT_ITEMS, recall: float = RECALL) -> OtherNeighbors:
+    """Like `nearest_others`, with the recall of the search.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, p)
+    k : int
+    exact_items : int
+        More dense items than this are searched by `CellIndex`. Sparse items are always searched exactly.
+    recall : float
+        Share of the true neighbors that the index must find, measured on a sample.
+    """
+    if sp.issparse(X) or X.shape[0] <= exact_items:
+        return OtherNeighbors(_exact_others(X, k))
+    from embedding_core.graph.cell_index import CellIndex  # compiles code, which small graphs do not need
+
+    found = CellIndex(X).search(None, k, recall)
+    return OtherNeighbors(found.indices, found.recall)
+
+
+def _exact_others(X: Any, k: int) -> NDArray[np.intp]:
     n = X.shape[0]
     shifted = shift_items(X)
     found = NearestNeighbors(n_neighbors=min(k + 1, n - 1)).fit(shifted).kneighbors(return_distance=False)
@@ -50,12 +99,30 @@ def nearest_by_distance(squared: NDArray[np.float64], k: int) -> NDArray[np.intp
 
     Neighbors of a row are not sorted by distance.
     """
-    n = len(squared)
+    return nearest_in_blocks(lambda rows: squared[rows], len(squared), k)
+
+
+def nearest_in_blocks(
+    distances: Callable[[NDArray[np.intp]], NDArray[np.float64]],
+    n: int,
+    k: int,
+    block_values: int = BLOCK_VALUES,
+) -> NDArray[np.intp]:
+    """Like `nearest_by_distance`, from distances that are computed for some rows at a time.
+
+    Parameters
+    ----------
+    distances : callable
+        Returns the distances (b, n), in a new array, of the items with these row numbers to all items.
+    n, k : int
+    block_values : int
+        Distances that exist at a time; those of one row at least.
+    """
     nearest = np.empty((n, k), dtype=np.intp)
-    step = max(1, _CHUNK_VALUES // n)
+    step = max(1, block_values // n)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
-        block = squared[rows]
+        block = distances(rows)
         block[np.arange(len(rows)), rows] = np.inf
         reach = np.partition(block, k - 1, axis=1)[:, k - 1, None]
         closer, at_reach = block < reach, block == reach
@@ -68,7 +135,7 @@ def nearest_by_distance(squared: NDArray[np.float64], k: int) -> NDArray[np.intp
 def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
     """Return |x_i - x_j|² of many pairs, computed from differences and therefore accurate."""
     squared = np.empty(len(i))
-    step = max(1, _CHUNK_VALUES // max(X.shape[1], 1))
+    step = max(1, BLOCK_VALUES // max(X.shape[1], 1))
     for start in range(0, len(i), step):
         chunk = slice(start, start + step)
         difference = X[i[chunk]].astype(np.float64) - X[j[chunk]]
@@ -77,6 +144,18 @@ def squared_lengths(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray
         else:
             squared[chunk] = np.einsum("ij,ij->i", difference, difference)
     return squared
+
+
+def intersections(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return sum_k min(x_ik, x_jk) of many pairs of rows, dense or sparse, none of them negative."""
+    found = np.empty(len(i))
+    step = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+    for start in range(0, len(i), step):
+        chunk = slice(start, start + step)
+        first, second = X[i[chunk]], X[j[chunk]]
+        least = first.minimum(second) if sp.issparse(X) else np.minimum(first, second)
+        found[chunk] = np.asarray(least.sum(axis=1)).ravel()
+    return found
 
 
 def squared_norms(X: Any) -> NDArray[np.float64]:
@@ -95,7 +174,7 @@ def _first_of_equals(
     The exact distances of all items within `reach` of a row are computed again.
     """
     nearest, norms = np.empty((len(rows), k), dtype=np.intp), squared_norms(shifted)
-    step = max(1, _CHUNK_VALUES // len(norms))
+    step = max(1, BLOCK_VALUES // len(norms))
     for start in range(0, len(rows), step):
         block = slice(start, start + step)
         product = shifted[rows[block]] @ shifted.T

@@ -32,6 +32,13 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
     -------
     csr_array of shape (n, n)
     """
+    a, b, weight = _checked_edges(i, j, w, n)
+    return symmetric_csr(*_largest_of_pairs(np.minimum(a, b), np.maximum(a, b), weight), n)
+
+
+def _checked_edges(
+    i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
     a, b = np.asarray(i), np.asarray(j)
     weight = np.ones(len(a)) if w is None else np.asarray(w, dtype=np.float64)
     if not len(a) == len(b) == len(weight):
@@ -46,12 +53,24 @@ def graph_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) ->
         raise InvalidInput(
             f"Edge {e} ({a[e]}, {b[e]}) has weight {weight[e]}; weights must be finite and >= 0. Correct it."
         )
-    low, high = np.minimum(a, b).astype(np.intp), np.maximum(a, b).astype(np.intp)
-    order = np.lexsort((weight, high, low))
-    low, high, weight = low[order], high[order], weight[order]
-    last = np.append((np.diff(low) != 0) | (np.diff(high) != 0), True)[: len(low)]
-    keep = last & (low != high)
-    return symmetric_csr(low[keep], high[keep], weight[keep], n)
+    return a.astype(np.intp), b.astype(np.intp), weight
+
+
+def _largest_of_pairs(
+    a: NDArray[np.intp], b: NDArray[np.intp], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Return each pair of different ends once, with its largest weight, sorted."""
+    order = np.lexsort((weight, b, a))
+    a, b, weight = a[order], b[order], weight[order]
+    last = np.append((np.diff(a) != 0) | (np.diff(b) != 0), True)[: len(a)]
+    keep = last & (a != b)
+    return a[keep], b[keep], weight[keep]
+
+
+def directed_from_edges(i: ArrayLike, j: ArrayLike, w: ArrayLike | None, n: int) -> Any:
+    """Build a directed graph, a csr_array (n, n), of edges from i to j; see `graph_from_edges`."""
+    a, b, weight = _largest_of_pairs(*_checked_edges(i, j, w, n))
+    return sp.csr_array((weight, (a, b)), shape=(n, n))
 
 
 def graph_edges(W: Any) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:

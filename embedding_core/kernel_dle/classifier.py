@@ -95,9 +95,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, random_state
+    kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, links
         As in `KernelDLE`. `n_components` limits the coordinates used for the neighbor search. With few labels
         the averaged label scores are used alone, without Platt scaling and neighbors.
+    random_state : int, RandomState or None, default=0
+        As in `KernelDLE`; also draws the rows that vote.
     tune_for : {"hamming", "micro_f1", "macro_f1", "label_f1"}, default="hamming"
         Metric for which label columns are thresholded on `loo_scores_`: "hamming" uses one half for every
         label, "micro_f1" one common threshold with the best F1, "macro_f1" one threshold per label that gives
@@ -114,6 +116,8 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         Decision thresholds of the scores; inf if no labeled item has the label, -inf if all have it.
     loo_scores_ : ndarray of shape (l, K)
         Leave-one-out scores in [0, 1] of the labeled items; see Notes.
+    transduction_scores_ : ndarray of shape (n, K)
+        Scores of all items of the fit by `predict_scores`, with their links; only if links enter the kernel.
     classes_ : ndarray of shape (K,)
     multi_label_ : bool
         Whether `fit` was given label columns.
@@ -154,6 +158,11 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     0.9
     """
 
+    @property
+    def takes_links(self) -> bool:
+        """Whether the links of new items change their scores: links enter the kernel."""
+        return self.embedding_model_.propagation_ is not None
+
     def __init__(
         self,
         *,
@@ -164,6 +173,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         n_components: int | None = None,
         few_labels: bool | str = "auto",
         input_scale: str = "zscore",
+        links: str = "none",
         tune_for: str = "hamming",
         random_state: Any = 0,
     ) -> None:
@@ -174,6 +184,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.n_components = n_components
         self.few_labels = few_labels
         self.input_scale = input_scale
+        self.links = links
         self.tune_for = tune_for
         self.random_state = random_state
 
@@ -190,6 +201,9 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         if hasattr(model, "feature_names_in_"):
             self.feature_names_in_ = model.feature_names_in_
         self._learn(target.Y[target.labeled], model.loo_embedding_[target.labeled])
+        self.__dict__.pop("transduction_scores_", None)
+        if model.item_scores_ is not None:
+            self.transduction_scores_ = self._shifted(self._combine(model.item_scores_))
         return self
 
     def _learn(self, Y: NDArray[np.int8], Z: NDArray[np.float64]) -> None:
@@ -223,26 +237,32 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
             return shift_scores(scores, self.thresholds_) - 0.5
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return scores (m, K) in [0, 1], above one half for yes; see Notes."""
-        scores = self._scores(X)
-        if self.tune_for == "hamming":
-            return scores
-        return shift_scores(scores, self.thresholds_)
+    def predict_scores(self, X: Any, links: Any = None) -> NDArray[np.float64]:
+        """Return scores (m, K) in [0, 1], above one half for yes; see Notes.
 
-    def predict(self, X: Any) -> NDArray[Any]:
+        `links` (m, n) or (m, n + m) are links of these items, see `KernelDLE.label_scores`.
+        """
+        return self._shifted(self._scores(X, links))
+
+    def _shifted(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores if self.tune_for == "hamming" else shift_scores(scores, self.thresholds_)
+
+    def predict(self, X: Any, links: Any = None) -> NDArray[Any]:
         """Return labels (m, K) in 0/1, or the highest-scored classes (m,) if `fit` was given classes (n,)."""
         check_is_fitted(self)
         # thresholds apply to label columns only
-        scores = self.predict_scores(X) if self.multi_label_ else self._scores(X)
+        scores = self.predict_scores(X, links) if self.multi_label_ else self._scores(X, links)
         labels = decide_labels(scores, single_label=not self.multi_label_)
         return in_given_form(labels, self.classes_, self.multi_label_)
 
-    def _scores(self, X: Any) -> NDArray[np.float64]:
+    def _scores(self, X: Any, links: Any = None) -> NDArray[np.float64]:
         """Return scores (m, K) in [0, 1] before thresholds are applied."""
         check_is_fitted(self)
+        return self._combine(self.embedding_model_.label_scores(X, links))
+
+    def _combine(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean of label scores (m, K), their calibration and the neighbors' votes."""
         model = self.embedding_model_
-        scores = model.label_scores(X)
         if self.calibration_ is None or self.votes_ is None:
             return shift_scores(scores, HALF)
         Z = (scores - model.label_means_) @ model.rotation_

@@ -20,6 +20,7 @@ from embedding_core.checks import (
     validate_items,
 )
 from embedding_core.errors import InvalidInput, TooManyComponents
+from embedding_core.graph.propagation import LinkPropagation
 from embedding_core.graph.supplied import check_given_graph
 from embedding_core.kernel_dle.kernels import (
     KERNELS,
@@ -36,6 +37,7 @@ from embedding_core.kernel_dle.kernels import (
     sensitivity_metric,
     whitening_metric,
 )
+from embedding_core.kernel_dle.links import LINKS, LinkedRows, choose_links, rows_of
 from embedding_core.kernel_dle.solution import (
     GRAPH_WEIGHTS,
     REGULARIZATIONS,
@@ -52,7 +54,7 @@ from embedding_core.labels import Indicator, check_labels_differ, given_as_colum
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.linalg.eigen import fix_signs
 from embedding_core.linalg.kernel_space import Kernel, KernelMap, check_precomputed
-from embedding_core.scaling import SCALINGS, Scaler
+from embedding_core.scaling import SCALINGS, make_scaler, row_scale
 
 FEW = 10
 """`few_labels="auto"` averages metrics up to this many labeled rows per label."""
@@ -167,9 +169,13 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Average the scores of three metrics (z-scored; whitened by the shrunk within-class scatter; features
         weighted by the sensitivity of the scores to them) and four graph weights. "auto" does so up to ten
         labeled items per label on average.
-    input_scale : {"zscore", "none", "unit"}, default="zscore"
+    input_scale : {"zscore", "none", "unit", "cosine"}, default="zscore"
         Scaling of the features before distances are measured, see `Scaler`; what "z-scored" says below holds
-        for the default.
+        for the default. "cosine" is "unit", for counts with TF-IDF weights; it suits words.
+    links : {"none", "only", "mean", "loo"}, default="none"
+        How the `affinity` of `fit` enters the kernel as links between items. "only" replaces the kernel by
+        inner products of features propagated along the links, see `LinkPropagation`; "mean" averages both
+        kernels; "loo" chooses among them and the kernel without links by exact leave-one-out scores.
     random_state : int, RandomState or None, default=0
         Draws landmarks, and the items whose distances give the medians if there are more than 2,000.
 
@@ -195,6 +201,14 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel_ : str
         Kind of the kernel: "mixture", "sparse", "text", "linear", "intersection", "precomputed" or
         "callable".
+    links_ : {"attributes", "links", "mean"}
+        Kernel used; "attributes" if links do not enter it.
+    links_scores_ : dict of str to float
+        Leave-one-out score of each kernel that was compared: accuracy, or LRAP for several labels per item.
+    propagation_ : LinkPropagation or None
+        Items and links of the fit, if links enter the kernel.
+    item_scores_ : ndarray of shape (n, K) or None
+        Label scores of all items of the fit with their links, if links enter the kernel.
     few_labels_ : bool
     sparse_ : bool
         Whether items are kept and compared as sparse rows.
@@ -220,6 +234,12 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     Unlabeled items only take part through the graph. If it has no weight (graph_weight=0 and labels are not
     few), they change nothing, including scaling and medians.
 
+    Links enter the kernel through the features of all items, labeled or not, but not through labels: scores
+    of the unlabeled items of the fit are transductive, and leaving out stays exact. New items are placed by
+    their links to the items of the fit, or by their own features if they have none, see `label_scores`. If
+    links enter the kernel, there is no special form for few labels; if "loo" decides against them, the model
+    is that of a fit without affinity.
+
     With few labels the three metrics apply to "mixture" kernels on dense X; other kernels only have their own
     metric. Two of the metrics are learned from all labels, so leaving an item out of the ridge regression
     would not hide its label from them (on noise such scores appear perfect). The leave-one-out scores and
@@ -231,6 +251,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     .. [1] H. Wang, H. Huang, C. Ding, "Discriminant Laplacian Embedding", AAAI 2010.
     .. [2] V. Sindhwani, P. Niyogi, M. Belkin, "Beyond the Point Cloud: from Transductive to Semi-supervised
        Learning", ICML 2005.
+    .. [3] J. Gasteiger, A. Bojchevski, S. Günnemann, "Predict then Propagate: Graph Neural Networks meet
+       Personalized PageRank", ICLR 2019.
 
     Examples
     --------
@@ -256,6 +278,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         n_components: int | None = None,
         few_labels: bool | str = "auto",
         input_scale: str = "zscore",
+        links: str = "none",
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
@@ -265,6 +288,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_components = n_components
         self.few_labels = few_labels
         self.input_scale = input_scale
+        self.links = links
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
@@ -277,7 +301,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         y : array-like of shape (n,) or (n, K)
             Classes with -1 for unlabeled items, or 0/1 columns with rows of -1 for unlabeled items.
         affinity : array or sparse matrix of shape (n, n), optional
-            Symmetric non-negative similarities of all items, used instead of a graph built from the features.
+            Symmetric non-negative similarities of all items, used instead of a graph built from the features,
+            and as links if `links` is not "none".
 
         Returns
         -------
@@ -289,10 +314,12 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.classes_ = target.classes
         self._check_labels(target)
         W = None if affinity is None else check_given_graph(affinity, X.shape[0])
-        fits = self._solve(X, target, W)
+        fits, rows = (
+            self._solve_linked(X, target, W) if self.links != "none" else self._solve_plain(X, target, W)
+        )
         self._keep(fits)
         self._rotate(target, fits)
-        self._place(X, target, fits)
+        self._place(rows, target, fits)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -300,14 +327,54 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         coordinates: NDArray[np.float64] = (self.label_scores(X) - self.label_means_) @ self.rotation_
         return coordinates
 
-    def label_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return label scores f (m, K) of items: near 1 for yes and near 0 for no, unbounded."""
+    def label_scores(self, X: Any, links: Any = None) -> NDArray[np.float64]:
+        """Return label scores f (m, K) of items: near 1 for yes and near 0 for no, unbounded.
+
+        Parameters
+        ----------
+        X : array, DataFrame or CSR matrix of shape (m, p)
+        links : array or sparse matrix of shape (m, n) or (m, n + m), optional
+            Weights of links from these items to the n items of the fit, and to each other. Only used if links
+            enter the kernel. An item without links is placed by its features.
+        """
         check_is_fitted(self)
-        return self._scores(self._check_items(X, reset=False))
+        X = self._check_items(X, reset=False)
+        if self.propagation_ is None:
+            return self._scores(X)
+        return self._scores(rows_of(self.links_, LinkedRows(X, self.propagation_.transform(X, links))))
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         mean: NDArray[np.float64] = np.mean([machine.scores(X) for machine in self.machines_], axis=0)
         return mean
+
+    def _solve_linked(self, X: Any, target: Indicator, W: Any) -> tuple[list[Fit], Any]:
+        """Return the fit with the best kernel of those that `links` allows, and the rows that it compares."""
+        if W is None:
+            raise InvalidInput(f'links="{self.links}" needs the links of the items: pass them as affinity.')
+        scale = "auto" if self.input_scale in ("zscore", "cosine") else self.input_scale
+        propagation = LinkPropagation(scale=scale).fit(X, W)
+        P, Y = propagation.propagated(), target.Y[target.labeled]
+        kernel, rows = self._fit_kernel(X, target.labeled)
+        everyone = np.ones(len(Y), dtype=bool)
+        problem = Problem(rows, kernel, everyone, Y, None, self.landmarks, self.random_state)
+        best, fit, scores = choose_links(problem, P[target.labeled], self.links, self._penalties())
+        if best == "attributes":
+            fits, rows = self._solve_plain(X, target, None)
+        else:
+            fits, rows = [fit], rows_of(best, LinkedRows(X, P))
+            self.few_labels_ = False
+            self.propagation_: LinkPropagation | None = propagation
+        self.links_, self.links_scores_ = best, scores
+        return fits, rows
+
+    def _penalties(self) -> Sequence[float]:
+        return REGULARIZATIONS if self.regularization == "loo" else (float(self.regularization),)
+
+    def _solve_plain(self, X: Any, target: Indicator, W: Any) -> tuple[list[Fit], Any]:
+        """Return the fits without links in the kernel, and the rows that they compare."""
+        self.links_, self.links_scores_ = "attributes", {}
+        self.propagation_ = None
+        return self._solve(X, target, W), X
 
     def _solve(self, X: Any, target: Indicator, W: Any) -> list[Fit]:
         """Return one fit, or several if labels are few, on the items that take part."""
@@ -320,11 +387,10 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if with_graph and not graph_given:
             W = self._own_graph(kernel, X)
         problem = Problem(X, kernel, target.labeled[used], Y, W, self.landmarks, self.random_state)
-        penalties = REGULARIZATIONS if self.regularization == "loo" else (float(self.regularization),)
         if self.few_labels_:
-            fits = solve_few(problem, graph_given, penalties)
+            fits = solve_few(problem, graph_given, self._penalties())
         else:
-            fits = [choose_fit(problem, self.graph_weight, penalties)]
+            fits = [choose_fit(problem, self.graph_weight, self._penalties())]
         if self.kernel == "precomputed":  # new kernel values refer to all items, including unused ones
             fits = [_renumber(fit, np.flatnonzero(used)) for fit in fits]
         return fits
@@ -342,7 +408,8 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.kernel_ = "intersection"
             return Kernel("intersection"), rows
         self.kernel_ = resolve_kernel(self.kernel, rows)
-        scaler = Scaler(self.input_scale).fit(rows.astype(np.float64))
+        scale = row_scale(rows) if self.input_scale == "cosine" else self.input_scale
+        scaler = make_scaler(scale).fit(rows.astype(np.float64))
         return fit_kernel(self.kernel_, rows, self.random_state, scaler=scaler), rows
 
     @staticmethod
@@ -382,6 +449,7 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         scores[used] = np.mean([fit.fitted for fit in fits], axis=0)
         if not used.all():
             scores[~used] = self._scores(X[~used])
+        self.item_scores_ = None if self.propagation_ is None else scores
         self.embedding_ = (scores - self.label_means_) @ self.rotation_
         self.loo_embedding_ = self.embedding_.copy()
         self.loo_embedding_[target.labeled] = (self.loo_scores_ - self.label_means_) @ self.rotation_
@@ -395,7 +463,13 @@ class KernelDLE(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_count("n_components", self.n_components, (None,))
         if not isinstance(self.few_labels, bool | np.bool_):
             check_choice("few_labels", self.few_labels, FEW_LABELS)
-        check_choice("input_scale", self.input_scale, SCALINGS)
+        check_choice("input_scale", self.input_scale, (*SCALINGS, "cosine"))
+        check_choice("links", self.links, LINKS)
+        if self.links != "none" and (self.graph_weight != 0 or self.kernel == "precomputed"):
+            raise InvalidInput(
+                f'links="{self.links}" propagates features along the links and takes neither graph_weight='
+                f"{self.graph_weight!r} nor a precomputed kernel; set graph_weight=0 and pass features."
+            )
 
     def _check_items(self, X: Any, reset: bool) -> Any:
         if self.kernel == "precomputed" and sp.issparse(X):

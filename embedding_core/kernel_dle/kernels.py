@@ -22,7 +22,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.knn import squared_norms
 from embedding_core.linalg.conditioning import EPS
 from embedding_core.linalg.l1 import l1_distances
-from embedding_core.scaling import Scaler
+from embedding_core.scaling import Scaler, TfIdf
 from embedding_core.threads import for_row_blocks
 
 _ROWS = numba.types.Array(numba.types.float64, 2, "C", readonly=True)
@@ -163,7 +163,7 @@ class MixedKernel:
 
     parts: tuple[str, ...]
     medians: tuple[float, ...]
-    scaler: Scaler
+    scaler: Scaler | TfIdf
     metric: FeatureMetric | None = None
 
     @property
@@ -203,14 +203,20 @@ class MixedKernel:
         return row_views(X.astype(np.float64), self.parts, self.scaler, self.metric)
 
 
-def row_views(X: Any, parts: tuple[str, ...], scaler: Scaler, metric: FeatureMetric | None) -> dict[str, Any]:
-    """Return rows z-scored ("z") and of unit length ("c"), as far as the parts need them."""
+def row_views(
+    X: Any, parts: tuple[str, ...], scaler: Scaler | TfIdf, metric: FeatureMetric | None
+) -> dict[str, Any]:
+    """Return rows z-scored ("z") and of unit length ("c"), as far as the parts need them.
+
+    If the scaler weighs counts by TF-IDF, which gives rows of unit length, both have these weights.
+    """
     views = {}
     if any(part.startswith("z") for part in parts):
         Z = scaler.transform(X)
         views["z"] = Z if metric is None else metric.apply(Z)
     if any(part.startswith("c") for part in parts):
-        views["c"] = Scaler("unit").fit(X).transform(X)
+        unit = scaler if isinstance(scaler, TfIdf) else Scaler("unit").fit(X)
+        views["c"] = unit.transform(X)
     return views
 
 
@@ -233,7 +239,11 @@ def part_distances(part: str, A: Any, B: Any) -> NDArray[np.float64]:
 
 
 def fit_kernel(
-    kind: str, X: Any, random_state: Any, metric: FeatureMetric | None = None, scaler: Scaler | None = None
+    kind: str,
+    X: Any,
+    random_state: Any,
+    metric: FeatureMetric | None = None,
+    scaler: Scaler | TfIdf | None = None,
 ) -> MixedKernel:
     """Learn scaling and medians from the rows of X (n, p); medians use at most `MEDIAN_ROWS` rows."""
     X64 = X.astype(np.float64)

@@ -20,7 +20,6 @@ from embedding_core.graph.affinity import kernel_distances, pairs_of
 from embedding_core.graph.knn import nearest_by_distance, nearest_others, squared_lengths
 from embedding_core.graph.laplacian import GraphLaplacian
 from embedding_core.graph.supplied import graph_from_edges
-from embedding_core.kernel_dle.kernels import MixedKernel
 from embedding_core.linalg.kernel_space import (
     KernelMap,
     choose_landmarks,
@@ -144,8 +143,8 @@ def span_problem(problem: Problem) -> KernelSpan:
     """Return coordinates of all rows: the features for a linear kernel with p <= n, else Nyström."""
     X, kernel, landmarks = problem.X, problem.kernel, problem.landmarks
     n = X.shape[0]
-    if isinstance(kernel, MixedKernel) and kernel.is_linear and X.shape[1] <= n:
-        return KernelSpan(kernel.features(X), kernel, None)
+    if getattr(kernel, "is_linear", False) and X.shape[1] <= n:
+        return KernelSpan(kernel.features(X), kernel, None)  # type: ignore[attr-defined]  # of linear kernels
     if landmarks == "auto":
         landmarks = None if n <= AUTO_EXACT else AUTO_LANDMARKS
     if isinstance(landmarks, Integral):

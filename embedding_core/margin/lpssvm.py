@@ -66,6 +66,9 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     scaling : {"spread", "constraint", "unit"}, default="spread"
         Length of the directions a. "spread": a^T X D X^T a = tr(D), so that items have mean square 1 along
         each direction; "constraint": a^T X D X^T a = 1 as printed; "unit": length 1 in feature space.
+    ridge : float, default=0.0
+        Penalty of |a|² (not in the paper) in units of tr(X D X^T) / n, added to X L X^T and to X D X^T. It
+        keeps a kernel matrix of full rank from canceling, see Notes; 1 on Caltech-101 in `reproduce`.
     max_iter : int, default=3
         Iterations T of Fig. 1.
     tol : float, default=1e-3
@@ -130,7 +133,9 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
     whose default keeps the constraint up to a common factor. The LPP code that the paper used [2]_ normalizes
     to unit length in feature space and takes similarities as eigenvalues, the default of `energy_of`. A
     kernel matrix of full rank cancels in Eq. 11: the subspace then depends only on the graph, and the kernel
-    only maps new items.
+    only maps new items. `ridge` prevents this by penalizing directions that need a large |a| to reach a
+    variance of 1; that code has a similar option. Both matrices get the same penalty, so that such directions
+    have eigenvalues near 1 and are kept last.
 
     The multipliers determine the next subspace, so the tolerance of a solver is amplified. Machines are
     therefore solved to working precision (see `embedding_core.margin.svm`), and neither the order of the
@@ -192,6 +197,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         energy_of: str = "similarity",
         update_sign: str = "printed",
         scaling: str = "spread",
+        ridge: float = 0.0,
         max_iter: int = 3,
         tol: float = 1e-3,
         input_scale: str = "none",
@@ -210,6 +216,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         self.energy_of = energy_of
         self.update_sign = update_sign
         self.scaling = scaling
+        self.ridge = ridge
         self.max_iter = max_iter
         self.tol = tol
         self.input_scale = input_scale
@@ -253,6 +260,7 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         super()._check_parameters()
         check_not_negative("gamma", self.gamma)
         check_not_negative("tol", self.tol)
+        check_not_negative("ridge", self.ridge)
         check_share("energy", self.energy)
         check_count("max_iter", self.max_iter)
         check_positive("C", self.C, ("cv",))
@@ -264,7 +272,9 @@ class LPSSVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelClassifier
         return self._best_setting(self._prepare(X, times, W)[0], target, score=True)[1]
 
     def _prepare(self, X: Any, times: NDArray[np.float64], W: Any) -> tuple[SharedProblem, KernelSpan]:
-        return prepare_problem(X, self._kernel, W, times, self.landmarks, self.random_state)
+        return prepare_problem(
+            X, self._kernel, W, times, self.landmarks, self.random_state, float(self.ridge)
+        )
 
     def _fit_machines(
         self, problem: SharedProblem, signs: NDArray[np.int8], setting: Setting

@@ -142,34 +142,48 @@ def _solve_secular(
 class Locality:
     """All solutions of X L X^T a = lambda X D X^T a: ascending `values` (d,), and `basis` (p, d) of the a.
 
-    a^T X D X^T a = 1, and a lies in the range of X D X^T.
+    a^T X D X^T a = 1, and a lies in the range of X D X^T. A penalty alpha of |a|² adds alpha I to both
+    matrices.
     """
 
     values: NDArray[np.float64]
     basis: NDArray[np.float64]
 
 
-def solve_locality(X: Any, L: GraphLaplacian) -> Locality:
-    """Solve Eq. 3 in feature space, from two p x p matrices and without a copy of X."""
-    T = whitening(_degree_moment(X, L.degree))
+def solve_locality(X: Any, L: GraphLaplacian, ridge: float = 0.0) -> Locality:
+    """Solve Eq. 3 in feature space, from two p x p matrices and without a copy of X.
+
+    `ridge` is the penalty of |a|² in units of tr(X D X^T) / n.
+    """
+    B = _degree_moment(X, L.degree)
+    penalty = ridge * float(np.trace(B)) / X.shape[0] * np.eye(len(B))
+    T = whitening(B + penalty)
     if T.rank == 0:
         raise InvalidInput("X D X^T is zero because all linked items are zero; give features that are not.")
-    S = T.whiten(T.whiten(L.quadratic(X)).T)
+    S = T.whiten(T.whiten(L.quadratic(X) + penalty).T)
     values, V = scipy.linalg.eigh((S + S.T) / 2, check_finite=False)
     return Locality(np.maximum(values, 0.0), fix_signs(T.unwhiten(V)))
 
 
-def solve_kernel_locality(rows: NDArray[np.float64], L: GraphLaplacian) -> Locality:
+def solve_kernel_locality(rows: NDArray[np.float64], L: GraphLaplacian, ridge: float = 0.0) -> Locality:
     """Solve Eq. 11 with gamma = 0 in coordinates (n, d) that have full rank on the linked items.
 
     Uses the QR decomposition of D^(1/2) `rows` instead of d x d matrices: kernels have small eigenvalues,
-    and squaring would lose their digits.
+    and squaring would lose their digits. `ridge` is as in `solve_locality`; its rows are those of the
+    identity, below the items.
     """
     linked = linked_items(L.degree)
-    root = np.sqrt(L.degree[linked, None])
-    Q, R = scipy.linalg.qr(root * rows[linked], mode="economic", overwrite_a=True, check_finite=False)
+    n, root = int(linked.sum()), np.sqrt(L.degree[linked, None])
+    M = root * rows[linked]
+    if ridge:
+        alpha = ridge * float((M**2).sum()) / len(rows)
+        M = np.vstack([M, np.sqrt(alpha) * np.eye(M.shape[1])])
+    Q, R = scipy.linalg.qr(M, mode="economic", overwrite_a=True, check_finite=False)
     W = L.W if linked.all() else L.W[linked][:, linked]
-    values, V = scipy.linalg.eigh(GraphLaplacian(W).quadratic(Q / root), check_finite=False, overwrite_a=True)
+    S = GraphLaplacian(W).quadratic(Q[:n] / root)
+    if ridge:
+        S = S + Q[n:].T @ Q[n:]
+    values, V = scipy.linalg.eigh(S, check_finite=False, overwrite_a=True)
     basis = scipy.linalg.solve_triangular(R, V, check_finite=False)
     return Locality(np.maximum(values, 0.0), fix_signs(basis))
 
@@ -237,15 +251,24 @@ class SubspaceMachine:
 
 
 def prepare_problem(
-    X: Any, kernel: Kernel, W: Any, times: NDArray[np.float64], landmarks: Any, random_state: Any
+    X: Any,
+    kernel: Kernel,
+    W: Any,
+    times: NDArray[np.float64],
+    landmarks: Any,
+    random_state: Any,
+    ridge: float = 0.0,
 ) -> tuple[SharedProblem, KernelSpan]:
     """Solve the graph part in feature space or in the span of the linked items.
 
-    `times` (n,) is the weight of an item in the loss, 0 if it is unlabeled.
+    `times` (n,) is the weight of an item in the loss, 0 if it is unlabeled; `ridge` the penalty of |a|².
     """
     L = GraphLaplacian(W)
     span = span_items(X, kernel, linked_items(L.degree), landmarks, random_state)
-    locality = solve_locality(X, L) if span.coordinates is None else solve_kernel_locality(span.rows, L)
+    if span.coordinates is None:
+        locality = solve_locality(X, L, ridge)
+    else:
+        locality = solve_kernel_locality(span.rows, L, ridge)
     labeled = times > 0
     features = span.take(labeled)
     rows = features @ locality.basis

@@ -11,6 +11,10 @@ Student's distribution with J - 1 degrees of freedom. With five folds, that is 1
 Small training sets drawn at random from a large collection share hardly any rows; for them the second term is
 left out (`INDEPENDENT`).
 
+The best of m equally good methods leads by chance more often than a single one does. If the first method was
+picked as the best of m on the same folds, the quantile is that of 1 - 0.05 / m (Bonferroni), so a lead of any
+of the m counts by chance in at most 5 % of cases. With five folds and m = 6 that is 2.66 standard deviations.
+
 References
 ----------
 .. [1] C. Nadeau, Y. Bengio, "Inference for the Generalization Error", Machine Learning 52, 2003.
@@ -49,6 +53,8 @@ class Lead:
         Threshold that the mean must exceed to be more than noise.
     folds, won : int
         Number of folds compared, and number of folds on which the first method is better.
+    picked_among : int
+        Number of methods that the first one is the best of, on the same folds.
     """
 
     mean: float
@@ -57,6 +63,7 @@ class Lead:
     needed: float
     folds: int
     won: int
+    picked_among: int = 1
 
     @property
     def beyond_noise(self) -> bool:
@@ -64,7 +71,9 @@ class Lead:
         return self.mean > self.needed + _ROUNDING
 
 
-def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float | None = None) -> Lead:
+def paired_lead(
+    ours: Sequence[float], theirs: Sequence[float], n_folds: float | None = None, picked_among: int = 1
+) -> Lead:
     """Compare two methods on the same folds; larger values are better.
 
     Parameters
@@ -74,6 +83,8 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float |
     n_folds : int, optional
         Number of folds that the rows are split into; by default, as many as were scored. Use `INDEPENDENT`
         for draws that share hardly any training rows.
+    picked_among : int, default=1
+        Number of methods that `ours` is the best of, on these folds; see the module.
 
     Examples
     --------
@@ -88,11 +99,11 @@ def paired_lead(ours: Sequence[float], theirs: Sequence[float], n_folds: float |
     split_into = n_folds or scored
     mean, won = float(differences.mean()), int((differences > 0).sum())
     if scored < 2 or split_into < 2:
-        return Lead(mean, 0.0, np.inf, np.inf, scored, won)
+        return Lead(mean, 0.0, np.inf, np.inf, scored, won, picked_among)
     spread = float(differences.std(ddof=1))
     error = spread * float(np.sqrt(1 / scored + 1 / (split_into - 1)))
-    needed = float(stdtrit(scored - 1, CONFIDENCE)) * error
-    return Lead(mean, spread, error, needed, scored, won)
+    needed = float(stdtrit(scored - 1, 1 - (1 - CONFIDENCE) / max(picked_among, 1))) * error
+    return Lead(mean, spread, error, needed, scored, won, picked_among)
 
 
 def is_hopeless(trial: Sequence[float], leader: Sequence[float], n_folds: int) -> bool:

@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from embedding_core.knn_classifier import decide_labels
 from embedding_core.model_selection.thresholds import (
+    exceed_thresholds,
     f1_thresholds,
     keep_constant,
-    shift_scores,
     shrunk_share_thresholds,
 )
 
@@ -84,5 +84,5 @@ def decide_out_of_fold(
     for fold in known:
         here = folds == fold
         thresholds = tune_thresholds(scores[~here], Y[~here], tune_for)
-        decided[here] = decide_labels(shift_scores(scores[here], thresholds))
+        decided[here] = exceed_thresholds(scores[here], thresholds)
     return decided

@@ -10,6 +10,8 @@ PRIOR_CARRIERS = 10.0
 """Number of carriers at which the F1 threshold and the prior share have equal weight."""
 MOST_TIMES = 3.0
 """A label is given to at most this many times its share of the labeled rows."""
+# A fraction of exactly one half may be computed as 0.5 + 1e-16.
+_ROUNDING = 1e-9
 
 
 def rank_scores(
@@ -140,6 +142,18 @@ def keep_constant(thresholds: ArrayLike, Y: NDArray[np.int8]) -> NDArray[np.floa
     """Return thresholds (K,) with inf for labels that no row of Y (n, K) has, -inf for those of every row."""
     positives = Y.sum(axis=0, dtype=np.int64)
     return np.where(positives == 0, np.inf, np.where(positives == len(Y), -np.inf, thresholds))
+
+
+def exceed_thresholds(scores: NDArray[np.float64], thresholds: ArrayLike) -> NDArray[np.int8]:
+    """Return 1 where scores (m, K) exceed their threshold (K,), else 0.
+
+    A score that equals its threshold, up to rounding, does not exceed it. A threshold of inf gives 0, a
+    threshold of -inf gives 1.
+
+    >>> exceed_thresholds(np.array([[0.5, 0.6]]), [0.5, 0.5]).tolist()
+    [[0, 1]]
+    """
+    return (scores - np.asarray(thresholds, dtype=np.float64) > _ROUNDING).astype(np.int8)
 
 
 def shift_scores(scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> NDArray[np.float64]:

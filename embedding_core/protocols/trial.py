@@ -135,7 +135,8 @@ class TrialData:
     """A data set: X (n, p) dense or CSR, Y (n, K) of 0/1, every row labeled.
 
     `train` (n,) marks the official training rows; None if the set has no split. `blocks` says how blocks of
-    columns are prepared, see `Annotator`; empty for features that are prepared as a whole.
+    columns are prepared, see `Annotator`; empty for features that are prepared as a whole. `test` (n,) marks
+    the official test rows, and `links` (n, n) are given links between the rows.
     """
 
     X: Any
@@ -144,6 +145,8 @@ class TrialData:
     single_label: bool = False
     train: NDArray[np.bool_] | None = None
     blocks: tuple[Mapping[str, Any], ...] = ()
+    test: NDArray[np.bool_] | None = None
+    links: Any = None
 
     @property
     def classes(self) -> NDArray[np.intp]:
@@ -152,8 +155,9 @@ class TrialData:
 
     def take(self, rows: NDArray[np.intp]) -> "TrialData":
         """Return the data set restricted to some rows."""
-        train = None if self.train is None else self.train[rows]
-        return replace(self, X=self.X[rows], Y=self.Y[rows], train=train)
+        train, test = (None if part is None else part[rows] for part in (self.train, self.test))
+        links = None if self.links is None else self.links[rows][:, rows]
+        return replace(self, X=self.X[rows], Y=self.Y[rows], train=train, test=test, links=links)
 
 
 def seen_rows(arm: Arm, n: int, train: NDArray[np.intp]) -> NDArray[np.intp]:

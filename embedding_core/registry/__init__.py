@@ -48,7 +48,8 @@ def get_method(name: str) -> Method:
 def inner_methods(name: str, params: Mapping[str, Any]) -> list[str]:
     """Return the methods that a composed method combines; an empty list for all others."""
     given = {**get_method(name).defaults, **params}
-    return [*given.get("members", ()), *([given["projection"]] if "projection" in given else [])]
+    single = [given[key] for key in ("projection", "classifier") if key in given]
+    return [*given.get("members", ()), *single]
 
 
 def method_modules(name: str, params: Mapping[str, Any]) -> tuple[str, ...]:

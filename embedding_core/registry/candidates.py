@@ -12,6 +12,7 @@ form for few labels fits twelve times and is meant for small sets.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from embedding_core.errors import InvalidInput
@@ -52,6 +53,10 @@ class Candidate:
         Upper limit on the average number of labeled items per label; above it the cost does not pay off.
     kinds : tuple of str
         Kinds of items for which the candidate is offered, of `KINDS`.
+    links : bool
+        Whether it is offered only for items with given links, which it uses.
+    baseline : bool
+        Whether it counts as a plain baseline although its method is not one everywhere.
     """
 
     name: str
@@ -61,6 +66,8 @@ class Candidate:
     members: tuple[str, ...] = ()
     most_items: int | None = None
     kinds: tuple[str, ...] = KINDS
+    links: bool = False
+    baseline: bool = False
 
     @property
     def label(self) -> str:
@@ -70,7 +77,15 @@ class Candidate:
     @property
     def plain(self) -> bool:
         """Whether the candidate is a plain baseline."""
-        return get_method(self.method).baseline
+        return self.baseline or get_method(self.method).baseline
+
+    @property
+    def ignores_links(self) -> bool:
+        """Whether given links do not change its scores, also not as the graph of its method."""
+        method = get_method(self.method)
+        own = self.params.get("params", {}).get("kernel_dle", self.params)
+        # Kernel DLE uses the graph with few labels only, unless a parameter names links
+        return not self.links and (not method.uses_graph or own.get("few_labels") is False)
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that determine the scores, as plain data."""
@@ -85,6 +100,13 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("mlda_knn", "mlda_knn"),
     Candidate("kernel_dle_linear", "kernel_dle", {"kernel": "linear"}, "Kernel DLE, linear"),
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
+    Candidate(
+        "kernel_dle_cosine",
+        "kernel_dle",
+        {"few_labels": False, "input_scale": "cosine"},
+        "Kernel DLE by cosine",
+        kinds=(OCCURRENCES,),
+    ),
     Candidate("projections_knn", "projections_knn"),
     Candidate("rbf_svc", "rbf_svc"),
     # a third of the features at every split takes too long for thousands of words
@@ -101,9 +123,23 @@ CANDIDATES: tuple[Candidate, ...] = (
     ),
 )
 
+LINKED_CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("harmonic_functions", "harmonic_functions", links=True, baseline=True),
+    Candidate("local_global_consistency", "local_global_consistency", links=True, baseline=True),
+    Candidate("smoothed_logistic_regression", "smoothed_logistic_regression", links=True),
+    Candidate(
+        "kernel_dle_links",
+        "kernel_dle",
+        {"few_labels": False, "links": "loo"},
+        "Kernel DLE with links",
+        links=True,
+    ),
+)
+"""Candidates that use given links, offered beside the others if a collection has links."""
+
 
 def pick_candidates(
-    single_label: bool | None, only: tuple[str, ...] = (), kind: str | None = None
+    single_label: bool | None, only: tuple[str, ...] = (), kind: str | None = None, links: bool = False
 ) -> list[Candidate]:
     """Return the candidates for these labels and items, or the named ones among them or the classifiers.
 
@@ -115,16 +151,27 @@ def pick_candidates(
         Names of candidates or classifiers; named ones are offered for every kind of items.
     kind : str, optional
         Kind of the items, see `data_kind`; candidates for all kinds if it is not given.
+    links : bool
+        Whether links between the items are given.
 
     Raises
     ------
     InvalidInput
         If a name is neither a candidate nor an inductive classifier of the registry.
     """
-    known = {one.name: one for one in CANDIDATES if one.method in METHODS}
+    known = {one.name: one for one in (*CANDIDATES, *LINKED_CANDIDATES) if one.method in METHODS}
     named = [known.get(name) or _from_registry(name, list(known)) for name in dict.fromkeys(only)]
-    offered = [one for one in known.values() if kind is None or kind in one.kinds]
+    offered = [one for one in _in_order(links) if kind is None or kind in one.kinds]
     return [one for one in named or offered if get_method(one.method).takes(single_label)]
+
+
+def _in_order(links: bool) -> list[Candidate]:
+    """Return the candidates: cheap plain baselines first, then what uses links, then all others."""
+    if not links:
+        return list(CANDIDATES)
+    cheap = list(takewhile(lambda one: one.plain, CANDIDATES))
+    plain, other = ([one for one in LINKED_CANDIDATES if one.plain is wanted] for wanted in (True, False))
+    return [*cheap, *plain, *other, *CANDIDATES[len(cheap) :]]
 
 
 def _from_registry(name: str, menu: list[str]) -> Candidate:

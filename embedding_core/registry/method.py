@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
@@ -40,7 +41,7 @@ class Method:
     uses_graph : bool, default=False
         Whether `fit` takes an affinity between rows. Such methods are also fitted on unlabeled rows.
     cost : str
-        Growth of the run time with n rows, p features and K labels.
+        Growth of the run time with n rows, p features and K labels; after a semicolon that of many rows.
     baseline : bool, default=False
         Whether the method is a plain baseline.
     defaults : mapping, optional
@@ -69,6 +70,11 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     own_scaling: bool = False
     public: bool = True
+
+    @property
+    def growth(self) -> int:
+        """Power of n in the run time of many rows: the last clause of `cost`."""
+        return max([1, *map(int, re.findall(r"\bn\^(\d)", self.cost.rpartition(";")[2]))])
 
     @property
     def sees_all_rows(self) -> bool:

@@ -20,6 +20,7 @@ from embedding_core.checks import check_choice, check_count, validate_items
 from embedding_core.errors import InvalidInput, warn_caller
 from embedding_core.graph.affinity import GRAPHS, check_sigma_choice, graph_family, resolve_graph
 from embedding_core.graph.components import graph_components
+from embedding_core.graph.propagation import check_directed_links
 from embedding_core.knn_classifier import decide_labels, nearest_rows
 from embedding_core.labels import (
     Indicator,
@@ -222,11 +223,18 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
 
     which is the equation of a harmonic function for one more node (Delalleau, Bengio, Le Roux 2005). The
     weights are those of the graph: exp(-d² / (2 sigma)) on the n_neighbors nearest items, or on all items. If
-    an affinity was given, the weights are unknown, and the n_neighbors nearest items have equal weights.
+    an affinity was given, the weights are unknown: they are the given links of the new item, or else the
+    n_neighbors nearest items have equal weights.
     """
 
-    def predict_scores(self, X: Any) -> NDArray[np.float64]:
+    takes_links = True
+    """Whether `predict_scores` takes the links of new items."""
+
+    def predict_scores(self, X: Any, links: Any = None) -> NDArray[np.float64]:
         """Return scores (m, K) in [0, 1] of new items; see the class.
+
+        `links` (m, n) are weights of links to the items of the fit; further columns, links of the new items
+        to each other, are not used. An item without any is placed by its neighbors.
 
         An item of the fit is its own nearest neighbor, so its scores in `transduction_scores_` have the
         largest weight but are not reproduced exactly.
@@ -237,6 +245,13 @@ class InductiveTransducer(PartialLabelsMixin, ShareTransducer):
         for start in range(0, len(share), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
             share[rows] = self._place(X[rows])
+        if links is not None:
+            m, n = X.shape[0], self.items_.shape[0]
+            wide = np.shape(links)[-1] == n + m
+            L = check_directed_links(links, (m, n + m if wide else n))[:, :n]
+            total = np.asarray(L.sum(axis=1)).ravel()
+            linked = total > 0
+            share[linked] = np.clip((L @ self.shares_)[linked] / total[linked, None], 0.0, 1.0)
         yes, no = self.decision_weights_
         return Rule(yes, no, self.exclusive_).scores(share)
 

@@ -18,8 +18,14 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(commands, "auto", auto, json=True, staged=True)
     add_configuration(parser, methods=False)
     add_paranoid(parser)
-    parser.add_argument("--budget", help="time for scoring candidates, as 90s, 10m, 1h30m (default: 10m)")
+    parser.add_argument("--budget", help="time for the whole command, as 90s, 10m, 1h30m (default: 10m)")
     parser.add_argument("--candidates", metavar="NAMES", help="comma-separated (default: all candidates)")
+    parser.add_argument(
+        "--closed",
+        action="store_true",
+        default=None,
+        help="only items of this collection will be annotated: fits may use their features",
+    )
 
 
 def auto(options: argparse.Namespace) -> int:
@@ -31,6 +37,7 @@ def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     """Select a model and print the result; `earlier` is the run that this one repeats, if any."""
     from embedding_core.registry.candidates import pick_candidates
     from flows.auto_summary import auto_text, summarize_auto
+    from flows.label_care import report_gain
     from flows.run_settings import check_config, check_source
     from flows.runner import Run
     from flows.selection import SelectionPlan
@@ -41,6 +48,10 @@ def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     pick_candidates(None, config.auto.candidates)
     result = Run(SelectionPlan(config), session=options.session).execute(options.verbose)
     summary = summarize_auto(config, result, earlier)
+    gain = report_gain(config, result)
+    summary["gain"] = vars(gain) if gain else None
     text = json.dumps(summary, indent=2, ensure_ascii=False) if options.json else ""
     show(text or auto_text(config, result, summary))
+    if gain and not options.json:
+        show(["", *gain.lines()])
     return 0

@@ -1,26 +1,27 @@
-"""`compare`: tracked runs of an experiment side by side, best first."""
+"""`compare`: tracked runs of an experiment side by side, best first; the difference of two runs."""
 
 import argparse
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
 from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker
-from flows.terminal import show
+from flows.terminal import show, show_verbatim
+from storage.csv_cells import guard_cell
 from storage.errors import ConfigError, TrackingError
-from storage.tracking.client import ComparedRun, Tracker
-from tasks.report.ranking import (
-    LOWER_IS_BETTER,
-    METRIC_TITLES,
-    Entry,
-    format_score,
-    judge,
-    metric_arrow,
-    metric_title,
-)
+from storage.tracking.client import Tracker
+from tasks import comparison
+from tasks.comparison import MethodRow
+from tasks.report.page import render_table_page
+from tasks.report.ranking import METRIC_TITLES, judge
 from tasks.report.score_table import DEFAULT_METRICS
-from tasks.report.tables import Table
-from tasks.stages.tracking import BASELINE_TAG, SCORES_TAG, SETTINGS_TAG, list_collections
+from tasks.report.tables import Table, render_markdown
+from tasks.run_difference import RunDifference, compare_runs, score_table
+from tasks.stages.tracking import list_collections
+
+_SHOWN_CHANGES = 20
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -29,100 +30,191 @@ def add_parser(commands: Subparsers) -> None:
     parser.add_argument("experiment", nargs="?", help="default: the experiment of the newest run")
     add_tracker(parser)
     parser.add_argument("--sort-by", default="macro_f1", metavar="METRIC", help="default: %(default)s")
-    parser.add_argument("--all", action="store_true", help="every run, not only the newest of each method")
+    parser.add_argument("--all", action="store_true", help="every run, not only the newest of each result")
+    parser.add_argument(
+        "--columns",
+        metavar="NAMES",
+        help="comma-separated metrics, settings (affinity.n_neighbors), or differs, run, name, started, "
+        "settings, changes",
+    )
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="only results with this setting, method or classifier; may be repeated",
+    )
+    parser.add_argument("--after", metavar="DAY", help="only runs that started on this day or later")
+    parser.add_argument("--before", metavar="DAY", help="only runs that started before this day")
+    parser.add_argument("--group-by", metavar="KEY", help="the best result for each value of a setting")
+    parser.add_argument(
+        "--diff",
+        nargs="*",
+        metavar="RUN",
+        help="what differs between two runs, by their ids; default: the two newest",
+    )
+    kinds = parser.add_mutually_exclusive_group()
+    for kind in ("csv", "markdown", "html"):
+        kinds.add_argument(f"--{kind}", action="store_true", help=f"print {kind.upper()}")
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print every method of the newest run, or of all runs, with the spread over folds."""
+    """Print every method and classifier of the tracked runs, or the difference of two runs."""
     if options.sort_by not in METRIC_TITLES:
         raise ConfigError(
             f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
         )
     tracker = open_tracker(options)
     experiment = options.experiment or _newest_experiment(tracker)
-    found = sort_runs(tracker.runs(experiment), options.sort_by)
-    runs = found if options.all else newest_of_each(found)
-    if options.json:
-        show(json.dumps([_as_record(run) for run in runs], indent=2, ensure_ascii=False))
+    found = comparison.make_rows(tracker.runs(experiment))
+    if options.diff is not None:
+        return _show_difference(options, found, tracker)
+    rows = comparison.sort_rows(_selected(options, found), options.sort_by)
+    chosen = rows if options.all or options.group_by else comparison.newest_of_each(rows)
+    if options.json and not options.group_by:
+        show(json.dumps(comparison.as_records(chosen), indent=2, ensure_ascii=False))
         return 0
-    show(f"experiment {experiment}, {tracker.uri}")
-    show(comparison_table(runs, options.sort_by))
-    if runs:
-        own = [run for run in found if run.parent_id == runs[0].parent_id]
-        show(f"\n{judge_run(tracker, own, options.sort_by)}")
+    columns = _columns(options, chosen)
+    table = _table(options, chosen, columns)
+    if options.json:
+        show(json.dumps([dict(zip(table.header, row, strict=True)) for row in table.rows], indent=2))
+        return 0
+    if options.csv:
+        grouped: list[Sequence[object]] = [table.header, *table.rows]
+        cells = grouped if options.group_by else comparison.as_cells(chosen, columns)
+        show_verbatim(_as_csv(cells).rstrip())
+        return 0
+    title = f"experiment {experiment}, {tracker.uri}"
+    if options.markdown:
+        show_verbatim(render_markdown(table).rstrip())
+    elif options.html:
+        show_verbatim(render_table_page(title, table).rstrip())
+    elif not chosen:
+        show([title, "no result meets these conditions; leave some out, or see `labelscape compare --all`."])
+    else:
+        show([title, table])
+        if chosen and not options.group_by:
+            show(f"\n{_judge_run(tracker, found, chosen[0], options.sort_by)}")
     return 0
 
 
-def judge_run(tracker: Tracker, runs: Sequence[ComparedRun], metric: str) -> str:
-    """Whether the best method of one parent run beats its baselines by more than noise."""
-    scores = {run.method: tracker.fold_scores(run.run_id, metric) for run in runs}
+def _selected(options: argparse.Namespace, rows: Sequence[MethodRow]) -> list[MethodRow]:
+    after = comparison.parse_day(options.after, "--after") if options.after else None
+    before = comparison.parse_day(options.before, "--before") if options.before else None
+    return comparison.select_rows(rows, comparison.parse_conditions(options.where), after, before)
+
+
+def _columns(options: argparse.Namespace, rows: Sequence[MethodRow]) -> list[str]:
+    """The columns of the table after the method."""
+    if options.columns:
+        names = [name.strip() for name in options.columns.split(",") if name.strip()]
+        comparison.check_columns(names, rows, "--columns")
+        return names
+    others = [name for name in DEFAULT_METRICS if name != options.sort_by]
+    if options.csv:
+        return [options.sort_by, *others, "run", "started", *comparison.varying_settings(rows), "settings"]
+    # Narrow terminals drop columns from the right; what tells two runs of a method apart stays.
+    return [options.sort_by, "differs", "run", *others, "started"]
+
+
+def _table(options: argparse.Namespace, rows: Sequence[MethodRow], columns: Sequence[str]) -> Table:
+    if not options.group_by:
+        return comparison.comparison_table(rows, options.sort_by, columns)
+    comparison.check_columns([options.group_by], rows, "--group-by")
+    return comparison.group_table(rows, options.group_by, options.sort_by)
+
+
+def _as_csv(cells: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([guard_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in cells)
+    return text.getvalue()
+
+
+def _judge_run(tracker: Tracker, rows: Sequence[MethodRow], best: MethodRow, metric: str) -> str:
+    """Whether the best method of the best row's run beats its baselines by more than noise."""
+    own = [row for row in rows if row.run.parent_id == best.run.parent_id]
+    scores = {(row.run.method, row.classifier): _fold_scores(tracker, row, metric) for row in own}
     n_folds = max(map(len, scores.values()))
-    rows = [
-        (run.method, run.classifier, fold, metric, value)
-        for run in runs
-        if len(scores[run.method]) == n_folds  # `auto` stops some candidates after their first folds
-        for fold, value in scores[run.method].items()
+    folds = [
+        (method, classifier, fold, metric, value)
+        for (method, classifier), values in scores.items()
+        if len(values) == n_folds  # `auto` stops some candidates after their first folds
+        for fold, value in values.items()
     ]
-    baselines = {run.method for run in runs if is_baseline(run)}
-    return judge(rows, metric, baselines, {run.method: run.title for run in runs}).text
+    baselines = {row.run.method for row in own if row.is_baseline}
+    return judge(folds, metric, baselines, {row.run.method: row.run.title for row in own}).text
 
 
-def is_baseline(run: ComparedRun) -> bool:
-    """Whether the method is a plain baseline."""
-    return run.tags.get(BASELINE_TAG) == "true"
+def _fold_scores(tracker: Tracker, row: MethodRow, metric: str) -> dict[int, float]:
+    name = metric if row.classifier == row.run.classifier else f"{row.classifier}/{metric}"
+    return tracker.fold_scores(row.run.run_id, name)
 
 
-def sort_runs(runs: Sequence[ComparedRun], metric: str) -> list[ComparedRun]:
-    """Sort runs best first; runs without the metric come last."""
-    sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
-    return sorted(runs, key=lambda run: sign * run.metrics[metric] if metric in run.metrics else float("inf"))
-
-
-def newest_of_each(runs: Sequence[ComparedRun]) -> list[ComparedRun]:
-    """Of runs with identical scores keep only the one that started last, in the given order."""
-    newest: dict[tuple[str, str], ComparedRun] = {}
-    for run in runs:
-        key = (run.method, run.tags.get(SCORES_TAG, run.run_id))
-        if key not in newest or run.started > newest[key].started:
-            newest[key] = run
-    kept = {run.run_id for run in newest.values()}
-    return [run for run in runs if run.run_id in kept]
-
-
-def comparison_table(runs: Sequence[ComparedRun], sort_by: str) -> Table:
-    """Tabulate runs, one row per method and run."""
-    metrics = [sort_by, *(name for name in DEFAULT_METRICS if name != sort_by)]
-    titles = (f"{metric_title(name)} {metric_arrow(name)}" for name in metrics)
-    header = ("method", *titles, "run", "started", "settings")
-    rows = tuple(
-        (
-            run_title(run),
-            *(format_score(run.metrics.get(name), run.metrics_std.get(name)) for name in metrics),
-            run.run_id[:8],
-            run.started.strftime("%Y-%m-%d %H:%M"),
-            run.run_tags.get(SETTINGS_TAG, ""),
-        )
-        for run in runs
+def _show_difference(options: argparse.Namespace, rows: Sequence[MethodRow], tracker: Tracker) -> int:
+    for kind in ("csv", "markdown", "html"):
+        if getattr(options, kind):
+            raise ConfigError(f"--diff prints text, or everything with --json; leave --{kind} out.")
+    first, second = _two_runs(rows, options.diff)
+    found = compare_runs(
+        first, second, options.sort_by, lambda row, metric: _fold_scores(tracker, row, metric)
     )
-    caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
-    run, started, settings = range(len(header) - 3, len(header))
-    metric_columns = range(len(metrics), 1, -1)
-    optional = (settings, *metric_columns, started, run)
-    return Table(header, rows, caption, texts=frozenset({run, started, settings}), optional=optional)
+    if options.json:
+        show(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        return 0
+    show(_difference_lines(first, second, found))
+    show(score_table(found))
+    return 0
 
 
-def run_title(run: ComparedRun) -> str:
-    """Title of a method with its classifier, as in the table of a run."""
-    mark = " (baseline)" if is_baseline(run) else ""
-    return Entry(run.method, run.classifier, {}).title({run.method: run.title}) + mark
+def _difference_lines(
+    first: Sequence[MethodRow], second: Sequence[MethodRow], found: RunDifference
+) -> list[str]:
+    lines = [
+        f"{place:<12}{rows[0].text('name')}, run {rows[0].text('run')}, {rows[0].text('started')}"
+        for place, rows in (("first", first), ("second", second))
+    ]
+    for title, changes in (
+        ("settings", found.settings),
+        ("data", found.data),
+        ("code", found.code),
+        ("versions", found.versions),
+    ):
+        shown = [f"{one.name}: {one.first} → {one.second}" for one in changes[:_SHOWN_CHANGES]]
+        if len(changes) > len(shown):
+            shown.append(f"and {len(changes) - len(shown)} more (--json lists all)")
+        lines += [f"{title if not place else '':<12}{text}" for place, text in enumerate(shown or ["same"])]
+    for title, names in (("only first", found.only_first), ("only second", found.only_second)):
+        lines += [f"{title:<12}{'; '.join(names)}"] if names else []
+    return [*lines, ""]
+
+
+def _two_runs(rows: Sequence[MethodRow], names: Sequence[str]) -> tuple[list[MethodRow], list[MethodRow]]:
+    """The rows of two runs; without names the second newest and the newest."""
+    by_run: dict[str, list[MethodRow]] = {}
+    for row in sorted(rows, key=lambda row: row.run.started, reverse=True):
+        by_run.setdefault(row.run.parent_id, []).append(row)
+    if not names and len(by_run) > 1:
+        newest, before = list(by_run.values())[:2]
+        return before, newest
+    if len(names) != 2:
+        known = ", ".join(name[:8] for name in list(by_run)[:5])
+        raise ConfigError(f"--diff takes the ids of two runs; this experiment has {known or 'none'}.")
+    first, second = (_find_run(by_run, name) for name in names)
+    return first, second
+
+
+def _find_run(by_run: dict[str, list[MethodRow]], name: str) -> list[MethodRow]:
+    near = [run for run in by_run if run.startswith(name)]
+    if len(near) != 1:
+        what = f"matches {len(near)} runs" if near else "is no run of this experiment"
+        known = ", ".join(run[:8] for run in list(by_run)[:5])
+        raise ConfigError(f"--diff {name} {what}; the newest are {known}.")
+    return by_run[near[0]]
 
 
 def _newest_experiment(tracker: Tracker) -> str:
-    names = list_collections(tracker)
-    if not names:
+    known = list_collections(tracker)
+    if not known:
         raise TrackingError(f"no run has been tracked at {tracker.uri} yet; start with `labelscape run`.")
-    return names[0]
-
-
-def _as_record(run: ComparedRun) -> dict[str, object]:
-    return {**asdict(run), "started": run.started.isoformat()}
+    return known[0].name

@@ -6,13 +6,14 @@ import json
 from flows.commands.options import Subparsers, add_command, add_configuration, read_config
 from flows.source_summary import PartSummary, SourceSummary, summarize_source
 from flows.terminal import show
-from storage.quoting import list_names
+from storage.quoting import count_of, list_names
 from storage.sources.hygiene import FEW
 from tasks.report.tables import Table
 from tasks.safe_text import join_words
 
 _COLUMNS, _LABELS, _NOTES, _NAMES = 30, 30, 20, 8
 _REFUSED = 2
+_SPLIT = "scores do not use it: run cross-validates all labeled items"
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -45,21 +46,23 @@ def _lines(found: SourceSummary) -> list[str]:
         how = "one per item" if found.single_label else "several per item possible"
         where = f", {found.recognized['labels']}" if "labels" in found.recognized else ""
         lines.append(f"labels     {len(found.labels)}, {how}{where}")
+    if found.links:
+        lines.append(f"links      {found.links}")
     if found.split:
         counts = ", ".join(f"{name} {count:,}" for name, count in list(found.split.items())[:_NAMES])
-        lines.append(f"split      {counts}")
+        lines.append(f"split      {counts}; {_SPLIT}")
     return lines
 
 
 def _default_ids(found: SourceSummary) -> str:
-    return "row numbers" if all(part.content == "features" for part in found.parts) else "file names"
+    return "file names" if any(part.formats for part in found.parts) else "row numbers"
 
 
 def _part_line(part: PartSummary) -> str:
     if part.features is None:
         formats = ", ".join(f"{count:,} {name}" for name, count in part.formats.items())
-        details = "; ".join(text for text in (formats, part.sizes) if text)
-        return f"{part.content:<10} {part.items:,} items{f': {details}' if details else ''}"
+        details = "; ".join(text for text in (formats, part.sizes, part.where) if text)
+        return f"{part.content:<10} {count_of(part.items, 'item')}{f': {details}' if details else ''}"
     block = "" if part.name == "given" else f" in the block {part.name}"
     named = bool(part.feature_names) and not part.feature_names[0].endswith("[0]")
     names = f": {list_names(part.feature_names, _NAMES)}" if named else ""

@@ -153,7 +153,7 @@ def read_config(options: argparse.Namespace) -> RunConfig:
         home=options.home,
         source={"path": source, "paranoid": True if getattr(options, "paranoid", False) else None},
         embedding={"methods": getattr(options, "methods", None)},
-        auto={name: getattr(options, name, None) for name in ("budget", "candidates")},
+        auto={name: getattr(options, name, None) for name in ("budget", "candidates", "closed")},
     )
 
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from storage.artifacts.run_log import LoggedRun
 
 # Kinds of runs that `run --as` does not repeat.
-_OTHER_COMMANDS = {"reproduce": "of an experiment", "annotate": "an annotation of new items"}
+_OTHER_COMMANDS = {
+    "reproduce": "of an experiment",
+    "annotate": "an annotation of new items",
+    "review": "a review of labels",
+}
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -45,6 +49,9 @@ def add_parser(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--as", dest="as_run", metavar="RUN", help="repeat an earlier run with its configuration, and compare"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="also run methods that are expected to take more than an hour"
     )
     parser = add_command(commands, "stage", stage, json=True, staged=True)
     parser.add_argument("name", metavar="NAME", help="for instance features, affinity, embedding")
@@ -135,7 +142,8 @@ def _execute(
     selection.check(STAGES)
     check_config(config)
     check_source(config)
-    result = Run(TrainingPlan(config), selection, options.session).execute(options.verbose)
+    plan = TrainingPlan(config, confirmed=getattr(options, "yes", True))
+    result = Run(plan, selection, options.session).execute(options.verbose)
     from flows.summary import summarize_run, summary_text
 
     summary = summarize_run(config, result, earlier)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from storage.artifacts.store import ArtifactStore
 
 # The command that made a run.
-Kind = Literal["run", "auto", "reproduce", "annotate"]
+Kind = Literal["run", "auto", "reproduce", "annotate", "review"]
 
 FOLDER = "runs"
 _ID_LENGTH = 12
@@ -68,6 +68,8 @@ class LoggedRun:
         The last stage it was asked to run, None for all.
     kind : str
         The command that made it.
+    flow_run : str or None
+        Id of its flow run in Prefect.
     """
 
     name: str
@@ -86,6 +88,7 @@ class LoggedRun:
     unrecorded: str | None = None
     until: str | None = None
     kind: Kind = "run"
+    flow_run: str | None = None
 
     @property
     def id(self) -> str:
@@ -137,6 +140,7 @@ class RunLog:
                     changes=run.changes or known.changes,
                     damaged=(*known.damaged, *run.damaged),
                     unrecorded=run.unrecorded or known.unrecorded,
+                    flow_run=run.flow_run or known.flow_run,
                 )
             self._write(kept)
         return kept

@@ -11,7 +11,7 @@
 | matrix | row, values `float64[m]` | columns |
 | embedding | id, coordinates `float64[r]` | eigenvalues, method |
 | model | name, format, payload | - |
-| annotations | id, labels `int8[K]` (0, 1), scores `float64[K]` | label_names |
+| annotations | id, labels `int8[K]` (0, 1), scores `float64[K]`, novelty, nearest; see `annotations` | label_names, thresholds, findings |
 | scores | method, classifier, fold, metric, value | - |
 | cells | condition, preprocessing, metric, trial, value: values of an experiment's trials | - |
 | files | name, data: a report | - |
@@ -330,42 +330,6 @@ def unpack_embedding(table: pa.Table) -> Embedding:
     eigenvalues = np.array(json.loads(metadata["eigenvalues"]), dtype=float)
     coordinates = columns.matrix(table, "coordinates")
     return Embedding(columns.strings(table, "id"), coordinates, eigenvalues, metadata["method"])
-
-
-@dataclass(frozen=True, eq=False)
-class Annotations:
-    """Predicted labels (n, K) in 0/1 of new items, with scores (n, K) in [0, 1]."""
-
-    ids: list[str]
-    label_names: list[str]
-    labels: np.ndarray
-    scores: np.ndarray
-
-    def counts(self) -> dict[str, int]:
-        """Number of items with each label."""
-        return dict(zip(self.label_names, self.labels.sum(axis=0).tolist(), strict=True))
-
-
-def pack_annotations(annotations: Annotations) -> Artifact:
-    """Pack predicted labels."""
-    if not annotations.labels.shape[1] == annotations.scores.shape[1] == len(annotations.label_names):
-        raise StoreError(
-            f"Labels of shape {annotations.labels.shape} and scores of shape {annotations.scores.shape}; "
-            f"expected one column for each of the {len(annotations.label_names)} label names."
-        )
-    labels = columns.vectors(annotations.labels, np.int8)
-    arrays = {"id": columns.texts(annotations.ids), "labels": labels}
-    arrays["scores"] = columns.vectors(annotations.scores, np.float64)
-    return columns.build("annotations", arrays, {"label_names": canonical_json(annotations.label_names)})
-
-
-@columns.unpacks
-def unpack_annotations(table: pa.Table) -> Annotations:
-    """Unpack predicted labels."""
-    layout = {"id": _TEXT, "labels": None, "scores": None}
-    names = columns.names(columns.check_table(table, "annotations", layout, ["label_names"])["label_names"])
-    labels, scores = columns.matrix(table, "labels"), columns.matrix(table, "scores")
-    return Annotations(columns.strings(table, "id"), names, labels, scores)
 
 
 class ModelFile(NamedTuple):

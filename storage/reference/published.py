@@ -6,8 +6,9 @@ Columns of `published.csv`:
 - `dataset`, `method`, `metric`, `condition` (empty: any): identify the cell.
 - `value` as printed, and its `unit` (percent or fraction).
 - `status`: empty, or one of: `ambiguous`, the paper does not say exactly what was measured, so a difference
-  proves nothing; `licensed`, the data set needs a license; `unavailable`, the data or the feature is not
-  available; `figure`, the paper shows the data set (method empty) in a figure without numbers; `claim`.
+  proves nothing; `licensed`, the data set needs a license; `unavailable`, the data, the feature or the method
+  is not available; `figure`, the paper shows the data set (method empty) in a figure without numbers; or
+  `claim`.
 - `remark`: why a difference means little; for a claim, the paper's words.
 
 A claim compares two sides in its `method` or its `condition`: `A > B` (A is better) or `A ~ B` (they are

@@ -56,6 +56,10 @@ class ReferenceSet:
         Parameters of `bow_sift`.
     kernel : str
         Kernel whose matrix of all rows is used instead of the features: "intersection" or "cosine".
+    edges : str
+        File of given links below the data folder; empty without links.
+    split : str
+        Column of the split, if it does not have a usual name.
     size : (int, int)
         Number of rows and labels that experiments use; zeros if unknown.
     """
@@ -78,6 +82,8 @@ class ReferenceSet:
     extractors: tuple[str, ...] = ()
     words: Mapping[str, Any] = field(default_factory=dict, hash=False)
     kernel: str = ""
+    edges: str = ""
+    split: str = ""
     size: tuple[int, int] = (0, 0)
 
     @property

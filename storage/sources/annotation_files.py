@@ -9,6 +9,7 @@ from storage.errors import SourceError
 from storage.quoting import list_names
 from storage.sources.coco import read_coco
 from storage.sources.fiftyone import read_fiftyone
+from storage.sources.fiftyone_samples import read_samples
 from storage.sources.json_text import Outline, outline
 from storage.sources.label_entries import LabelFile
 from storage.sources.label_files import read_label_file
@@ -18,11 +19,12 @@ JSON = ".json"
 _READERS: dict[str, Callable[[Path], LabelFile]] = {
     "coco": read_coco,
     "fiftyone": read_fiftyone,
+    "fiftyone_samples": read_samples,
     "label_studio": read_label_studio,
 }
 _SUPPORTED = (
-    "COCO (images, annotations, categories), FiftyOne (classes, labels) and exports of Label Studio (a list "
-    "of tasks with data and annotations, or JSON-MIN)"
+    "COCO (images, annotations, categories), FiftyOne (classes, labels, or samples) and exports of Label "
+    "Studio (a list of tasks with data and annotations, or JSON-MIN)"
 )
 
 
@@ -49,7 +51,7 @@ def _kind_of_object(begin: Outline) -> str | None:
     has_classes = begin.keys.get("classes", "")[:1] in ("[", "n") and "classes" in begin.keys
     if begin.keys.get("labels") == "{" or (has_classes and not begin.is_whole):
         return "fiftyone"
-    return None
+    return "fiftyone_samples" if begin.keys.get("samples") in ("[{", "[]", "[") else None
 
 
 def read_labels(path: Path, separator: str, name_files: Sequence[Path] = ()) -> LabelFile:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from storage.artifacts.regular_files import open_regular
 from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
-from storage.npz import ClaimedArray, inspect_npz, read_claim
-from storage.quoting import list_names, quote, shorten
+from storage.npz import ClaimedArray
+from storage.quoting import list_names, quote
+from storage.sources.array_files import (
+    LABEL_ARRAYS,
+    describe_arrays,
+    feature_arrays,
+    find_label_array,
+    inspect_arrays,
+    is_sparse,
+    label_array,
+    load_arrays,
+    text_array,
+    to_float32,
+)
 from storage.sources.base import (
     Collection,
     FileReader,
@@ -23,114 +32,22 @@ from storage.sources.base import (
     Part,
     PartName,
     SourceOptions,
+    choose_label_file,
     combine_digests,
     digest_rows,
-    given_file,
 )
-from storage.sources.columns import TABLE_SUFFIXES, cell_text, unique_ids
-from storage.sources.labeling import Labeling, label_classes, no_labels, settle_labels
+from storage.sources.columns import TABLE_SUFFIXES, unique_ids
+from storage.sources.labeling import no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
-from storage.sources.table_features import GIVEN, check_vectors, zero_notes
-from storage.sources.table_labels import LabelTable, check_classes, join_labels, read_label_table
+from storage.sources.split_arrays import SplitArraySource, find_split_arrays
+from storage.sources.table_features import GIVEN, zero_notes
+from storage.sources.table_labels import LabelTable, join_labels, read_label_table
 
 SUFFIXES = (".npy", ".npz")
-LABEL_ARRAYS = ("y", "Y", "labels", "label", "target", "targets", "classes")
 ID_ARRAYS = ("ids", "id", "names", "filenames")
 NAME_ARRAYS = ("label_names", "class_names", "target_names")
-# Members of a sparse matrix of SciPy, which another reader opens.
-_SPARSE = {"format", "indptr", "indices"}
+EXPECTED_LABELS = "{}_labels.csv, labels.csv, labels.parquet or y.npy"
 _ENDS = ("_X", "_features", "_embeddings", "_vectors")
-_DAMAGE = (
-    *(OSError, ValueError, KeyError, TypeError, EOFError, OverflowError, RuntimeError, NotImplementedError),
-    *(MemoryError, SyntaxError, BadZipFile, zlib.error),
-)
-
-
-def inspect_arrays(path: Path) -> dict[str, ClaimedArray]:
-    """Headers of the arrays in a file; the array of an .npy file has the name "X"."""
-    try:
-        with open_regular(path) as file:
-            if path.suffix.lower() == ".npz":
-                return inspect_npz(file)
-            return {"X": read_claim(file, path.stat().st_size)}
-    except _DAMAGE as error:
-        raise SourceError(
-            f"{path} contains no readable arrays ({type(error).__name__}: {shorten(str(error))}). "
-            "Write it with numpy.save or numpy.savez; arrays of Python objects are not loaded."
-        ) from error
-
-
-def is_sparse(path: Path) -> bool:
-    """Whether an .npz file contains a sparse matrix, or is no archive: the reader of those reports that."""
-    try:
-        with open_regular(path) as file, ZipFile(file) as archive:
-            return any(name.removesuffix(".npy") in _SPARSE for name in archive.namelist())
-    except _DAMAGE:
-        return True
-
-
-def feature_arrays(claims: Mapping[str, ClaimedArray], path: Path) -> list[str]:
-    """Names of the arrays of features: all with two dimensions, except labels."""
-    found = [name for name, one in claims.items() if len(one.shape) == 2 and name not in LABEL_ARRAYS]
-    if found:
-        return found
-    shapes = list_names(f"{name} {one.shape}" for name, one in claims.items())
-    raise SourceError(
-        f"{path} has no array of shape (items, features), but {shapes}. Save one row per item; "
-        "reshape arrays with more dimensions."
-    )
-
-
-def load_arrays(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Load some arrays. Nothing is unpickled."""
-    try:
-        with open_regular(path) as file:
-            if path.suffix.lower() == ".npy":
-                return {"X": np.lib.format.read_array(file, allow_pickle=False)}
-            with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in names}
-    except _DAMAGE as error:
-        raise SourceError(
-            f"{path} is damaged ({type(error).__name__}: {shorten(str(error))}). Write it again."
-        ) from error
-
-
-def _to_float32(array: np.ndarray, where: str, allow_missing: bool) -> np.ndarray:
-    if array.dtype.kind not in "biuf":
-        raise SourceError(f"{where} contains {array.dtype} values; expected real numbers. Convert them.")
-    with np.errstate(over="ignore"):
-        X = np.ascontiguousarray(array, dtype=np.float32)
-    check_vectors(X, np.ones(len(X), dtype=bool), where, allow_missing)
-    return X
-
-
-def _text_array(array: np.ndarray, where: str) -> list[str | None]:
-    if array.dtype.kind not in "biufUS":
-        raise SourceError(f"{where} contains {array.dtype} values; expected numbers or texts.")
-    return [cell_text(value) for value in array.tolist()]
-
-
-def label_array(array: np.ndarray, names: list[str] | None, where: str) -> Labeling:
-    """Labels of an array: one class per item, or a matrix (n, K) of 0/1; rows of -1 are unlabeled."""
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim == 1:
-        texts = _text_array(array, where)
-        check_classes(texts, where)
-        return label_classes(texts)
-    if array.ndim != 2 or array.dtype.kind not in "biuf" or not np.isin(array, (-1, 0, 1)).all():
-        raise SourceError(
-            f"{where} has the shape {array.shape} and type {array.dtype}; expected one class per item, or a "
-            "matrix of 0 and 1 with one column per label."
-        )
-    Y = array.astype(np.int8)
-    mixed = (Y < 0).any(axis=1) & ~(Y < 0).all(axis=1)
-    if mixed.any():
-        raise SourceError(
-            f"{where}, row {int(np.argmax(mixed)) + 1}: -1 marks an unlabeled item; set the whole row to -1."
-        )
-    known = names if names is not None and len(names) == Y.shape[1] else list(map(str, range(Y.shape[1])))
-    return Labeling(Y, known, single_label=False)
 
 
 @dataclass(frozen=True)
@@ -145,7 +62,7 @@ class ArraySource:
     @property
     def parts(self) -> tuple[PartName, ...]:
         """One block for each array of features."""
-        names = feature_arrays(inspect_arrays(self.path), self.path)
+        names = feature_arrays(inspect_arrays(self.path), self.path, self.options)
         return tuple(PartName(GIVEN if len(names) == 1 else name, "features") for name in names)
 
     @property
@@ -154,25 +71,26 @@ class ArraySource:
 
     def digest(self, cache_dir: Path) -> str:
         files = [path for path in (self.path, self.labels_path) if path is not None]
-        return combine_digests(["arrays", *digest_files(files, index_path(cache_dir, self.path))])
+        # The bytes do not show which array has the labels; ingest has the other options among its parameters.
+        chosen = [] if self.labels_path is not None else [self.options.labels or ""]
+        return combine_digests(["arrays", *chosen, *digest_files(files, index_path(cache_dir, self.path))])
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the arrays and their labels."""
         claims = inspect_arrays(self.path)
-        features = feature_arrays(claims, self.path)
+        features = feature_arrays(claims, self.path, self.options)
         n = _check_claims(claims, features, self.path)
-        wanted = [name for name in (*LABEL_ARRAYS, *ID_ARRAYS, *NAME_ARRAYS) if name in claims]
-        arrays = load_arrays(self.path, [*features, *wanted])
+        inside = find_label_array(claims, self.options) if self.labels_path is None else None
+        known = [name for name in (*ID_ARRAYS, *NAME_ARRAYS) if name in claims]
+        arrays = load_arrays(self.path, [*features, *known, *([inside] if inside is not None else [])])
         ids = self._ids(arrays, n)
         labeled = self._labels(arrays, ids, n)
         parts, notes = self._parts(arrays, features)
         unused = [name for name in claims if name not in arrays]
         if unused:
-            notes.append(
-                Note(self.path.name, None, f"{len(unused)} arrays are not used: {list_names(unused)}")
-            )
+            notes.append(Note(self.path.name, None, f"arrays that are not used: {list_names(unused)}"))
         labeling, more = settle_labels(labeled.labeling, self.options, labeled.path.name)
-        known = {"id": f"array of {self.path.name}"} if ids is not None else {}
+        own_ids = {"id": f"array of {self.path.name}"} if ids is not None else {}
         return Collection(
             kind=self.kind,
             ids=ids or labeled.ids or [str(row) for row in range(n)],
@@ -182,7 +100,7 @@ class ArraySource:
             split=labeled.split,
             single_label=labeling.single_label,
             notes=[*more, *labeled.notes, *notes],
-            recognized={**labeled.recognized, **known},
+            recognized={**labeled.recognized, **own_ids},
         )
 
     def _ids(self, arrays: Mapping[str, np.ndarray], n: int) -> list[str] | None:
@@ -190,7 +108,7 @@ class ArraySource:
         return (
             None
             if name is None
-            else unique_ids(_text_array(arrays[name], f"{self.path}, array {name}"), self.path)
+            else unique_ids(text_array(arrays[name], f"{self.path}, array {name}"), self.path)
         )
 
     def _parts(
@@ -199,7 +117,7 @@ class ArraySource:
         parts, notes = [], []
         for name, part in zip(features, self.parts, strict=True):
             where = str(self.path) if part.name == GIVEN else f"{self.path}, array {quote(name)}"
-            X = _to_float32(arrays[name], where, self.options.allow_missing)
+            X = to_float32(arrays[name], where, self.options.allow_missing)
             missing = bool(np.isnan(X).any())
             parts.append(Part(part.name, "features", digest_rows(X), X=X, allows_missing=missing))
             notes += zero_notes(X, f"array {quote(name)}", self.path)
@@ -223,7 +141,7 @@ class ArraySource:
         place, name = self._label_array(arrays)
         labels = load_arrays(place, [name])[name] if place != self.path else arrays[name]
         named = next((arrays[one] for one in NAME_ARRAYS if one in arrays), None)
-        names = None if named is None else [str(text) for text in _text_array(named.ravel(), str(self.path))]
+        names = None if named is None else [str(text) for text in text_array(named.ravel(), str(self.path))]
         labeling = label_array(labels, names, f"{place}, array {name}" if name != "X" else str(place))
         found_in = f"array {name} of {place.name}" if name != "X" else place.name
         made = LabelTable(place, labeling, None, None, [], {"labels": found_in})
@@ -237,9 +155,8 @@ class ArraySource:
                 size, f"{self.labels_path}: arrays of {size:,} bytes", self.labels_path.stat().st_size
             )
             return self.labels_path, next(iter(claims))
-        name = next((name for name in LABEL_ARRAYS if name in arrays), None)
-        if name is None:
-            raise no_labels_beside(self.path)
+        name = find_label_array(arrays, self.options)
+        assert name is not None  # opening the file has checked it
         return self.path, name
 
 
@@ -281,14 +198,6 @@ def is_label_array(path: Path) -> bool:
     return path.stem in LABEL_ARRAYS or path.stem.endswith(("_labels", "_y"))
 
 
-def no_labels_beside(path: Path) -> SourceError:
-    """The error of arrays without labels."""
-    return SourceError(
-        f"{path} has no labels: {path.stem}_labels.csv, labels.csv, labels.parquet or y.npy is expected "
-        "beside it, or name the file: --set source.labels=FILE."
-    )
-
-
 class ArrayReader(FileReader):
     """Opens dense arrays."""
 
@@ -304,14 +213,26 @@ class ArrayReader(FileReader):
             return Match.NO
         return Match.DATA_SET if find_labels(path) or suffix == ".npz" else Match.POSSIBLE
 
-    def open(self, path: Path, options: SourceOptions) -> ArraySource:
-        """Open an array with the labels beside it."""
+    def open(self, path: Path, options: SourceOptions) -> ArraySource | SplitArraySource:
+        """Open an array with the labels beside it, or an archive."""
         if path.suffix.lower() not in SUFFIXES:
             raise SourceError(f"{path} is neither an .npy nor an .npz file. Give the array.")
-        if not options.labeled:
+        claims = inspect_arrays(path) if path.suffix.lower() == ".npz" else {}
+        if options.labels is None and not options.features and (splits := find_split_arrays(claims)):
+            return SplitArraySource(path, options, splits)
+        if not options.labeled or find_label_array(claims, options) is not None:
             return ArraySource(path, None, options)
-        inside = path.suffix.lower() == ".npz" and bool(set(LABEL_ARRAYS) & set(inspect_arrays(path)))
-        labels = given_file(options, path.parent) or (None if inside else find_labels(path))
-        if labels is None and not inside:
-            raise no_labels_beside(path)
-        return ArraySource(path, labels, options)
+        return ArraySource(path, _label_file(path, claims, options), options)
+
+
+def _label_file(path: Path, claims: Mapping[str, ClaimedArray], options: SourceOptions) -> Path | None:
+    """The file with the labels of arrays that do not contain them."""
+    expected, beside = EXPECTED_LABELS.format(path.stem), find_labels(path)
+    named = options.labels is not None and Path(options.labels).suffix.lower() in (*TABLE_SUFFIXES, ".npy")
+    if claims and not named and (beside is None or options.labels is not None):
+        missing = "no labels" if options.labels is None else f"no array {quote(options.labels)}"
+        raise SourceError(
+            f"{path} has {missing}, but the arrays {describe_arrays(claims)}. Name the array or the file "
+            f"with the labels, --set source.labels=NAME, or put {expected} beside it."
+        )
+    return choose_label_file(options, path, beside, expected)

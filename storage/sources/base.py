@@ -17,7 +17,7 @@ import numpy as np
 
 from storage.errors import SourceError
 from storage.paths import expand_path
-from storage.quoting import quote
+from storage.quoting import count_of, quote
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -391,6 +391,32 @@ def given_file(options: SourceOptions, folder: Path) -> Path | None:
     raise SourceError(f"labels={quote(options.labels)}: no such file, neither in {folder} nor here.")
 
 
+def choose_label_file(
+    options: SourceOptions, path: Path, beside: Path | None, expected: str, needed: bool = True
+) -> Path | None:
+    """The file with the labels of `path`: the one in `source.labels`, else the one that was found beside it.
+
+    Parameters
+    ----------
+    beside : Path or None
+    expected : str
+        Names of files that are looked for, for the error if there are no labels.
+    needed : bool
+        Whether to raise that error if labels are wanted.
+    """
+    found = given_file(options, path.parent) or beside
+    if found is None and needed and options.labeled:
+        raise no_labels_beside(path, expected)
+    return found
+
+
+def no_labels_beside(path: Path, expected: str) -> SourceError:
+    """The error of features without labels."""
+    return SourceError(
+        f"{path} has no labels: {expected} is expected beside it, or name the file: --set source.labels=FILE."
+    )
+
+
 def combine_digests(parts: Iterable[str]) -> str:
     """One digest of a sequence of strings. Lengths are hashed too, so that ["ab"] and ["a", "b"] differ."""
     texts = list(parts)
@@ -429,6 +455,6 @@ def refuse_if_strict(notes: Sequence[Note], options: SourceOptions) -> None:
     first = notes[0]
     where = first.file if first.row is None else f"{first.file}, line {first.row}"
     raise SourceError(
-        f"{where}: {first.message} ({len(notes)} problems in total; strict makes them errors). "
+        f"{where}: {first.message} ({count_of(len(notes), 'problem')} in total; strict makes them errors). "
         "Fix the source, or set strict to false to list them instead."
     )

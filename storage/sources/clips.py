@@ -13,15 +13,14 @@ import wave
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from storage.artifacts.disk import remove_tree, store_errors
 from storage.artifacts.regular_files import open_regular
 from storage.errors import SourceChanged, SourceError
 from storage.sources.base import Piece
+from storage.sources.unpacked import unpack_once
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -102,30 +101,7 @@ def read_clip(path: Path, digest: str, every_seconds: float, cache_dir: Path) ->
         The file has another content by now.
     """
     folder = cache_dir / "clips" / f"{digest}-{float(every_seconds)!r}"
-    known = _recall(folder)
-    if known is not None:
-        return known
-    with store_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent, prefix=".") as temporary:
-            fresh = Path(temporary) / "clip"
-            fresh.mkdir()
-            _decode(path, digest, every_seconds, fresh)
-            _put_in_place(fresh, folder)
-    made = _recall(folder)
-    if made is None:
-        raise SourceChanged(f"{folder} was removed while {path.name} was being read", "run again")
-    return made
-
-
-def _put_in_place(fresh: Path, folder: Path) -> None:
-    """Rename the finished folder. Another process may have written the same one first."""
-    try:
-        fresh.rename(folder)
-    except OSError:
-        if _recall(folder) is None:
-            remove_tree(folder)
-            fresh.rename(folder)
+    return unpack_once(folder, _recall, lambda fresh: _decode(path, digest, every_seconds, fresh), path.name)
 
 
 def _recall(folder: Path) -> ClipContent | None:

@@ -295,10 +295,14 @@ def cell_text(value: object) -> str | None:
     return str(value).strip() or None
 
 
+ROW_NUMBERS = ", or use row numbers: --set source.id=none"
+"""Advice that does not apply to a table that is joined by id."""
+
+
 def unique_ids(values: Sequence[str | None], path: Path) -> list[str]:
     """Check that ids are neither empty nor repeated."""
     if problem := id_problem(values):
-        raise SourceError(f"{path}, {problem}. Make ids unique, or use row numbers: --set source.id=none.")
+        raise SourceError(f"{path}, {problem}. Make ids unique{ROW_NUMBERS}.")
     return [value for value in values if value is not None]
 
 

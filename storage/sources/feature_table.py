@@ -12,12 +12,13 @@ import numpy as np
 
 from storage.artifacts.regular_files import open_regular
 from storage.errors import SourceError
-from storage.quoting import list_names, quote
+from storage.quoting import count_of, list_names, quote
+from storage.sources.array_files import is_sparse
 from storage.sources.arrays import SUFFIXES as ARRAY_SUFFIXES
-from storage.sources.arrays import ArrayReader, is_sparse
+from storage.sources.arrays import ArrayReader
 from storage.sources.base import Collection, Part, SourceOptions, digest_rows
 from storage.sources.boundary import reading
-from storage.sources.columns import TABLE_SUFFIXES
+from storage.sources.columns import ROW_NUMBERS, TABLE_SUFFIXES
 from storage.sources.table import TableReader
 
 _LISTED = 5
@@ -66,8 +67,13 @@ def join_table(
     wanted : sequence of str
         Names of the features of a model; empty: the columns that are recognized as features.
     """
-    with reading(path):
-        found = _read(path, allow_missing, tuple(wanted))
+    try:
+        with reading(path):
+            found = _read(path, allow_missing, tuple(wanted))
+    except SourceError as error:
+        if ROW_NUMBERS not in str(error):
+            raise
+        raise SourceError(str(error).replace(ROW_NUMBERS, "")) from error
     if "id" not in found.recognized:
         why = "; ".join(note.message for note in found.notes if "as id" in note.message)
         raise SourceError(
@@ -92,9 +98,11 @@ def join_table(
     part = _take(found, rows)
     lines = [f"{len(ids) - len(missing)} of {len(ids)} items joined by {how} ({found.recognized['id']})"]
     if missing:
-        lines.append(f"{len(missing)} items without a row, to be filled: {list_names(missing, _LISTED)}")
+        lines.append(
+            f"{count_of(len(missing), 'item')} without a row, to be filled: {list_names(missing, _LISTED)}"
+        )
     if extra:
-        lines.append(f"{len(extra)} rows of other items: {list_names(extra, _LISTED)}")
+        lines.append(f"{count_of(len(extra), 'row')} of other items: {list_names(extra, _LISTED)}")
     return JoinedTable(part, lines, len(extra))
 
 

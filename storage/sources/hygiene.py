@@ -39,11 +39,22 @@ def label_notes(collection: Collection) -> list[Note]:
     """
     counts = (collection.labels == 1).sum(axis=0).tolist()
     known = dict(zip(collection.label_names, counts, strict=True))
-    alike = _spelled_alike(known)
-    typos = _typos(known, {frozenset(pair) for names in alike for pair in combinations(names, 2)})
+    alike, typos = similar_names(known)
     texts = [*_shorten(map(_alike_text, alike)), *_shorten(_typo_text(*pair, known) for pair in typos)]
     texts += _few(known)
     return [*(Note(PLACE, None, text) for text in texts), *_contradictions(collection)]
+
+
+def similar_names(known: dict[str, int]) -> tuple[list[list[str]], list[tuple[str, str]]]:
+    """Names of labels that look alike: groups that differ by case or spaces, and (typo, usual name) pairs.
+
+    Parameters
+    ----------
+    known : dict of str to int
+        Number of items with each label.
+    """
+    alike = _spelled_alike(known)
+    return alike, _typos(known, {frozenset(pair) for names in alike for pair in combinations(names, 2)})
 
 
 def _shorten(texts: Iterable[str]) -> list[str]:

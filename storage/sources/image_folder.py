@@ -36,12 +36,11 @@ from storage.sources.image_files import (
     stamp_files,
 )
 from storage.sources.image_names import NameResolver, assign_entries, no_match
-from storage.sources.label_entries import LabelEntry, LabelFile
+from storage.sources.label_entries import SPLITS, LabelEntry, LabelFile
 from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
 from storage.sources.label_places import (
     ANNOTATIONS,
     CONTAINERS,
-    SPLITS,
     LabelPart,
     check_inside,
     find_label_files,
@@ -187,7 +186,7 @@ class ImageFolder:
         chosen: dict[str, LabelEntry] = {}
         kinds: list[list[Note]] = []
         for part, labels in found:
-            names = NameResolver(ids, self._bases(part), self.folder, labels.match, part.split)
+            names = self.resolver(ids, part, labels)
             kinds += [labels.notes, assign_entries(labels, names, part, chosen)]
         if not chosen:
             raise no_match(found[0][1], ids, found[0][0].path, self.folder, self.medium.one)
@@ -198,6 +197,10 @@ class ImageFolder:
         rows = [chosen[name].labels if name in chosen else None for name in ids]
         labeling = label_sets(rows, single_label=all(labels.single_label for _, labels in found))
         return labeling, self._split(ids, chosen, found), list(chain(*map(limit_notes, kinds)))
+
+    def resolver(self, ids: list[str], part: LabelPart, labels: LabelFile) -> NameResolver:
+        """Finds the items that the entries of a label file name."""
+        return NameResolver(ids, self._bases(part), self.folder, labels.match, part.split)
 
     def _read_part(self, part: LabelPart) -> LabelFile:
         return read_labels(part.path, self.options.label_separator, class_name_files(part.path, self.folder))

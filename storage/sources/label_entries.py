@@ -9,6 +9,9 @@ from storage.errors import SourceError
 from storage.quoting import quote
 from storage.sources.base import LONGEST_NAME, LONGEST_PATH, Note, check_texts
 
+SPLITS = ("train", "test", "val", "valid", "validation")
+"""Names of folders, files and tags that state a split."""
+
 Matching = Literal["path", "stem", "tail", "name"]
 """How entries name images: by path, by path without suffix, by the end of the path, by the file name."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from storage.csv_cells import unguard_cell
 from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
-from storage.quoting import list_names, quote, shorten
+from storage.quoting import count_of, list_names, quote, shorten
 from storage.sources.base import LONGEST_NAME, Note, check_texts
 from storage.sources.class_names import ClassNames, find_class_names, names_in_schema
 from storage.sources.columns import (
@@ -91,6 +91,14 @@ def _name_classes(found: LabelFile, known: ClassNames, path: Path) -> LabelFile:
                 notes.append(Note(path.name, entry.row, text))
         entries.append(replace(entry, labels=labels))
     return replace(found, entries=entries, notes=notes)
+
+
+def label_positions(first: Sequence[str], path: Path, separator: str) -> tuple[bool, int, int]:
+    """Whether the first row of a CSV label file is a header, and the positions of file names and labels."""
+    if is_media_name(unguard_cell(first[0].strip())):
+        return False, 0, 1
+    columns = _choose_columns([cell.strip().lower() for cell in first], path, separator)
+    return True, columns.name, columns.labels
 
 
 def _read_csv(path: Path, separator: str) -> LabelFile:
@@ -290,7 +298,8 @@ def _spaces(values: Sequence[object], path: Path) -> list[Note]:
     if not spaced:
         return []
     names = list_names(map(quote, dict.fromkeys(spaced)), 5)
-    text = f"{len(spaced)} labels have spaces around them, which do not count: {names}"
+    found = count_of(len(spaced), "label has spaces around it", "labels have spaces around them")
+    text = f"{found}, which do not count: {names}"
     return [Note(path.name, None, text)]
 
 

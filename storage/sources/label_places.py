@@ -11,13 +11,13 @@ from storage.artifacts.regular_files import is_regular_file
 from storage.errors import SourceError
 from storage.quoting import list_names
 from storage.sources.annotation_files import JSON, annotation_kind
+from storage.sources.label_entries import SPLITS
 from storage.sources.label_files import LABEL_FILE_NAMES, is_label_file_name
 
 IMAGES = "images"
 # Folders that contain all images, or their label file.
 CONTAINERS = (IMAGES, "data")
 ANNOTATIONS = "annotations"
-SPLITS = ("train", "test", "val", "valid", "validation")
 # Initials of `labels` and `metadata`.
 _INITIALS = "lLmM"
 # Folders of images with one JSON file per image have more; only those with a usual name are looked at.

@@ -11,7 +11,7 @@ import numpy as np
 
 from storage.errors import SourceError
 from storage.limits import check_memory
-from storage.quoting import quote
+from storage.quoting import count_of, quote
 from storage.sources.base import Note, SourceOptions
 from storage.sources.numbers import is_whole
 
@@ -93,8 +93,10 @@ def settle_labels(labeling: Labeling, options: SourceOptions, where: str) -> tup
     Y = np.ascontiguousarray(Y[:, kept])
     emptied = labeled & has.any(axis=1) & ~has[:, kept].any(axis=1)
     if emptied.any():
-        fate = "they become unlabeled" if labeling.single_label else "they remain labeled, with no label"
-        notes.append(Note(where, None, f"{emptied.sum()} items had dropped labels only; {fate}"))
+        fate = "now unlabeled" if labeling.single_label else "still labeled, with no label"
+        notes.append(
+            Note(where, None, f"{count_of(int(emptied.sum()), 'item')} had dropped labels only, {fate}")
+        )
     if labeling.single_label:
         Y[emptied] = -1
     return Labeling(Y, [n for n, k in zip(names, kept, strict=True) if k], labeling.single_label), notes
@@ -144,10 +146,16 @@ def _count_notes(
     notes = []
     for name, count, drop in zip(names, counts.tolist(), dropped, strict=True):
         if drop:
-            notes.append(Note(where, None, f"label {quote(name)} ({count} items) is dropped by drop_labels"))
+            notes.append(
+                Note(
+                    where, None, f"label {quote(name)} ({count_of(count, 'item')}) is dropped by drop_labels"
+                )
+            )
         elif count < options.min_label_count:
             few = (
-                f"{count} items, min_label_count is {options.min_label_count}" if count else "no item has it"
+                f"{count_of(count, 'item')}, min_label_count is {options.min_label_count}"
+                if count
+                else "no item has it"
             )
             notes.append(Note(where, None, f"label {quote(name)} is dropped: {few}"))
         elif count == 0:

@@ -37,7 +37,7 @@ def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> p
                 f"{path}: {file.metadata.num_rows:,} rows of {len(names):,} columns",
                 path.stat().st_size,
             )
-            return file.read(columns=names)
+            return _read_columns(file, names)
     except (OSError, pa.ArrowException) as error:
         if "Expected all lists to be of size" in str(error):  # pyarrow cannot read what it writes
             raise SourceError(
@@ -45,6 +45,15 @@ def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> p
                 "cannot read. Write the column as lists of any size, or as Feather, or drop these rows."
             ) from error
         raise SourceError(f"{path} is damaged: {first_line(error)} Download or write it again.") from error
+
+
+def _read_columns(file: Any, names: Sequence[str]) -> pa.Table:
+    """Read columns. Lists of encoded texts must be read one row group at a time: pyarrow cannot join them."""
+    import pyarrow as pa
+
+    if file.num_row_groups < 2 or not has_lists(file, names):
+        return file.read(columns=names)
+    return pa.concat_tables([file.read_row_group(group, names) for group in range(file.num_row_groups)])
 
 
 def _open(path: Path, read_dictionary: Sequence[str] = ()) -> Any:

@@ -22,6 +22,7 @@ from storage.sources.columns import CSV_SUFFIXES, read_header
 from storage.sources.image_files import main_medium
 from storage.sources.image_folder import ImageReader, SoundReader, TextReader
 from storage.sources.media import MEDIA
+from storage.sources.shard_source import ShardReader
 from storage.sources.sparse_text import SparseReader
 from storage.sources.table import TableReader
 from storage.sources.text_table import TextTableReader
@@ -39,6 +40,7 @@ READERS: dict[str, SourceReader] = {
         VideoReader(),
         SoundReader(),
         TextReader(),
+        ShardReader(),
         BuiltinReader(),
     )
 }
@@ -176,6 +178,7 @@ def _recognize_folder(
 def _data_sets(folder: Path, options: SourceOptions, cache_dir: Path) -> list[tuple[SourceReader, Path]]:
     """Complete data sets directly in a folder, or else the files that may be one."""
     files = sorted(p for p in folder.iterdir() if is_regular_file(p) and not p.name.startswith("."))
+    files = [path for path in files if path.suffix.lower() not in _ARCHIVES]  # copies, backups
     found = [(*_best_reader(path, options, cache_dir), path) for path in files]
     for wanted in (Match.DATA_SET, Match.POSSIBLE):
         sets = [(reader, path) for reader, match, path in found if match is wanted]
@@ -192,7 +195,7 @@ def _not_supported(path: Path) -> SourceError:
     elif suffix == ".xml":
         advice = "is XML. Give the .arff file it belongs to"
     elif suffix in _ARCHIVES:
-        advice = "is an archive. Unpack it (also a WebDataset shard) and give the folder"
+        advice = "is an archive. Unpack it and give the folder (WebDataset shards are read as plain .tar)"
     elif suffix in CSV_SUFFIXES:
         header = read_header(path)[0]
         shown = list_names(header, 8)
@@ -211,5 +214,5 @@ def _contents(folder: Path) -> str:
         return "is empty"
     kinds = Counter("folder" if p.is_dir() else p.suffix.lower() or "no extension" for p in visible)
     shown = ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common(6))
-    archives = ". Unpack the archives (WebDataset shards too) and give the folder with the files"
+    archives = ". Unpack the archives and give the folder with the files"
     return f"contains no supported data (found: {shown}){archives if kinds.keys() & set(_ARCHIVES) else ''}"

@@ -9,13 +9,13 @@ import csv
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from storage.errors import SourceError
-from storage.quoting import list_names, quote
+from storage.quoting import count_of, list_names, quote
 from storage.sources.base import Note, SourceOptions
 from storage.sources.column_kinds import LABEL_PREFIX, ColumnKind, is_feature_name
 
@@ -23,7 +23,7 @@ from storage.sources.column_kinds import LABEL_PREFIX, ColumnKind, is_feature_na
 NO_ID = "none"
 ONEHOT = "onehot"
 # In lower case, the best first.
-CLASS_NAMES = ("class", "label", "labels", "target", "y")
+CLASS_NAMES = ("class", "label", "labels", "target", "y", "category")
 LIST_NAMES = ("labels", "tags", "label", "classes", "categories")
 SPLIT_NAMES = ("split", "partition", "fold", "subset")
 _ID_NAMES = (
@@ -34,9 +34,14 @@ _ID_END = re.compile(r".*(_id|[a-z]I[dD])")
 _INDEX = re.compile(r"|unnamed: 0(\.\d+)?|index|idx|row|rownames?|row_?num(ber)?|nr|no|#|__index_level_\d+__")
 
 NUMBERS: tuple[ColumnKind, ...] = ("number", "flag")
+LEFT_OUT = "are left out by source.ignore"
 OTHERS = "are neither features nor labels"
 BESIDE = "contain numbers beside embeddings and are not used; name them in source.features to add them"
-TEXTS = "contain text and are not used; --set source.categorical=onehot encodes those with few values"
+TEXTS = (
+    "contain text and are not used; --set source.categorical=onehot encodes columns with few values, "
+    "--set source.text=COLUMN reads one as texts"
+)
+BESIDE_TEXT = "contain numbers beside texts and are not used; --set source.features=COLUMNS uses them instead"
 _REASONS: dict[ColumnKind, str] = {
     "date": "contain dates or times and are not used; convert them to numbers if they matter",
     "empty": "are empty",
@@ -47,6 +52,10 @@ _REASONS: dict[ColumnKind, str] = {
     "number": "contain numbers and are not used; name them in source.features to add them",
     "flag": "contain true and false and are not used; name them in source.features to add them",
 }
+
+# Reasons that read differently beside a column of texts.
+_BESIDE_TEXT = {TEXTS: "contain other texts and are not used", OTHERS: "are neither texts nor labels"}
+_BESIDE_TEXT |= {BESIDE: BESIDE_TEXT, _REASONS["vector"]: BESIDE_TEXT}
 
 
 class Ignored(NamedTuple):
@@ -114,7 +123,7 @@ def assign_roles(kinds: Mapping[str, ColumnKind], options: SourceOptions, path: 
     taken = {*labels, *(ids if id_given else ()), *([split] if split else ())}
     features = _find_features(known, options, path, taken)
     used = {*taken, *ids, *features.numbers, *features.vectors, *features.categories}
-    ignored = [Ignored(name, "are left out by source.ignore") for name in kinds if name in left_out]
+    ignored = [Ignored(name, LEFT_OUT) for name in kinds if name in left_out]
     if not options.wanted:
         counted = counts_features(known, options)
         ignored += [
@@ -130,6 +139,23 @@ def assign_roles(kinds: Mapping[str, ColumnKind], options: SourceOptions, path: 
         split=split,
         ignored=tuple(ignored),
         **features._asdict(),
+    )
+
+
+def assign_text_roles(
+    kinds: Mapping[str, ColumnKind], text: str, options: SourceOptions, path: Path
+) -> Roles:
+    """Roles of a table whose features are one column of texts: no other column is a feature."""
+    others = {name: kind for name, kind in kinds.items() if name != text}
+    roles = assign_roles(others, replace(options, features=(), categorical="ignore", wanted=()), path)
+    taken = {*roles.ids, *roles.labels, roles.split}
+    numbers = [name for name in (*roles.numbers, *roles.vectors) if name not in taken]
+    left = [one._replace(reason=_BESIDE_TEXT.get(one.reason, one.reason)) for one in roles.ignored]
+    return replace(
+        roles,
+        numbers=(),
+        vectors=(),
+        ignored=(*left, *(Ignored(name, BESIDE_TEXT) for name in numbers)),
     )
 
 
@@ -151,7 +177,12 @@ def split_list(text: str) -> list[str]:
 
 
 def match_names(
-    patterns: Iterable[str], names: Sequence[str], path: Path, setting: str, strict: bool = True
+    patterns: Iterable[str],
+    names: Sequence[str],
+    path: Path,
+    setting: str,
+    strict: bool = True,
+    what: str = "column",
 ) -> list[str]:
     """The columns that names or patterns (`label:*`) select, in the order of the patterns."""
     found: dict[str, None] = {}
@@ -161,7 +192,7 @@ def match_names(
             near = difflib.get_close_matches(pattern, names, n=3)
             hint = f"Did you mean {', '.join(map(quote, near))}?" if near else "Name one of these."
             raise SourceError(
-                f"{path} has no column {quote(pattern)} for {setting}, but {shown(names)}. {hint}"
+                f"{path} has no {what} {quote(pattern)} for {setting}, but {shown(names)}. {hint}"
             )
         found.update(dict.fromkeys(matched))
     return list(found)
@@ -209,7 +240,7 @@ def find_labels(
     columns = [name for name in names if name.startswith(LABEL_PREFIX)]
     if columns and "class" in kinds and options.labeled:
         raise SourceError(
-            f"{path} has both 'class' and {len(columns)} label:<name> columns. "
+            f"{path} has both 'class' and {count_of(len(columns), 'label:<name> column')}. "
             "Choose: --set source.labels=class, or --set 'source.labels=label:*'."
         )
     if columns:
@@ -230,7 +261,8 @@ def no_labels_error(kinds: Mapping[str, ColumnKind], path: Path) -> SourceError:
     numbers = [name for name, kind in kinds.items() if kind in NUMBERS and not is_feature_name(name)]
     example = [*texts[-1:], *numbers[-1:], "COLUMN"][0]
     return SourceError(
-        f"{path} has neither label:<name> columns nor a column class, label, labels, target or y, "
+        f"{path} has neither label:<name> columns nor a column {', '.join(CLASS_NAMES[:-1])} "
+        f"or {CLASS_NAMES[-1]}, "
         f"but {shown(kinds)}. Name the column with the classes, or several columns of 0/1: "
         f"--set source.labels={quote_word(example)}."
     )

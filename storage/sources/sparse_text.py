@@ -15,7 +15,7 @@ from storage.errors import SourceError
 from storage.limits import ITEM_BYTES, check_memory
 from storage.npz import ClaimedArray, inspect_npz
 from storage.quoting import shorten
-from storage.sources.arrays import is_sparse
+from storage.sources.array_files import is_sparse
 from storage.sources.base import (
     FEATURE_PARTS,
     Collection,
@@ -24,9 +24,9 @@ from storage.sources.base import (
     Note,
     PartName,
     SourceOptions,
+    choose_label_file,
     combine_digests,
     given_features,
-    given_file,
 )
 from storage.sources.columns import TABLE_SUFFIXES
 from storage.sources.labeling import Labeling, no_labels, settle_labels
@@ -211,11 +211,7 @@ class SparseReader(FileReader):
             raise SourceError(
                 f"{path} is not an .npz file and has no <name>_X.npz beside it. Give the matrix."
             )
-        labels = given_file(options, matrix.parent) or find_labels(matrix)
-        if labels is None and options.labeled:
-            expected = matrix.with_name(f"{set_name(matrix)}{LABELS_SUFFIX}.parquet")
-            raise SourceError(
-                f"{matrix} has no labels: {expected.name} is expected beside it, or name the file: "
-                "--set source.labels=FILE."
-            )
-        return SparseSource(matrix, labels, options)
+        expected = f"{set_name(matrix)}{LABELS_SUFFIX}.parquet"
+        return SparseSource(
+            matrix, choose_label_file(options, matrix, find_labels(matrix), expected), options
+        )

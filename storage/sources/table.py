@@ -6,25 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from storage.errors import SourceError
-from storage.paths import expand_path
-from storage.sources.base import Collection, FileReader, Match, Note, PartName, SourceOptions, combine_digests
+from storage.sources.base import Collection, FileReader, Match, PartName, SourceOptions, combine_digests
 from storage.sources.column_kinds import ColumnKind, column_kinds, is_feature_name
 from storage.sources.columns import CSV_SUFFIXES, TABLE_SUFFIXES, column_names, read_columns, read_header
 from storage.sources.image_files import holds_images
+from storage.sources.item_columns import find_label_table, item_columns, read_items
 from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
-from storage.sources.labeling import Labeling, no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
-from storage.sources.roles import Roles, assign_roles, ignored_notes, no_labels_error
+from storage.sources.roles import Roles, assign_roles, ignored_notes
 from storage.sources.table_features import part_names, read_parts
-from storage.sources.table_labels import (
-    check_label_kinds,
-    describe_roles,
-    join_labels,
-    read_ids,
-    read_label_table,
-    read_labels,
-    read_split,
-)
 
 # A label file of images has at most these columns: file, labels, split.
 _LABEL_FILE_WIDTH = 3
@@ -48,7 +38,7 @@ class TableSource:
         """One block, or one for each column of embeddings."""
         if self.path.suffix.lower() in CSV_SUFFIXES:
             return part_names(Roles())
-        return part_names(self.roles(column_kinds(self.path)))
+        return part_names(self.roles(self.kinds()))
 
     def digest(self, cache_dir: Path) -> str:
         labels = self.options.labels if self.labels_path is None else None
@@ -60,81 +50,39 @@ class TableSource:
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the columns that are used."""
-        kinds = column_kinds(self.path)
+        kinds = self.kinds()
         roles = self.roles(kinds)
-        check_label_kinds(roles, kinds, self.path)
         numeric = {*roles.numbers, *(roles.labels if roles.several else ())}
-        used = self._used(roles)
+        features = {*roles.numbers, *roles.vectors, *roles.categories}
+        used = features | item_columns(roles, kinds, self.options, self.path, self.labels_path)
         table = read_columns(
             self.path,
             used.__contains__,
             numeric.__contains__,
             flags={name for name in numeric if kinds[name] == "flag"},
         )
-        ids, id_column, id_notes = read_ids(table, roles, self.path)
-        split, split_notes = read_split(table, roles, self.path) if self.options.labeled else (None, [])
-        labeling, split, recognized, label_notes = self._labels(table, roles, kinds, ids, id_column, split)
-        parts, ignored, feature_notes = read_parts(table, roles, self.options, self.path, id_column)
-        notes = [*label_notes, *id_notes, *split_notes, *feature_notes]
-        notes += ignored_notes([*roles.ignored, *ignored], self.path)
+        items = read_items(table, roles, kinds, self.options, self.path, self.labels_path)
+        parts, ignored, notes = read_parts(table, roles, self.options, self.path, items.id_column)
         return Collection(
             kind=self.kind,
-            ids=ids,
+            ids=items.ids,
             parts=parts,
-            labels=labeling.Y,
-            label_names=labeling.names,
-            split=split,
-            single_label=labeling.single_label,
-            notes=notes,
-            recognized=recognized,
+            labels=items.labeling.Y,
+            label_names=items.labeling.names,
+            split=items.split,
+            single_label=items.labeling.single_label,
+            notes=[*items.notes, *notes, *ignored_notes([*roles.ignored, *ignored], self.path)],
+            recognized=items.recognized,
         )
+
+    def kinds(self) -> dict[str, ColumnKind]:
+        """What the columns contain."""
+        return column_kinds(self.path)
 
     def roles(self, kinds: dict[str, ColumnKind]) -> Roles:
         """The use of each column."""
         options = self.options if self.labels_path is None else replace(self.options, labels=None)
         return assign_roles(kinds, options, self.path)
-
-    def _used(self, roles: Roles) -> set[str]:
-        features = {*roles.numbers, *roles.vectors, *roles.categories, *roles.ids}
-        if not self.options.labeled:
-            return features
-        labels = roles.labels if self.labels_path is None else ()
-        return {*features, *labels, *([roles.split] if roles.split else [])}
-
-    def _labels(
-        self,
-        table: object,
-        roles: Roles,
-        kinds: dict[str, ColumnKind],
-        ids: list[str],
-        id_column: str | None,
-        split: list[str] | None,
-    ) -> tuple[Labeling, list[str] | None, dict[str, str], list[Note]]:
-        """Labels, split, where they were found, and notes."""
-        found = describe_roles(roles, id_column, split)
-        if not self.options.labeled:
-            found.pop("labels", None)
-            return no_labels(len(ids)), split, found, []
-        if self.labels_path is not None:
-            given = read_label_table(self.labels_path, self.options)
-            known = ids if id_column is not None else None
-            joined, notes = join_labels(given, known, len(ids), self.path, self.options)
-            labeling, more = settle_labels(joined.labeling, self.options, self.labels_path.name)
-            found = {**found, **given.recognized, **({"id": found["id"]} if "id" in found else {})}
-            return labeling, split or joined.split, found, [*given.notes, *notes, *more]
-        if not roles.labels:
-            raise no_labels_error(kinds, self.path)
-        labels = read_labels(table, roles, self.options, self.path)
-        labeling, notes = settle_labels(labels, self.options, self.path.name)
-        return labeling, split, found, notes
-
-
-def find_label_table(options: SourceOptions, path: Path) -> Path | None:
-    """The file that `source.labels` names, beside the data or as a path; None if it names columns."""
-    if options.labels is None or Path(options.labels).suffix.lower() not in TABLE_SUFFIXES:
-        return None
-    given = expand_path(options.labels, "source.labels")
-    return next((one for one in (path.parent / given, given) if one.is_file()), None)
 
 
 class TableReader(FileReader):
@@ -163,7 +111,7 @@ class TableReader(FileReader):
 
     def open(self, path: Path, options: SourceOptions) -> TableSource:
         """Open a table."""
-        return TableSource(path, options, find_label_table(options, path) if options.labeled else None)
+        return TableSource(path, options, find_label_table(options, path))
 
 
 def _may_be_table(path: Path, names: list[str]) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 
 from storage.errors import SourceError
 from storage.limits import check_memory
-from storage.quoting import list_names, quote
+from storage.quoting import count_of, list_names, quote
 from storage.sources.base import Note, Part, PartName, SourceOptions, digest_rows
 from storage.sources.columns import number_column, text_column
-from storage.sources.roles import Ignored, Roles, looks_like_index, quote_word
+from storage.sources.roles import TEXTS, Ignored, Roles, looks_like_index, quote_word
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,10 @@ MISSING = "(missing)"
 CONSTANT = "have the same value in every row and are not used"
 INDEX = "look like row numbers or ids and are not used; name them in source.features to use them"
 _LISTED = 5
+# Rows that are checked at a time.
+_BLOCK_ROWS = 8192
+# Fewer consecutive numbers may be an accident.
+_FEWEST_COUNTED = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +90,17 @@ def read_plain(
     ignored: list[Ignored] = []
     columns: list[np.ndarray] = []
     names: list[str] = []
+    notes: list[Note] = []
     for name in roles.numbers:
         values = number_column(table, name, path)
         reason = None if roles.chosen else _useless(name, values, id_column)
         if reason is not None:
             ignored += [Ignored(name, reason)] if reason else []
             continue
+        if not roles.chosen and _counts(values):
+            notes.append(_counting_note(name, path))
         columns.append(_narrow(values, f"{path}, column {quote(name)}"))
         names.append(name)
-    notes = []
     for name in roles.categories:
         encoded, more = _encode(text_column(table, name), name, roles, path)
         notes += more
@@ -137,13 +143,29 @@ def _useless(name: str, values: np.ndarray, id_column: str | None) -> str | None
     return None
 
 
+def _counts(values: np.ndarray) -> bool:
+    """Whether a column contains each of n consecutive whole numbers once, as row or customer numbers do."""
+    first, last = values.min(initial=np.inf), values.max(initial=-np.inf)
+    if len(values) < _FEWEST_COUNTED or last - first != len(values) - 1 or first != np.floor(first):
+        return False
+    return bool((np.sort(values) == first + np.arange(len(values))).all())
+
+
+def _counting_note(name: str, path: Path) -> Note:
+    text = f"column {quote(name)} is used as a feature but looks like an id: it contains consecutive numbers"
+    word = quote_word(name)
+    return Note(path.name, None, f"{text}; --set source.id={word}, or --set source.ignore={word}")
+
+
 def _no_features(roles: Roles, path: Path, ignored: Sequence[Ignored]) -> SourceError:
     left = [*ignored, *roles.ignored]
     found = "; ".join(f"{quote(one.name)} {one.reason.partition(' and ')[0]}" for one in left[:_LISTED])
+    texts = [one.name for one in left if one.reason == TEXTS]
+    read = f" Read the texts of a column with --set source.text={quote_word(texts[-1])}." if texts else ""
     return SourceError(
         f"{path} has no feature columns: no column of numbers is left ({found or 'no other column'}). Name "
         "them with --set source.features=COLUMNS, or encode columns of text with --set "
-        "source.categorical=onehot."
+        f"source.categorical=onehot.{read}"
     )
 
 
@@ -179,7 +201,8 @@ def _encode(
     notes = []
     if strange:
         listed = list_names(map(quote, strange), _LISTED)
-        text = f"column {quote(name)}: {sum(strange.values())} rows have values that the model does not know"
+        rows = count_of(sum(strange.values()), "row has a value", "rows have values")
+        text = f"column {quote(name)}: {rows} that the model does not know"
         notes.append(Note(path.name, None, f"{text}, encoded as zeros: {listed}"))
     return {f"{name}={level}": (values == level).astype(np.float32) for level in levels}, notes
 
@@ -213,8 +236,11 @@ def vector_column(table: pa.Table, name: str, path: Path, allow_missing: bool) -
         _refuse_rows(~given, where, "have no vector", None)
     check_memory(8 * len(lengths) * width, f"{where}: {len(lengths):,} vectors of {width:,} numbers")
     X = np.full((len(lengths), width), np.nan, dtype=np.float32)
-    parts = [_flat_values(chunk, where) for chunk in column.chunks]
-    X[given] = np.concatenate(parts).reshape(-1, width)
+    start = 0
+    for chunk in column.chunks:  # not all at a time: each is copied
+        rows = slice(start, start + len(chunk))
+        X[rows][given[rows]] = _flat_values(chunk, where).reshape(-1, width)
+        start += len(chunk)
     check_vectors(X, given, where, allow_missing)
     return X
 
@@ -233,9 +259,13 @@ def _flat_values(chunk: Any, where: str) -> np.ndarray:
 
 def check_vectors(X: np.ndarray, given: np.ndarray, where: str, allow_missing: bool) -> None:
     """Refuse vectors with infinite or missing numbers."""
-    _refuse_rows(np.isinf(X).any(axis=1), where, "contain numbers that are not finite 32-bit numbers", None)
+    infinite, missing = np.empty(len(X), dtype=bool), np.empty(len(X), dtype=bool)
+    for start in range(0, len(X), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        infinite[rows], missing[rows] = np.isinf(X[rows]).any(axis=1), np.isnan(X[rows]).any(axis=1)
+    _refuse_rows(infinite, where, "contain numbers that are not finite 32-bit numbers", None)
     if not allow_missing:
-        _refuse_rows(given & np.isnan(X).any(axis=1), where, "contain missing values", None)
+        _refuse_rows(given & missing, where, "contain missing values", None)
 
 
 def _refuse_rows(bad: np.ndarray, where: str, what: str, lengths: np.ndarray | None) -> None:

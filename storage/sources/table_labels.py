@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storage.errors import SourceError
-from storage.quoting import list_names, quote
+from storage.quoting import count_of, list_names, quote
 from storage.sources.base import LONGEST_NAME, Note, SourceOptions, check_texts, refuse_if_strict
 from storage.sources.column_kinds import LABEL_PREFIX, ColumnKind, column_kinds, is_feature_name
 from storage.sources.columns import (
@@ -48,7 +48,8 @@ def read_labels(table: pa.Table, roles: Roles, options: SourceOptions, path: Pat
     """The labels of a table; empty cells are unlabeled."""
     if not roles.several:
         # In our own form, f0, f1, ... and class, a class may contain the separator.
-        own = roles.labels[0] == "class" and not roles.vectors and all(map(is_feature_name, roles.numbers))
+        own = roles.labels[0] == "class" and bool(roles.numbers) and not roles.vectors
+        own = own and all(map(is_feature_name, roles.numbers))
         return _one_column(table, roles.labels[0], None if own else options.label_separator, path)
     names = list(roles.labels)
     check_label_matrix(table.num_rows, len(names))
@@ -156,14 +157,19 @@ def read_ids(table: pa.Table, roles: Roles, path: Path) -> tuple[list[str], str 
     return [str(row) for row in range(table.num_rows)], None, notes
 
 
-def read_split(table: pa.Table, roles: Roles, path: Path) -> tuple[list[str] | None, list[Note]]:
-    """The split with "" for empty cells; None if there is none. A column of other words needs its setting."""
+def read_split(
+    table: pa.Table, roles: Roles, path: Path, given: str | None = None
+) -> tuple[list[str] | None, list[Note]]:
+    """The split with "" for empty cells; None if there is none.
+
+    A column of other words is only used if it is `given` by the setting.
+    """
     name = roles.split
     if name is None:
         return None, []
     values = [value or "" for value in text_column(table, name)]
     odd = sorted({value for value in values if value and value.lower() not in _SPLIT_WORDS})
-    if odd and name != "split":
+    if odd and name not in ("split", given):
         words = f"it contains {list_names(map(quote, odd), 3)}"
         return None, [Note(path.name, None, f"column {quote(name)} is not used as split: {words}")]
     return values, []
@@ -204,7 +210,7 @@ def read_label_table(path: Path, options: SourceOptions) -> LabelTable:
     flags = {name for name in numeric if kinds[name] == "flag"}
     table = read_columns(path, used.__contains__, numeric.__contains__, flags=flags)
     ids, column, notes = read_ids(table, roles, path)
-    parts, more = read_split(table, roles, path)
+    parts, more = read_split(table, roles, path, options.split)
     unused = [Ignored(name, OTHERS) for name in kinds if name not in used]
     return LabelTable(
         path,
@@ -272,11 +278,14 @@ def join_labels(
 def _join_notes(labels: LabelTable, ids: list[str], missing: list[str], features: Path) -> list[Note]:
     notes = []
     if missing:
-        text = f"{len(missing)} items have no entry and are unlabeled: {list_names(missing, 5)}"
+        many = "items have no entry and are unlabeled"
+        found = count_of(len(missing), "item has no entry and is unlabeled", many)
+        text = f"{found}: {list_names(missing, 5)}"
         notes.append(Note(labels.path.name, None, text))
     known = set(ids)
     extra = [name for name in labels.ids or () if name not in known]
     if extra:
-        text = f"{len(extra)} entries are not in {features.name}: {list_names(extra, 5)}"
+        found = count_of(len(extra), "entry is", "entries are")
+        text = f"{found} not in {features.name}: {list_names(extra, 5)}"
         notes.append(Note(labels.path.name, None, text))
     return notes

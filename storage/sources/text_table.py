@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from storage.errors import SourceError
 from storage.limits import check_memory
@@ -25,23 +23,19 @@ from storage.sources.base import (
     limit_notes,
     refuse_if_strict,
 )
-from storage.sources.columns import (
-    CSV_SUFFIXES,
-    cell_text,
-    column_names,
-    column_values,
-    read_columns,
-    unique_ids,
-)
-from storage.sources.label_files import is_label_file_name, json_records, split_labels
-from storage.sources.labeling import Labeling, check_label_matrix, label_sets, no_labels, settle_labels
+from storage.sources.column_kinds import ColumnKind, column_kinds
+from storage.sources.columns import TABLE_SUFFIXES, cell_text, column_values, read_columns
+from storage.sources.item_columns import find_label_table, item_columns, read_items
+from storage.sources.label_files import is_label_file_name, json_records
 from storage.sources.listing import digest_files, index_path
 from storage.sources.media import TEXT
-from storage.sources.text_columns import CLASS_COLUMNS, JSONL, LABEL_PREFIX, find_text_column, holds_texts
+from storage.sources.roles import Roles, assign_text_roles, ignored_notes
+from storage.sources.text_columns import JSONL, find_text_column, holds_texts, value_kinds
 
-_SUFFIXES = (*CSV_SUFFIXES, JSONL, ".parquet")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-Columns = Mapping[str, Sequence[Any]]
+_SUFFIXES = (*TABLE_SUFFIXES, JSONL)
 
 
 @dataclass(frozen=True)
@@ -50,6 +44,7 @@ class TextTable:
 
     path: Path
     options: SourceOptions
+    labels_path: Path | None = None
     kind: str = "text_table"
     parts: tuple[PartName, ...] = TEXT.parts
 
@@ -58,82 +53,74 @@ class TextTable:
         return self.path.stem
 
     def digest(self, cache_dir: Path) -> str:
-        # The options choose columns, which the bytes do not show.
-        chosen = [self.options.text or "", self.options.labels or ""]
-        files = digest_files([self.path], index_path(cache_dir, self.path))
-        return combine_digests(["text table", *chosen, *files])
+        # The options choose columns, which the bytes do not show; ingest has the others among its parameters.
+        labels = self.options.labels if self.labels_path is None else None
+        chosen = [self.options.text or "", labels or ""]
+        files = [path for path in (self.path, self.labels_path) if path is not None]
+        return combine_digests(
+            ["text table", *chosen, *digest_files(files, index_path(cache_dir, self.path))]
+        )
 
     def read(self, cache_dir: Path) -> Collection:
         """Read the whole table; rows without a text are listed and have no features."""
-        names = _names(self.path)
-        text = self._text_column(names)
-        labels = self._label_columns(names, text)
-        wanted = {text, *labels, *(name for name in ("id", "split") if name in names and name != text)}
-        table = _read(self.path, wanted)
-        texts = [_text_of(value, row, self.path) for row, value in enumerate(table[text], start=1)]
-        labeling, counts = self._labeling(table, labels, len(texts))
+        records = [record for _, record in json_records(self.path)] if self._is_json else None
+        kinds = column_kinds(self.path) if records is None else value_kinds(records)
+        text = self._text_column(kinds)
+        roles = self.roles(kinds)
+        used = item_columns(roles, kinds, self.options, self.path, self.labels_path)
+        if records is None:
+            table = self._read_table({*used, text}, roles, kinds)
+            cells = column_values(table.column(text))
+        else:
+            table = _to_table(records, used, self.path)
+            cells = [record.get(text) for record in records]
+        texts = [_text_of(value, row, self.path) for row, value in enumerate(cells, start=1)]
+        items = read_items(table, roles, kinds, self.options, self.path, self.labels_path)
         return Collection(
             kind=self.kind,
-            ids=_ids(table, len(texts), self.path),
+            ids=items.ids,
             parts=(Part("text", "text", [_digest(one) for one in texts], texts=texts),),
-            labels=labeling.Y,
-            label_names=labeling.names,
-            split=[cell_text(one) or "" for one in table["split"]] if "split" in table else None,
-            single_label=labeling.single_label,
-            notes=[*self._empty_notes(texts), *counts, *self._ignored(names, wanted)],
+            labels=items.labeling.Y,
+            label_names=items.labeling.names,
+            split=items.split,
+            single_label=items.labeling.single_label,
+            notes=[*self._empty_notes(texts), *items.notes, *ignored_notes(roles.ignored, self.path)],
+            recognized={**items.recognized, "text": f"column {quote(text)}"},
         )
 
-    def _text_column(self, names: Sequence[str]) -> str:
-        given = self.options.text
-        found = find_text_column(names) if given is None else given
-        if found is None or found not in names:
+    @property
+    def _is_json(self) -> bool:
+        return self.path.suffix.lower() == JSONL
+
+    def kinds(self) -> dict[str, ColumnKind]:
+        """What the columns contain."""
+        if self._is_json:
+            return value_kinds([record for _, record in json_records(self.path)])
+        return column_kinds(self.path)
+
+    def roles(self, kinds: Mapping[str, ColumnKind]) -> Roles:
+        """The use of each column except that of the texts."""
+        options = self.options if self.labels_path is None else replace(self.options, labels=None)
+        return assign_text_roles(kinds, self._text_column(kinds), options, self.path)
+
+    def _text_column(self, kinds: Mapping[str, ColumnKind]) -> str:
+        found = find_text_column(kinds, self.options, self.path, kinds)
+        found = found or find_text_column(kinds, self.options, self.path)  # empty, or of mixed content
+        if found is None:
+            given = self.options.text
             which = "a column of texts" if given is None else f"the column {quote(given)}"
             raise SourceError(
-                f"{self.path} does not have {which}, but {list_names(names, 12)}. Name one in source.text."
+                f"{self.path} does not have {which}, but {list_names(kinds, 12)}. Name one in source.text."
             )
         return found
 
-    def _label_columns(self, names: Sequence[str], text: str) -> list[str]:
-        """The columns with labels: the one that `source.labels` names, `label:<name>`, or a class."""
-        if not self.options.labeled:
-            return []
-        if self.options.labels is not None:
-            if self.options.labels not in names:
-                raise SourceError(
-                    f"{self.path} has no column {quote(self.options.labels)} to take labels from, but "
-                    f"{list_names(names, 12)}. Name one of these in source.labels."
-                )
-            return [self.options.labels]
-        prefixed = [name for name in names if name.startswith(LABEL_PREFIX)]
-        classes = [name for name in names if name.lower() in CLASS_COLUMNS and name != text]
-        found = prefixed or classes
-        if not found or (prefixed and classes) or len(classes) > 1:
-            problem = "several label columns" if found else "no label column"
-            raise SourceError(
-                f"{self.path} has {problem}: {list_names(prefixed + classes or names, 12)}. Name the column "
-                "with the class, or with labels joined by a separator, in source.labels."
-            )
-        return found
-
-    def _labeling(self, table: Columns, labels: list[str], n: int) -> tuple[Labeling, list[Note]]:
-        if not self.options.labeled:
-            return no_labels(n), []
-        if labels[0].startswith(LABEL_PREFIX) and self.options.labels is None:
-            found = _indicator(table, labels, self.path)
-        else:
-            found = self._class_labels(labels[0], table[labels[0]])
-        return settle_labels(found, self.options, self.path.name)
-
-    def _class_labels(self, column: str, values: Sequence[Any]) -> Labeling:
-        """Classes, or sets of labels if the column is named `labels` or a row has several."""
-        separator = self.options.label_separator
-        rows = [
-            split_labels(value, separator, f"{self.path}, row {row}")
-            for row, value in enumerate(values, start=1)
-        ]
-        several = any(len(row) > 1 for row in rows) or any(isinstance(value, list) for value in values)
-        single = column.lower() != "labels" and not several
-        return label_sets([row or None for row in rows], single_label=single)
+    def _read_table(self, wanted: set[str], roles: Roles, kinds: Mapping[str, ColumnKind]) -> pa.Table:
+        numeric = set(roles.labels) if roles.several else set()
+        flags = {name for name in numeric if kinds[name] == "flag"}
+        table = read_columns(self.path, wanted.__contains__, numeric.__contains__, flags=flags)
+        size = self.path.stat().st_size
+        check_memory(2 * table.nbytes, f"{self.path}: texts of {table.nbytes:,} bytes", size)
+        return table
 
     def _empty_notes(self, texts: Sequence[str | None]) -> list[Note]:
         notes = [
@@ -144,31 +131,34 @@ class TextTable:
         refuse_if_strict(notes, self.options)
         return limit_notes(notes)
 
-    def _ignored(self, names: Sequence[str], used: set[str]) -> list[Note]:
-        rest = [name for name in names if name not in used]
-        if not rest:
-            return []
-        text = f"{len(rest)} columns are neither text nor labels: {list_names(rest)}"
-        return [Note(self.path.name, None, text)]
+
+def _to_table(records: Sequence[Mapping[str, Any]], wanted: set[str], path: Path) -> pa.Table:
+    """Some members of JSON objects as a table."""
+    import pyarrow as pa
+
+    columns = {name: _to_column([record.get(name) for record in records], name, path) for name in wanted}
+    if not columns:  # a table of no columns has no rows
+        columns = {"": pa.nulls(len(records))}
+    return pa.table(columns)
 
 
-def _names(path: Path) -> list[str]:
-    if path.suffix.lower() != JSONL:
-        return column_names(path)
-    names: dict[str, None] = {}
-    for _, record in json_records(path):
-        names.update(dict.fromkeys(record))
-    return list(names)
+def _to_column(values: Sequence[Any], name: str, path: Path) -> pa.Array:
+    """A column of JSON values; values of several types, and lists of them, become texts."""
+    import pyarrow as pa
 
-
-def _read(path: Path, wanted: set[str]) -> Columns:
-    """The wanted columns as Python objects."""
-    if path.suffix.lower() == JSONL:
-        records = [record for _, record in json_records(path)]
-        return {name: [record.get(name) for record in records] for name in wanted}
-    table = read_columns(path, wanted.__contains__, lambda name: False)
-    check_memory(2 * table.nbytes, f"{path}: texts of {table.nbytes:,} bytes", path.stat().st_size)
-    return {name: column_values(table.column(name)) for name in table.column_names}
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        if any(isinstance(value, dict) for value in values):
+            raise SourceError(
+                f"{path}, column {quote(name)}: the values are nested; expected texts or numbers."
+            ) from None
+    if not any(isinstance(value, list) for value in values):
+        return pa.array([cell_text(value) for value in values], pa.string())
+    lists = [value if isinstance(value, list) or value is None else [value] for value in values]
+    if any(isinstance(one, list | dict) for value in lists for one in value or ()):
+        raise SourceError(f"{path}, column {quote(name)}: the lists are nested; expected lists of texts.")
+    return pa.array([None if value is None else [cell_text(one) for one in value] for value in lists])
 
 
 def _text_of(value: object, row: int, path: Path) -> str | None:
@@ -191,54 +181,28 @@ def _digest(text: str | None) -> str:
     return "" if text is None else hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _ids(table: Columns, n: int, path: Path) -> list[str]:
-    if "id" not in table:
-        return [str(row) for row in range(n)]
-    return unique_ids([cell_text(value) for value in table["id"]], path)
-
-
-def _indicator(table: Columns, labels: Sequence[str], path: Path) -> Labeling:
-    """The columns `label:<name>` of 0 and 1; a row of empty cells is unlabeled."""
-    n = len(table[labels[0]])
-    check_label_matrix(n, len(labels))
-    Y = np.full((n, len(labels)), -1, dtype=np.int8)
-    for k, name in enumerate(labels):
-        for row, value in enumerate(table[name]):
-            cell = cell_text(value)
-            if cell is not None and cell.lower() not in ("0", "1", "true", "false"):
-                raise SourceError(
-                    f"{path}, row {row + 1}, column {quote(name)}: {quote(cell)}; expected 0, 1 or empty."
-                )
-            Y[row, k] = -1 if cell is None else cell.lower() in ("1", "true")
-    mixed = (Y < 0).any(axis=1) & (Y >= 0).any(axis=1)
-    if mixed.any():
-        raise SourceError(
-            f"{path}, row {int(np.argmax(mixed)) + 1}: some labels are empty while others are given "
-            f"({int(mixed.sum())} such rows). Fill the row with 0 and 1, or empty all its labels."
-        )
-    return Labeling(Y, [name.removeprefix(LABEL_PREFIX) for name in labels], single_label=False)
-
-
 class TextTableReader(FileReader):
     """Opens tables with a column of texts."""
 
     kind = "text_table"
-    supports = "a .csv, .tsv, .jsonl or .parquet table with a column text and a class or label:<name>"
+    supports = (
+        "a .csv, .tsv, .jsonl, .parquet or .feather table with a column text and a class or label:<name>"
+    )
 
     def recognize(self, path: Path, options: SourceOptions, cache_dir: Path) -> Match:
-        """A table with a column of texts and no numeric features, or any table if `source.text` is set."""
+        """A table with a column of texts, or any table if `source.text` is set."""
         suffix = path.suffix.lower()
         if suffix not in _SUFFIXES or not path.is_file():
             return Match.NO
         if options.text is not None:
             return Match.DATA_SET
-        if is_label_file_name(path.name):
+        if options.features or options.wanted or is_label_file_name(path.name):
             return Match.NO
         try:
-            return Match.DATA_SET if holds_texts(path, options.labels) else Match.NO
+            return Match.DATA_SET if holds_texts(path, options) else Match.NO
         except SourceError:  # another reader may know better, or reading reports the damage
             return Match.NO
 
     def open(self, path: Path, options: SourceOptions) -> TextTable:
         """Open a table."""
-        return TextTable(path, options)
+        return TextTable(path, options, find_label_table(options, path))

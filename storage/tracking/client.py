@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from storage.credentials import enter, reveal
 from storage.errors import TrackingError
@@ -13,32 +13,41 @@ from storage.sqlite.causes import DAMAGED, error_kind
 from storage.sqlite.migrated import Warn
 from storage.tracking.addresses import check_uri, default_artifact_root, default_uri, sqlite_file
 from storage.tracking.database import find_damage, is_missing, lost_runs, set_aside_if_damaged
-from storage.tracking.engine import download_model, open_client, run_exists
+from storage.tracking.engine import download_file, open_client, run_exists
 from storage.tracking.explain import tracking_errors
 from storage.tracking.models import (
     CLASSIFIER,
+    LABELED_DIGEST,
+    LABELED_FILE,
     METHOD,
     MODEL,
     MODEL_FILE,
+    OWNER,
     PARENT,
     PRIMARY,
     ROLE,
     TITLE,
     ComparedRun,
+    DatasetRecord,
     ExperimentInfo,
     FoldRow,
     MethodRecord,
     ModelInfo,
     RunRecord,
     TrackedRun,
+    check_labeled_digest,
     check_model_digest,
     check_record,
     split_metrics,
 )
 from storage.urls import redact
 
+if TYPE_CHECKING:
+    from storage.tracking.writer import Serve
+
 __all__ = [
     "ComparedRun",
+    "DatasetRecord",
     "ExperimentInfo",
     "FoldRow",
     "MethodRecord",
@@ -92,11 +101,11 @@ class Tracker:
         """The address with its credentials, for connections only."""
         return reveal(self.uri, self._home)
 
-    def log(self, record: RunRecord, trusted: Sequence[str] = ()) -> TrackedRun:
+    def log(self, record: RunRecord, trusted: Sequence[str] = (), serve: "Serve | None" = None) -> TrackedRun:
         """Record a run and its methods; a run that is interrupted is marked FAILED.
 
         `trusted` lists the types that a model payload may contain besides the common ones; a payload with any
-        other type raises StoreError before anything is written.
+        other type raises StoreError before anything is written. `serve` describes how a model is served.
         """
         from storage.artifacts.models import load_model
         from storage.tracking.writer import RunWriter
@@ -108,7 +117,7 @@ class Tracker:
             if method.model is not None
         }
         with self.connected() as client:
-            return RunWriter(client, self.address, self.artifact_root, trusted).write(record, models)
+            return RunWriter(client, self.address, self.artifact_root, trusted, serve).write(record, models)
 
     def exists(self, run_id: str) -> bool:
         """Return whether a run exists and is not deleted; does not import MLflow for SQLite and HTTP."""
@@ -179,6 +188,22 @@ class Tracker:
                 raise TrackingError(f"run {run_id} is of method {info.method!r}, not {method!r}.")
             return self._download_model(client, run), info
 
+    def labeled_items(self, run_id: str) -> bytes | None:
+        """Return the file with the labeled items of a method's model; None for models of older versions.
+
+        It belongs to the method, or to the run if it is the same for all methods.
+        """
+        with self.connected() as client:
+            run = client.get_run(run_id)
+            if LABELED_DIGEST not in run.data.tags and PARENT in run.data.tags:
+                run = client.get_run(run.data.tags[PARENT])
+            if LABELED_DIGEST not in run.data.tags:
+                return None
+            place = f"{run.info.artifact_uri}/{LABELED_FILE}"
+            payload = download_file(place, self.address)
+            check_labeled_digest(payload, run.data.tags, redact(place))
+            return payload
+
     @contextmanager
     def connected(self) -> Iterator[Any]:
         """Yield MLflow's client; its errors become a TrackingError.
@@ -239,7 +264,7 @@ class Tracker:
 
     def _download_model(self, client: Any, run: Any) -> bytes:
         place = f"{client.get_logged_model(run.data.tags[MODEL]).artifact_location}/{MODEL_FILE}"
-        payload = download_model(place, self.address)
+        payload = download_file(place, self.address)
         check_model_digest(payload, run.data.tags, redact(place))
         return payload
 
@@ -249,7 +274,9 @@ def _all_experiments(client: Any) -> list[ExperimentInfo]:
     token = None
     while True:
         page = client.search_experiments(max_results=_PAGE, page_token=token)
-        found += [ExperimentInfo(str(entry.experiment_id), entry.name) for entry in page]
+        found += [
+            ExperimentInfo(str(entry.experiment_id), entry.name, entry.tags.get(OWNER, "")) for entry in page
+        ]
         token = page.token
         if not token:
             return found
@@ -324,5 +351,6 @@ def _compared(parent: Any, child: Any) -> ComparedRun:
         params=dict(child.data.params),
         tags=tags,
         run_tags=dict(parent.data.tags),
+        run_params=dict(parent.data.params),
         started=datetime.fromtimestamp(parent.info.start_time / 1000, UTC),
     )

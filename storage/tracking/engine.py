@@ -62,8 +62,8 @@ def load_model_flavor() -> Any:
     return mlflow.sklearn
 
 
-def download_model(artifact_uri: str, uri: str) -> bytes:
-    """Return the content of a model file that is logged at the tracking address `uri`."""
+def download_file(artifact_uri: str, uri: str) -> bytes:
+    """Return the content of a file that is logged at the tracking address `uri`."""
     mlflow = load_mlflow()
     with tempfile.TemporaryDirectory() as folder:
         file = mlflow.artifacts.download_artifacts(

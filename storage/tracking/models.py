@@ -20,6 +20,13 @@ PARENT = "mlflow.parentRunId"
 # SHA-256 of the model file of a method's run, and of the version that was registered from it.
 MODEL_DIGEST = "labelscape.model_sha256"
 MODEL_FILE = "model.skops"
+# The source that an experiment belongs to.
+OWNER = "labelscape.source"
+# MLflow opens the table of training runs, not its page for language models.
+EXPERIMENT_KIND = {"mlflow.experimentKind": "custom_model_development"}
+NOTE = "mlflow.note.content"
+# The labeled items of the model (`storage.artifacts.labeled_items`), and the tag with their SHA-256.
+LABELED_FILE, LABELED_DIGEST = "labeled_items.npz", "labelscape.labeled_items_sha256"
 
 SPREAD_SUFFIX = "_std"
 MAX_PARAM_CHARS = 5000
@@ -43,8 +50,12 @@ class MethodRecord:
     tags : mapping of str to str
     model : bytes or None
         The fitted estimator as a skops payload.
+    labeled_items : bytes or None
+        The labeled items it was fitted on, as `annotate` needs them.
     files : mapping of str to bytes
         Files by relative name.
+    label : str
+        Name of its run; default: the title.
     """
 
     name: str
@@ -55,15 +66,64 @@ class MethodRecord:
     classifier: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     model: bytes | None = None
+    labeled_items: bytes | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class DatasetRecord:
+    """The data of a run, as MLflow's column "Dataset" shows them.
+
+    Parameters
+    ----------
+    name, digest : str
+        Name of the collection, and the beginning of the digest of its items and labels.
+    source : str
+        Where it is, without credentials.
+    profile : mapping of str to int
+        Numbers such as those of items and labels.
+    """
+
+    name: str
+    digest: str
+    source: str
+    profile: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunRecord:
     """One run of the flow: a parent with one child per method.
 
-    `primary` is the method whose model is used by default; without it, the first method with a model.
-    `fold_rows` become metrics with the fold as step.
+    Parameters
+    ----------
+    experiment, name : str
+    params, tags : mapping
+        Of the parent; nested tables of `params` become dotted names.
+    methods : sequence of MethodRecord
+    files : mapping of str to bytes
+        Files of the parent by relative name.
+    fold_rows : sequence of FoldRow
+        They become metrics with the fold as step.
+    primary : str or None
+        The method whose model is used by default; without it, the first method with a model.
+    leader : str or None
+        The method whose metrics are those of the parent too.
+    shared_params : mapping
+        Parameters of every child besides its own, so that runs can be compared by them.
+    note : str
+        Description of the parent in Markdown.
+    links : mapping of str to str
+        Addresses of other pages of the run, by title; they precede the description.
+    dataset : DatasetRecord or None
+    owner : str or None
+        The source that the experiment belongs to; None for an experiment that the user named.
+    about : str
+        Description of a new experiment in Markdown.
+    columns : mapping of str to int
+        Columns with their widths for the saved view of a new experiment, see `storage.tracking.saved_view`.
+    labeled_items : bytes or None
+        The labeled items of methods without their own.
     """
 
     experiment: str
@@ -74,6 +134,15 @@ class RunRecord:
     files: Mapping[str, bytes] = field(default_factory=dict)
     fold_rows: Sequence[FoldRow] = ()
     primary: str | None = None
+    leader: str | None = None
+    shared_params: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
+    dataset: DatasetRecord | None = None
+    owner: str | None = None
+    about: str = ""
+    columns: Mapping[str, int] = field(default_factory=dict)
+    labeled_items: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -101,15 +170,17 @@ class ComparedRun:
     params: dict[str, str]
     tags: dict[str, str]
     run_tags: dict[str, str]
+    run_params: dict[str, str]
     started: datetime
 
 
 @dataclass(frozen=True)
 class ExperimentInfo:
-    """An experiment that can be compared."""
+    """An experiment that can be compared; `source` is the collection it belongs to, if any."""
 
     experiment_id: str
     name: str
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,10 +209,21 @@ def check_model_digest(payload: bytes, tags: Mapping[str, str], place: str) -> N
     place : str
         Where the file is, for the message.
     """
-    expected, found = tags.get(MODEL_DIGEST), hashlib.sha256(payload).hexdigest()
+    _check_digest(payload, tags.get(MODEL_DIGEST), f"{place} is not the model that was logged")
+
+
+def check_labeled_digest(payload: bytes, tags: Mapping[str, str], place: str) -> None:
+    """Raise TrackingError if a file of labeled items is not the one that was logged with the model."""
+    _check_digest(
+        payload, tags.get(LABELED_DIGEST), f"{place} is not the file that was logged with the model"
+    )
+
+
+def _check_digest(payload: bytes, expected: str | None, problem: str) -> None:
+    found = hashlib.sha256(payload).hexdigest()
     if expected is not None and found != expected:
         raise TrackingError(
-            f"{place} is not the model that was logged: its SHA-256 is {found[:12]}…, expected "
+            f"{problem}: its SHA-256 is {found[:12]}…, expected "
             f"{expected[:12]}…. It was not loaded. Restore the file from a backup, or name another run with "
             "--run, or log the model again: `labelscape run` with --refresh tracking, or `labelscape auto` "
             "after deleting the run in MLflow."
@@ -156,10 +238,10 @@ def check_record(record: RunRecord) -> None:
         raise TrackingError(
             f"run {record.name!r}: method {twice[0]!r} is given twice; give each method once."
         )
-    if record.primary is not None and record.primary not in names:
-        raise TrackingError(
-            f"run {record.name!r}: primary={record.primary!r} is not one of {', '.join(names)}."
-        )
+    for role in ("primary", "leader"):
+        chosen = getattr(record, role)
+        if chosen is not None and chosen not in names:
+            raise TrackingError(f"run {record.name!r}: {role}={chosen!r} is not one of {', '.join(names)}.")
     for files in (record.files, *(method.files for method in record.methods)):
         for name in files:
             check_file_name(name)
@@ -215,11 +297,12 @@ def split_metrics(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[
 
 
 def fold_scores(rows: Iterable[FoldRow], method: MethodRecord) -> list[tuple[str, float, int]]:
-    """Return `(metric, value, fold)` of one method with the classifier that its means belong to."""
+    """Return `(metric, value, fold)` of one method; further classifiers are part of the metric's name."""
+    prefix = {method.classifier: "fold/"}
     return [
-        (f"fold/{metric}", float(value), int(fold))
+        (f"{prefix.get(classifier, f'fold/{classifier}/')}{metric}", float(value), int(fold))
         for name, classifier, fold, metric, value in rows
-        if name == method.name and classifier == method.classifier
+        if name == method.name
     ]
 
 

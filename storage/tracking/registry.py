@@ -7,21 +7,30 @@ from typing import Any
 from storage.errors import TrackingError
 from storage.tracking.client import Tracker
 from storage.tracking.engine import load_mlflow
-from storage.tracking.models import MAX_TAG_CHARS, MODEL, MODEL_DIGEST, shorten
+from storage.tracking.models import LABELED_DIGEST, MAX_TAG_CHARS, MODEL, MODEL_DIGEST, shorten
 from storage.urls import redact
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 _MISSING = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 
 
+REGISTERED_AS = "labelscape.registered_as"
+"""Tag with the title of a version when it was registered."""
+_MOST_VERSIONS = 200
+
+
 @dataclass(frozen=True)
 class Version:
-    """One version of a registered model; `run_id` is the run of the method that logged it."""
+    """One version of a registered model; `run_id` is the run of the method that logged it.
+
+    `created` is the time of its registration in seconds.
+    """
 
     name: str
     version: str
     run_id: str
     tags: Mapping[str, str]
+    created: float = 0.0
 
 
 def model_name(experiment: str) -> str:
@@ -58,14 +67,22 @@ class ModelRegistry:
                     return None
                 raise
 
+    def history(self, name: str) -> list[Version]:
+        """Return the versions of a model, newest first."""
+        if self._tracker.is_empty():
+            return []
+        quoted = name.replace("'", "''")
+        with self._tracker.connected() as client:
+            found = client.search_model_versions(f"name = '{quoted}'", max_results=_MOST_VERSIONS)
+        return sorted(map(_version, found), key=lambda one: -int(one.version))
+
     def register(self, name: str, run_id: str, alias: str, tags: Mapping[str, str]) -> Version:
         """Register the model of a method's run and move the alias to it."""
-        short = {key: shorten(text, MAX_TAG_CHARS) for key, text in tags.items()}
+        short = {key: shorten(text, MAX_TAG_CHARS) for key, text in tags.items()} | {REGISTERED_AS: alias}
         with self._tracker.connected() as client:
             known = client.get_run(run_id).data.tags
             model_id = known.get(MODEL)
-            if MODEL_DIGEST in known:
-                short[MODEL_DIGEST] = known[MODEL_DIGEST]
+            short |= {name: known[name] for name in (MODEL_DIGEST, LABELED_DIGEST) if name in known}
             if model_id is None:
                 raise TrackingError(f"run {run_id} at {redact(self._tracker.uri)} has no model to register.")
             self._create(client, name)
@@ -91,4 +108,5 @@ class ModelRegistry:
 
 
 def _version(found: Any) -> Version:
-    return Version(found.name, str(found.version), str(found.run_id), dict(found.tags))
+    seconds = (found.creation_timestamp or 0) / 1000
+    return Version(found.name, str(found.version), str(found.run_id), dict(found.tags), seconds)

@@ -3,29 +3,38 @@
 import contextlib
 import hashlib
 import importlib.metadata
+import json
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.errors import TrackingError
+from storage.tracking import saved_view
 from storage.tracking.addresses import is_http
-from storage.tracking.engine import download_model, engine_errors, load_mlflow, load_model_flavor
+from storage.tracking.engine import download_file, engine_errors, load_mlflow, load_model_flavor
 from storage.tracking.models import (
     CLASSIFIER,
+    EXPERIMENT_KIND,
+    LABELED_DIGEST,
+    LABELED_FILE,
     MAX_TAG_CHARS,
     METHOD,
     MODEL,
     MODEL_DIGEST,
     MODEL_FILE,
+    NOTE,
+    OWNER,
     PARENT,
     PRIMARY,
     ROLE,
     TITLE,
+    DatasetRecord,
     FoldRow,
     MethodRecord,
     RunRecord,
@@ -36,14 +45,21 @@ from storage.tracking.models import (
     join_metrics,
     shorten,
 )
+from storage.tracking.served_model import ServedFlavor, ServedModel
 from storage.urls import redact
 
 Item = TypeVar("Item")
 
 # MLflow's limits per request.
 _METRICS_PER_BATCH, _PARAMS_PER_BATCH = 1000, 100
-# `mlflow.sklearn.log_model` finds its server through a setting of the process.
+_SHOWN_DIGITS = 4
+_REPORT = "report/index.html"
+# MLflow's limits for the name and the digest of a data set.
+_NAME_CHARS, _DIGEST_CHARS = 500, 12
+# MLflow's `Model.log` finds its server through a setting of the process.
 _ADDRESS_LOCK = threading.Lock()
+Serve = Callable[[Any], ServedModel]
+"""Describes how an estimator is served."""
 _MODEL_REQUIREMENTS = ("labelscape", "numpy", "scipy", "scikit-learn", "skops")
 
 
@@ -60,36 +76,61 @@ class RunWriter:
         Folder for the artifacts of new experiments; a server chooses its own.
     trusted : sequence of str
         Types that a model may contain.
+    serve : callable, optional
+        Describes how a model is served; default: as a plain scikit-learn estimator.
     """
 
     client: Any
     uri: str
     artifact_root: Path | None
     trusted: Sequence[str]
+    serve: Serve | None = None
 
     def write(self, record: RunRecord, models: Mapping[str, Any]) -> TrackedRun:
         """Write the parent, then one child per method; `models` contains the loaded estimators by method."""
-        experiment_id = self.experiment_id(record.experiment)
+        experiment_id = self._find_experiment(record)
         primary = record.primary or next(iter(models), "")
         tags = {**record.tags, ROLE: "run", PRIMARY: primary}
         children: dict[str, str] = {}
         with self._open_run(experiment_id, record.name, tags) as parent_id:
+            if note := _describe(record, f"#/experiments/{experiment_id}/runs/{parent_id}/artifacts"):
+                self.client.set_tag(parent_id, NOTE, note)
             self._log_params(parent_id, record.params)
+            self._log_dataset(parent_id, record.dataset)
             self._log_files(parent_id, record.files)
+            self._log_labeled_items(parent_id, record.labeled_items)
             for method in record.methods:
                 tags = {**_method_tags(method), PARENT: parent_id}
-                with self._open_run(experiment_id, method.title, tags) as run_id:
+                with self._open_run(experiment_id, method.label or method.title, tags) as run_id:
                     model_id = self._log_model(experiment_id, run_id, method, models.get(method.name))
-                    self._log_method(run_id, method, record.fold_rows, model_id)
+                    self._log_params(run_id, {**record.shared_params, **method.params})
+                    self._log_dataset(run_id, record.dataset)
+                    self._log_metrics(run_id, method, record.fold_rows, model_id)
+                    self._log_files(run_id, method.files)
+                    self._log_labeled_items(run_id, method.labeled_items)
                 children[method.name] = run_id
+                if method.name == record.leader:
+                    self._log_metrics(parent_id, _rounded(method), (), None)
         return TrackedRun(parent_id, children, experiment_id, redact(self.uri))
 
-    def experiment_id(self, name: str) -> str:
-        """Return the id of an experiment, creating it if it does not exist."""
+    def _find_experiment(self, record: RunRecord) -> str:
+        """Return the id of the experiment, creating it if it does not exist.
+
+        Raises
+        ------
+        TrackingError
+            The experiment is deleted, or belongs to another source.
+        """
+        name, owner = record.experiment, record.owner
         found = self.client.get_experiment_by_name(name)
         if found is None:
+            tags = _experiment_tags(record)
             try:
-                return str(self.client.create_experiment(name, artifact_location=self._artifact_location()))
+                made = str(self.client.create_experiment(name, self._artifact_location(), tags))
+                if record.columns:
+                    link = saved_view.ADDRESS.format(experiment_id=made)
+                    self.client.set_experiment_tag(made, NOTE, f"[Show scores]({link}). {record.about}")
+                return made
             except engine_errors():
                 found = self.client.get_experiment_by_name(name)  # another run may have just created it
                 if found is None:
@@ -98,6 +139,12 @@ class RunWriter:
             raise TrackingError(
                 f"experiment {name!r} is deleted at {redact(self.uri)}; restore it there "
                 "or set another name in tracking.experiment."
+            )
+        known = found.tags.get(OWNER)
+        if owner and known and known != owner:
+            raise TrackingError(
+                f"experiment {name!r} at {redact(self.uri)} belongs to {known}, not to {owner}. Set "
+                f"tracking.experiment={name!r} to record both there, or another name to keep them apart."
             )
         return str(found.experiment_id)
 
@@ -126,12 +173,28 @@ class RunWriter:
         with contextlib.suppress(*engine_errors()):
             self.client.set_terminated(run_id, status)
 
-    def _log_method(
-        self, run_id: str, method: MethodRecord, fold_rows: Sequence[FoldRow], model_id: str | None
-    ) -> None:
-        self._log_params(run_id, method.params)
-        self._log_metrics(run_id, method, fold_rows, model_id)
-        self._log_files(run_id, method.files)
+    def _log_dataset(self, run_id: str, data: DatasetRecord | None) -> None:
+        """Name the data of a run; nothing of them is read or copied."""
+        if data is None:
+            return
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        digest = data.digest[:_DIGEST_CHARS]
+        named = Dataset(
+            shorten(data.name, _NAME_CHARS),
+            digest,
+            "s3" if data.source.startswith("s3://") else "local",
+            json.dumps({"uri": redact(data.source)}, ensure_ascii=False),
+            profile=json.dumps(dict(data.profile)),
+        )
+        context = InputTag("mlflow.data.context", "training")
+        self.client.log_inputs(run_id, [DatasetInput(named, [context])])
+
+    def _log_labeled_items(self, run_id: str, payload: bytes | None) -> None:
+        if payload is not None:
+            self._log_files(run_id, {LABELED_FILE: payload})
+            # A run with the digest always has the file.
+            self.client.set_tag(run_id, LABELED_DIGEST, hashlib.sha256(payload).hexdigest())
 
     def _log_params(self, run_id: str, params: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
@@ -169,15 +232,23 @@ class RunWriter:
         if estimator is None:
             return None
         model = self.client.create_logged_model(experiment_id, name=method.name, source_run_id=run_id)
-        with _ADDRESS_LOCK, _process_address(self.uri):
-            load_model_flavor().log_model(
-                estimator,
+        sklearn = load_model_flavor()
+        served = self.serve(estimator) if self.serve else None
+        with _ADDRESS_LOCK, _process_address(self.uri), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MLflow compares the columns of an example in a deprecated way
+            load_mlflow().models.Model.log(
+                None,
+                ServedFlavor(sklearn, served) if served else sklearn,
                 model_id=model.model_id,
                 run_id=run_id,
+                sk_model=estimator,
                 serialization_format="skops",
                 skops_trusted_types=list(self.trusted),
                 pip_requirements=_requirements(),
-                signature=_signature(estimator),
+                signature=served.signature() if served else _signature(estimator),
+                input_example=served.input_example() if served else None,
+                # It would load and run the model once more.
+                **({"validate_serving_input": False} if served else {}),
             )
         # Record the digest first: a run with a model always has it.
         self.client.set_tag(run_id, MODEL_DIGEST, self._model_digest(model.model_id))
@@ -187,12 +258,38 @@ class RunWriter:
     def _model_digest(self, model_id: str) -> str:
         """SHA-256 of the model file as it was stored."""
         place = self.client.get_logged_model(model_id).artifact_location
-        return hashlib.sha256(download_model(f"{place}/{MODEL_FILE}", self.uri)).hexdigest()
+        return hashlib.sha256(download_file(f"{place}/{MODEL_FILE}", self.uri)).hexdigest()
+
+
+def _experiment_tags(record: RunRecord) -> dict[str, str]:
+    """Tags of a new experiment; users may change them later."""
+    tags = {
+        OWNER: record.owner or "",
+        NOTE: record.about,
+        saved_view.TAG: saved_view.make_view(record.columns, time.time()) if record.columns else "",
+    }
+    return {**EXPERIMENT_KIND, **{name: text for name, text in tags.items() if text}}
+
+
+def _describe(record: RunRecord, artifacts: str) -> str:
+    """The description of a run: links to its other pages first, because MLflow folds long ones."""
+    own = {"report": f"{artifacts}/{_REPORT}"} if _REPORT in record.files else {}
+    links = [f"[{title}]({address})" for title, address in {**own, **record.links}.items()]
+    return shorten("\n\n".join(filter(None, [" · ".join(links), record.note])), MAX_TAG_CHARS)
 
 
 def _method_tags(method: MethodRecord) -> dict[str, str]:
     own = {ROLE: "method", METHOD: method.name, TITLE: method.title, CLASSIFIER: method.classifier}
     return {**method.tags, **own}
+
+
+def _rounded(method: MethodRecord) -> MethodRecord:
+    """The scores of the parent are a copy for tables; those of the method have all digits."""
+    means, spreads = (
+        {name: round(value, _SHOWN_DIGITS) for name, value in values.items()}
+        for values in (method.metrics, method.metrics_std)
+    )
+    return replace(method, metrics=means, metrics_std=spreads)
 
 
 def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

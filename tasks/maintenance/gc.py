@@ -1,19 +1,18 @@
 """Garbage collection: find and remove the runs and artifacts that are no longer needed."""
 
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from storage.artifacts.disk import TEMPORARY
+from storage.artifacts.disk import TEMPORARY, remove_tree, store_errors
 from storage.artifacts.pointers import FOLDER as POINTERS
 from storage.artifacts.quarantine import QuarantinedRecord, delete_quarantined, find_quarantined
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 from tasks.maintenance.fsck import Manifests, reach
-from tasks.runs import ANNOTATE_PREFIX, RUN_PREFIX, load_last_runs
+from tasks.runs import KEEPING, load_last_runs
 from tasks.stages.chunks import PART_STAGE
 
 
@@ -109,9 +108,9 @@ def _read_manifests(store: ArtifactStore, log: RunLog) -> dict[str, Mapping[str,
 
 
 def _uses_artifacts(name: str) -> bool:
-    """Return whether artifacts may be kept because of a record; of the pointers, those of last runs are."""
+    """Return whether artifacts may be kept because of a record; of the pointers, those in `KEEPING`."""
     folder, _, record = name.partition("/")
-    return folder != POINTERS or record.startswith((RUN_PREFIX, ANNOTATE_PREFIX))
+    return folder != POINTERS or record.startswith(KEEPING)
 
 
 def _select_kept(
@@ -158,7 +157,7 @@ def find_orphans(store: ArtifactStore, home: Path) -> Sequence[PurePath]:
 def _list_home_orphans(home: Path) -> list[Path]:
     patterns = ["cache/.demo-*", "services.json.*.tmp"]
     patterns += [f"{folder}/*{TEMPORARY}" for folder in ("cache", "cache/listing")]
-    for folder in ("reports", "reports/reproduce"):
+    for folder in ("reports", "reports/*"):
         patterns += [f"{folder}/.*.lock", f"{folder}/*{TEMPORARY}"]
     return [path for pattern in patterns for path in sorted(home.glob(pattern))]
 
@@ -170,8 +169,6 @@ def remove_home_orphans(home: Path) -> list[Path]:
     """
     found = _list_home_orphans(home)
     for path in found:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        with store_errors(path):
+            remove_tree(path)
     return found

@@ -1,10 +1,4 @@
-"""The content of a report: figures as PNG files, scores as tables, and what the page says as JSON.
-
-The picture in the README, `.github/demo.png`, is a figure of the demo run. This command remakes it::
-
-    labelscape run demo --set tracking.enabled=false --home /tmp/demo-picture &&
-        cp /tmp/demo-picture/reports/*/embedding_multilabel_dle.png .github/demo.png
-"""
+"""The content of a report: figures as PNG files, scores as tables, and what the page says as JSON."""
 
 import base64
 import json
@@ -15,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tasks.report.data import NoteRow, ReportData, Thumb
+from tasks.report.data import NoteRow, ReportData, ShownCase, Thumb
 from tasks.report.embedding_figure import draw_embedding
 from tasks.report.figure_style import Drawing
 from tasks.report.figures import draw_correlation, draw_metrics, draw_spectrum
+from tasks.report.quality import quality_content
 from tasks.report.ranking import available_metrics, judge
 from tasks.report.score_table import BASELINE_MARK, DEFAULT_METRICS, score_table
 from tasks.report.tables import Table, notes_csv, render_markdown, scores_csv
@@ -123,6 +118,8 @@ def _content(data: ReportData, figures: dict[str, Drawing], metric: str) -> dict
             (data.label_names[label], int(counts[label])) for label in np.argsort(-counts, kind="stable")
         ],
         **_results(data, metric),
+        "quality": quality_content(data.Y, data.judged, data.label_names) if data.judged else None,
+        "cases": [(title, [_case(one) for one in cases]) for title, cases in data.cases.items() if cases],
         "thumbnails": [_thumbnail(thumb) for thumb in data.thumbnails],
         "embeddings": [
             {
@@ -167,7 +164,14 @@ def _tiles(data: ReportData, n_given: int) -> list[tuple[str, str]]:
 
 
 def _scores(data: ReportData, metric: str, metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
-    return score_table(data.scores, metrics, metric, titles=data.method_titles, baselines=data.baselines)
+    return score_table(
+        data.scores,
+        metrics,
+        metric,
+        titles=data.method_titles,
+        baselines=data.baselines,
+        note=data.sampled,
+    )
 
 
 def _results(data: ReportData, metric: str) -> dict[str, Any]:
@@ -178,12 +182,12 @@ def _results(data: ReportData, metric: str) -> dict[str, Any]:
     more = len(known) > len(table.header) - 1
     return {
         "verdict": {"kind": verdict.kind, "text": verdict.text},
-        "scores": _table(table),
-        "all_scores": _table(_scores(data, metric, known)) if more else None,
+        "scores": score_content(table),
+        "all_scores": score_content(_scores(data, metric, known)) if more else None,
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
+def score_content(table: Table) -> dict[str, Any]:
     """A table of scores as plain data; scores are pairs of mean and spread."""
     return {
         "header": table.header,
@@ -204,6 +208,11 @@ def _thumbnail(thumb: Thumb) -> dict[str, Any]:
     jpeg = base64.b64encode(thumb.jpeg).decode("ascii")
     labels = None if thumb.labels is None else list(thumb.labels)
     return {"id": thumb.id, "jpeg": jpeg, "labels": labels}
+
+
+def _case(one: ShownCase) -> dict[str, Any]:
+    jpeg = base64.b64encode(one.jpeg).decode("ascii")
+    return {"id": one.id, "jpeg": jpeg, "labels": list(one.labels), "reason": one.reason}
 
 
 def _figure_texts(data: ReportData, figures: dict[str, Drawing]) -> dict[str, dict[str, str]]:

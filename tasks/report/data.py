@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from tasks.report.judged import JudgedItems
 
 ScoreRow = tuple[str, str, int, str, float]
 """One score: method, classifier, fold, metric, value."""
@@ -32,6 +36,16 @@ class Thumb:
 
 
 @dataclass(frozen=True)
+class ShownCase:
+    """An item to look at first: why, its labels, and a small JPEG if it has a picture."""
+
+    id: str
+    reason: str
+    labels: Sequence[str]
+    jpeg: bytes = b""
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything one report shows.
 
@@ -50,10 +64,16 @@ class ReportData:
     scores : sequence of ScoreRow
     method_titles : mapping of method name to display title
     baselines : set of method names that are plain baselines
+    sampled : str
+        How test items were sampled; empty if all were tested.
     notes : sequence of NoteRow
     facts : mapping
         Configuration, digests and versions, shown unchanged.
     thumbnails : sequence of Thumb
+    judged : JudgedItems or None
+        Out-of-fold predictions of the best method.
+    cases : mapping of title to sequence of ShownCase
+        The most doubtful and the most wrong items.
     """
 
     title: str
@@ -67,6 +87,9 @@ class ReportData:
     scores: Sequence[ScoreRow]
     method_titles: Mapping[str, str]
     baselines: Set[str]
+    sampled: str = ""
     notes: Sequence[NoteRow] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     thumbnails: Sequence[Thumb] = ()
+    judged: "JudgedItems | None" = None
+    cases: Mapping[str, Sequence[ShownCase]] = field(default_factory=dict)

@@ -21,13 +21,14 @@ from tasks.report.figure_style import (
     new_figure,
     to_png,
 )
+from tasks.report.limits import robust_limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MAX_POINTS = 5_000
-MAX_LABELS = 12
+MAX_LABELS = 40
 _COLUMNS = 4
 
 
@@ -106,9 +107,8 @@ def fit_frame(xy: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     """Clip far outliers to the frame, so that they do not squeeze all other points together."""
     if len(xy) == 0:
         return xy, 0
-    low, high = np.percentile(xy, [1, 99], axis=0)
-    margin = 0.5 * (high - low)
-    framed = np.clip(xy, low - margin, high + margin)
+    low, high = np.array([robust_limits(column) for column in xy.T]).reshape(-1, 2).T
+    framed = np.clip(xy, low, high)
     return framed, int(np.count_nonzero((framed != xy).any(axis=1)))
 
 

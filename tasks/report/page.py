@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.maintenance.lineage import LineageEntry
 from tasks.report.lineage_figure import lineage_content
+from tasks.report.tables import Table
 from tasks.safe_text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-PAGE, CONTENT = "index.html", "content.json"
+PAGE, MAP_PAGE, CONTENT = "index.html", "map.html", "content.json"
 _TEMPLATES = Path(__file__).parent / "templates"
 # Figures have 1.5 pixels per CSS pixel, so that they are sharp on dense screens.
 _PIXEL_RATIO = 1.5
@@ -30,6 +31,9 @@ def render_page(
     files: Mapping[str, bytes],
     damaged: Sequence[tuple[str, str]] = (),
     family: Sequence[LineageEntry] = (),
+    run: str = "",
+    map_page: str = "",
+    links: Mapping[str, str] | None = None,
 ) -> bytes:
     """Render the page of a report.
 
@@ -41,20 +45,39 @@ def render_page(
         Artifacts that were quarantined and recomputed in the run.
     family : sequence of LineageEntry
         The lineage of the results.
+    run : str
+        Id of the run, for the commands that repeat it and open its other pages.
+    map_page : str
+        Name of the map beside the page; empty without one.
+    links : mapping of str to str, optional
+        Addresses of its other pages, by name.
     """
     content = json.loads(files[CONTENT])
     figures = {name: _embed(one, files[name]) for name, one in content["figures"].items()}
     # A figure that was not drawn has no section.
     known = dict.fromkeys(("metrics.png", "correlation.png", "spectrum.png")) | figures
     lineage = lineage_content(family) if family else None
-    template = _environment().get_template("page.html.j2")
-    text = template.render(content={**content, "figures": known}, damaged=damaged, lineage=lineage)
+    template = page_environment().get_template("page.html.j2")
+    text = template.render(
+        content={**content, "figures": known},
+        damaged=damaged,
+        lineage=lineage,
+        run=run,
+        map_page=map_page,
+        links=links or {},
+    )
     return text.encode()
 
 
 def render_lineage(family: Sequence[LineageEntry]) -> str:
     """Render the diagram of a lineage as SVG."""
-    return _environment().get_template("lineage.svg.j2").render(lineage=lineage_content(family))
+    return page_environment().get_template("lineage.svg.j2").render(lineage=lineage_content(family))
+
+
+def render_table_page(title: str, table: Table) -> str:
+    """Render a page with one table."""
+    template = page_environment().get_template("table.html.j2")
+    return template.render(title=title, caption=f"{table.caption}.", header=table.header, rows=table.rows)
 
 
 @cache
@@ -73,7 +96,8 @@ def _embed(figure: Mapping[str, str], png: bytes) -> dict[str, Any]:
 
 
 @cache
-def _environment() -> "Environment":
+def page_environment() -> "Environment":
+    """The templates of all pages; every value is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(

@@ -107,9 +107,15 @@ def describe_lead(lead: Lead) -> str:
 
     >>> describe_lead(paired_lead([0.80, 0.82, 0.81], [0.75, 0.78, 0.77]))
     '0.043 ± 0.006, more than noise (0.015)'
+
+    The best of several has to lead by more:
+
+    >>> describe_lead(paired_lead([0.80, 0.82, 0.81], [0.75, 0.78, 0.77], picked_among=4))
+    '0.043 ± 0.006, more than noise (0.033 for the best of 4)'
     """
     amount = f"{abs(lead.mean):.3f} ± {lead.spread:.3f}"
-    return f"{amount}, {'more than' if lead.beyond_noise else 'within'} noise ({lead.needed:.3f})"
+    picked = f" for the best of {lead.picked_among}" if lead.picked_among > 1 else ""
+    return f"{amount}, {'more than' if lead.beyond_noise else 'within'} noise ({lead.needed:.3f}{picked})"
 
 
 def judge(
@@ -129,16 +135,19 @@ def judge(
     if not methods or not plain:
         missing = "scores" if not ranked else "plain baseline" if methods else "method beside the baselines"
         return Verdict("unknown", f"There is no {missing} here, so nothing can be compared.")
-    return _compare(methods, plain[0], sort_by, titles)
+    return _compare(methods, plain, sort_by, titles)
 
 
-def _compare(methods: list[Entry], base: Entry, metric: str, titles: Mapping[str, str] | None) -> Verdict:
-    best, title = methods[0], metric_title(metric)
+def _compare(
+    methods: list[Entry], plain: list[Entry], metric: str, titles: Mapping[str, str] | None
+) -> Verdict:
+    best, base, title = methods[0], plain[0], metric_title(metric)
     ours, theirs = (
         f"{entry.title(titles)} ({format_score(entry.mean(metric), entry.spread(metric))})"
         for entry in (best, base)
     )
-    lead, lag = compare_entries(best, base, metric), compare_entries(base, best, metric)
+    lead = compare_entries(best, base, metric, len(methods))
+    lag = compare_entries(base, best, metric, len(plain))
     if lead.folds < 2:
         text = (
             f"{ours} and the best plain baseline, {theirs}, have fewer than two folds of {title} in common, "
@@ -166,15 +175,19 @@ def _compare(methods: list[Entry], base: Entry, metric: str, titles: Mapping[str
     return Verdict("ahead", text)
 
 
-def compare_entries(ours: Entry, theirs: Entry, metric: str) -> Lead:
-    """Lead of one method over another on the folds that both have; positive if the first is better."""
+def compare_entries(ours: Entry, theirs: Entry, metric: str, picked_among: int = 1) -> Lead:
+    """Lead of one method over another on the folds that both have; positive if the first is better.
+
+    `picked_among` is the number of methods that the first one is the best of.
+    """
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     first, second = ours.values.get(metric, {}), theirs.values.get(metric, {})
     shared = sorted(first.keys() & second.keys())
     if not shared:
-        return Lead(0.0, 0.0, np.inf, np.inf, 0, 0)
+        return Lead(0.0, 0.0, np.inf, np.inf, 0, 0, picked_among)
     return paired_lead(
         [sign * first[fold] for fold in shared],
         [sign * second[fold] for fold in shared],
         n_folds=len(first.keys() | second.keys()),
+        picked_among=picked_among,
     )

@@ -26,6 +26,7 @@ def score_table(
     *,
     titles: Mapping[str, str] | None = None,
     baselines: Set[str] = frozenset(),
+    note: str = "",
 ) -> Table:
     """Tabulate mean ± spread over folds of each method and classifier, best first, baselines marked.
 
@@ -36,6 +37,7 @@ def score_table(
     sort_by : metric to sort by; ConfigError if it was not measured.
     titles : display titles of the methods.
     baselines : names of the methods that are marked as baselines.
+    note : what the caption adds, for instance that a sample was tested.
     """
     known = available_metrics(scores)
     shown = [metric for metric in dict.fromkeys((*metrics, sort_by)) if metric in known]
@@ -43,7 +45,8 @@ def score_table(
     rows = tuple(_score_row(entry, shown, titles, baselines) for entry in entries)
     header = ("method", *(f"{metric_title(metric)} {metric_arrow(metric)}" for metric in shown))
     marked = frozenset(row for row, entry in enumerate(entries) if entry.method in baselines)
-    return Table(header, rows, _caption(entries, sort_by), _best_cells(entries, shown), marked)
+    caption = _caption(entries, sort_by) + (f"; {note}" if note else "")
+    return Table(header, rows, caption, _best_cells(entries, shown), marked)
 
 
 def _score_row(

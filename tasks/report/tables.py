@@ -94,7 +94,8 @@ def _take(text: str, width: int) -> str:
 def render_markdown(table: Table) -> str:
     """Render a Markdown table; the best value of each column is bold."""
     header = "| " + " | ".join(_escape_markdown(cell) for cell in table.header) + " |"
-    rule = "|" + "|".join("---" if column == 0 else "---:" for column in range(len(table.header))) + "|"
+    left = {0, *table.texts}
+    rule = "|" + "|".join("---" if column in left else "---:" for column in range(len(table.header))) + "|"
     lines = [header, rule]
     for number, row in enumerate(table.rows):
         cells = [_escape_markdown(cell) for cell in row]

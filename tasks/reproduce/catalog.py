@@ -7,7 +7,18 @@ from embedding_core.registry.method import did_you_mean
 from storage.errors import ConfigError
 from tasks.reproduce.experiment import Experiment
 
-MODULES = ("dle", "mlda", "projections", "eigenmaps", "margin", "kernel_dle", "features", "fixed_protocol")
+MODULES = (
+    "dle",
+    "mlda",
+    "projections",
+    "eigenmaps",
+    "margin",
+    "kernel_dle",
+    "anchors",
+    "features",
+    "fixed_protocol",
+    "linked",
+)
 """Modules of this package that declare experiments; a new one is added here."""
 
 

@@ -17,12 +17,12 @@ from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError
 from storage.reference.sets import ReferenceSet, locate, reference_sets
 from storage.sources import OpenedSource
-from tasks.dataset import Dataset, load_dataset, side_by_side
+from tasks.dataset import Dataset, load_dataset, load_graph, side_by_side
 from tasks.reproduce import learned
 from tasks.reproduce.experiment import Draws
-from tasks.settings import FeatureSettings, SourceSettings
+from tasks.settings import AffinitySettings, FeatureSettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages import ingest
+from tasks.stages import affinity, ingest
 from tasks.stages.feature_blocks import BlockPlan, plan_blocks
 from tasks.stages.features import recipe_stage
 
@@ -37,7 +37,8 @@ class DatasetRef:
 
     Images have one features artifact per color space or extractor, other data sets have one. `learned` are
     features that are learned from the training rows, one artifact per trial; a kernel matrix of all rows
-    takes the place of the features. `classes` limits a quick run to the first classes; 0 for all.
+    takes the place of the features. `classes` limits a quick run to the first classes; 0 for all. `links` is
+    the graph of sets with given links.
     """
 
     name: str
@@ -46,6 +47,7 @@ class DatasetRef:
     settings: SourceSettings
     learned: tuple[ArtifactRef | None, ...] = ()
     classes: int = 0
+    links: ArtifactRef | None = None
 
     def inputs(self, store: ArtifactStore) -> dict[str, str | None]:
         """Digests of labels and features; None if they do not exist yet."""
@@ -57,7 +59,8 @@ class DatasetRef:
             for number, (name, ref) in enumerate(zip(names, self.features, strict=False))
         }
         by_trial = {f"features[trial {n}]": digest_of(ref) for n, ref in enumerate(self.learned)}
-        return {"labels": labels, **found, **by_trial}
+        links = {"links": digest_of(self.links)} if wanted.edges else {}
+        return {"labels": labels, **found, **by_trial, **links}
 
     @property
     def part(self) -> dict[str, Any]:
@@ -88,7 +91,11 @@ def open_dataset(
     """
     wanted = reference_sets()[name]
     settings = SourceSettings(
-        path=locate(name, folder), min_label_count=wanted.min_label_count, drop_labels=wanted.drop_labels
+        path=locate(name, folder),
+        min_label_count=wanted.min_label_count,
+        drop_labels=wanted.drop_labels,
+        edges=str(folder / wanted.edges) if wanted.edges else None,
+        split=wanted.split or None,
     )
     source = ingest.open_collection(settings, workspace)
     # Named after the data set: the record of one run may contain several.
@@ -98,6 +105,9 @@ def open_dataset(
         found.append(execute(recipe_stage(block.recipe, settings, source, manifest, workspace, variant)))
     classes = draws.settings.get("classes", 0) if draws else 0
     data = DatasetRef(name, manifest, tuple(found), settings, classes=classes)
+    if wanted.edges:
+        stage = affinity.stage(AffinitySettings(graph="given"), settings, "none", found[0], workspace)
+        data = replace(data, links=execute(replace(stage, variant=name)))
     return _learn(data, source, workspace, execute, draws)
 
 
@@ -226,10 +236,21 @@ def load_trial_data(store: ArtifactStore, data: DatasetRef, number: int = 0) -> 
         return _load_learned(store, data, number)
     items = load_items(store, data)
     rows = paper_rows(items, data.name)
-    train = None if items.split is None else np.array([items.split[row] == "train" for row in rows])
+    train, test = (
+        None if items.split is None else np.array([items.split[row] == part for row in rows])
+        for part in ("train", "test")
+    )
     blocks = _blocks_of(data.name, [items.X.shape[1]])
+    links = None if data.links is None else load_graph(store, data.links)[rows][:, rows]
     return TrialData(
-        items.X[rows], items.Y[rows], tuple(items.label_names), items.single_label, train, blocks
+        items.X[rows],
+        items.Y[rows],
+        tuple(items.label_names),
+        items.single_label,
+        train,
+        blocks,
+        test,
+        links,
     )
 
 

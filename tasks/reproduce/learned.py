@@ -1,6 +1,5 @@
 """Features of images that are learned from the training rows of each trial, and kernels of all rows."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,13 @@ from numpy.typing import NDArray
 
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.regular_files import open_regular
 from storage.artifacts.schemas import Features, pack_features, unpack_features
 from storage.artifacts.store import ArtifactStore
-from storage.errors import SourceChanged, SourceError
+from storage.errors import SourceError
 from storage.sources.base import Part, combine_digests
 from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.ingest import explain_change
+from tasks.stages.learning import training_contents
 
 if TYPE_CHECKING:
     from embedding_core.features.bow_sift import FittedBowSift
@@ -103,33 +103,15 @@ def _learn_words(
     pictures: Pictures, train: NDArray[np.intp], parameters: Mapping[str, Any]
 ) -> "FittedBowSift":
     from embedding_core.features.bow_sift import BowSift
-    from embedding_core.features.codebook import fit_codebook
+    from embedding_core.features.extraction import FileChanged
 
     choice = BowSift(**parameters)
-    classes = [[int(pictures.classes[row])] for row in train] if choice.per_class else None
-    images = (_read_image(pictures, row) for row in train)
-    book = fit_codebook(
-        images, classes, n_words=choice.n_words, sift=choice.sift, sample=choice.sample, seed=choice.seed
-    )
-    return choice.fitted(book)
-
-
-def _read_image(pictures: Pictures, row: int) -> bytes:
-    """Bytes of an image that is the one which the manifest lists."""
-    from embedding_core.features.extraction import MAX_FILE_BYTES
-
-    paths, position = pictures.part.paths, pictures.positions[row]
-    path = paths[position] if paths is not None else None
+    classes = [[int(pictures.classes[row])] for row in train]
+    contents = training_contents(pictures.part, pictures.positions[train].tolist())
     try:
-        if path is None:
-            raise OSError("no file")
-        with open_regular(path) as file:
-            data = file.read(MAX_FILE_BYTES)
-    except OSError as error:
-        raise SourceError(f"{path}: the image cannot be read ({error.strerror or error}).") from error
-    if hashlib.blake2b(data, digest_size=16).hexdigest() != pictures.part.digests[position]:
-        raise SourceChanged(f"{path} changed while it was being read", "run again")
-    return data
+        return choice.with_learned(choice.learn(contents, classes))
+    except FileChanged as error:
+        raise explain_change(error) from error
 
 
 def _histograms(pictures: Pictures, extractor: "FittedBowSift", workspace: Workspace) -> Iterator[Any]:

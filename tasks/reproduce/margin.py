@@ -93,12 +93,16 @@ UCI = Experiment(
 # Section 4.3: the kernel is given, C = 1, gamma = 1. The machines of LPP+SVM are linear in its subspace, as
 # those of LPSSVM (Eq. 12). LapSVM searches gamma_I only: each value of gamma_A costs 505 machines per fold.
 _KERNEL: dict[str, Any] = {"input_scale": "none", "landmarks": None, "n_neighbors": 10}
+# The kernel has full rank and cancels in Eq. 11; a ridge prevents it. Of .1, 1 and 10, 1 has the best rate on
+# held-out labeled rows of the first 15 categories. The sign is that of the gradient, the scaling as printed.
+_RIDGE = {"ridge": 1.0, "update_sign": "gradient", "scaling": "constraint"}
 CALTECH_ARMS = (
     Arm("SVM", "svm", {"scale": "none", "C": 1.0}),
     Arm("LapSVM", "lapsvm", {**_KERNEL, "graph": "kernel", "gamma_I": "cv"}),
     Arm("LapRLS", "laprls", {**_KERNEL, "graph": "kernel", "gamma_A": "cv", "gamma_I": "cv"}),
     Arm("LPP+SVM", "lpp_svm", {**_KERNEL, "svm_kernel": "linear"}),
     Arm("LPSSVM", "lpssvm", {**_KERNEL, "graph": "kernel"}),
+    Arm("LPSSVM, ridge (ours)", "lpssvm", {**_KERNEL, "graph": "kernel", **_RIDGE}),
     Arm("Kernel DLE (ours)", "kernel_dle"),
     Arm("1NN", "nearest row", role="baseline"),
     Arm("SVM, C by CV", "svm", {"scale": "none", "C": [1.0, 0.1, 10.0, 100.0]}, role="baseline"),
@@ -120,7 +124,8 @@ CALTECH = Experiment(
         "dense SIFT (16 x 16 pixels every 8), 50 words per category from its 5 labeled images, joined to one "
         "codebook of 5,050 words that all classifiers share, levels 0, 1 and 2 of the pyramid, histogram "
         "intersection; graphs of 10 neighbors; gamma_I of LapSVM and gamma_A and gamma_I of LapRLS by "
-        "cross-validation on the labeled rows; the second data set, ours, has the cosine kernel of "
+        "cross-validation on the labeled rows; the ridge was chosen on held-out labeled rows of 15 "
+        "categories; the second data set, ours, has the cosine kernel of "
         "pretrained features instead. A quick run uses the first 15 categories"
     ),
 )

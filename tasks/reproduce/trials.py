@@ -34,6 +34,11 @@ class Trial:
     preprocessing: str
     number: int
 
+    @property
+    def title(self) -> str:
+        """The trial in words, for messages."""
+        return f"{self.arm.title} on {self.data.name}, trial {self.number + 1}"
+
 
 def stage(experiment: Experiment, arm: Arm, data: DatasetRef, quick: bool, workspace: Workspace) -> Stage:
     """Stage of all cells of one method on one data set."""

@@ -1,7 +1,8 @@
 """Stages that score the candidates of `labelscape auto`: out-of-fold scores of the labeled items."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +17,43 @@ from tasks.budget import Budget
 from tasks.dataset import Dataset, load_dataset
 from tasks.executor import StoreHandle
 from tasks.folds import FoldJob, map_folds, score_fold, split_rows
-from tasks.settings import EvaluationSettings
+from tasks.selection.rare_labels import NO_RARE_LABELS, RareLabels
+from tasks.settings import AffinitySettings, EvaluationSettings
 from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.affinity import graph_params
 from tasks.stages.embedding import Data, method_settings, takes_graph
 
 _CODE = ("embedding_core.evaluation", "embedding_core.model_selection.folds")
+# Builds the graph of a fold that does not see its test rows.
+_GRAPH_CODE = ("embedding_core.graph.affinity", "embedding_core.preprocessing")
 
 
 @dataclass(frozen=True)
 class SelectionContext:
-    """What all candidates share: the folds, the data, the workspace and the time budget."""
+    """What all candidates share.
+
+    Attributes
+    ----------
+    settings : EvaluationSettings
+        Folds, their seed, and the metric that decides.
+    data : Data
+    workspace : Workspace
+    budget : Budget
+    graph : AffinitySettings
+        How the graph is built from features.
+    closed : bool
+        Whether the items to annotate are those of the collection: fits may see the features of the test rows.
+    rare : RareLabels
+        Labels that are not part of the scores.
+    """
 
     settings: EvaluationSettings
     data: Data
     workspace: Workspace
     budget: Budget
+    graph: AffinitySettings = field(default_factory=AffinitySettings)
+    closed: bool = False
+    rare: RareLabels = NO_RARE_LABELS
 
     @property
     def dataset(self) -> Dataset:
@@ -54,14 +77,6 @@ def check_labels(dataset: Dataset, n_folds: int) -> None:
         raise SourceError(
             f"{count} labeled items for {n_folds} folds; label more items, or ask for fewer folds with "
             "--set evaluation.folds=2."
-        )
-    carried = dataset.Y[labeled].sum(axis=0)
-    alone = [name for name, items in zip(dataset.label_names, carried, strict=True) if items == 1]
-    if alone:
-        more = f" and {len(alone) - 1} more labels" if len(alone) > 1 else ""
-        raise SourceError(
-            f"label {alone[0]!r}{more}: only one labeled item has it, so it cannot be in both training "
-            "and test rows. Label a second item, or drop such labels with --set source.min_label_count=2."
         )
 
 
@@ -112,15 +127,17 @@ def _stage(
     produce: Callable[[], Artifact],
 ) -> Stage:
     params, data = candidate.params, context.data
+    unseen = _unseen_rows(candidate, context)
     return Stage(
         name=name,
         variant=candidate.name,
-        code=(*method_modules(candidate.method, params), *_CODE),
+        code=(*method_modules(candidate.method, params), *_CODE, *(_GRAPH_CODE if "graph" in unseen else ())),
         params={
             "method": method_settings(candidate.method, params),
             "scale": get_method(candidate.method).input_scale(data.scale),
             **context.settings.model_dump(mode="json", include={"folds", "seed"}),
             "trial_folds": TRIAL_FOLDS,
+            **unseen,
         },
         inputs={
             **data.inputs(takes_graph(candidate.method, params, data), context.workspace.store),
@@ -128,6 +145,17 @@ def _stage(
         },
         produce=produce,
     )
+
+
+def _unseen_rows(candidate: Candidate, context: SelectionContext) -> dict[str, Any]:
+    """Settings of fits that do not see the test rows; empty for methods that never see unlabeled rows."""
+    method, data = get_method(candidate.method), context.data
+    if context.closed or not method.sees_all_rows:
+        return {}
+    if data.edges_given or not takes_graph(candidate.method, candidate.params, data):
+        return {"closed": False}
+    kind = "gaussian" if context.graph.graph == "gaussian" else "knn"
+    return {"closed": False, "graph": graph_params(context.graph, kind, data.scale)}
 
 
 def _predict(candidate: Candidate, context: SelectionContext, folds: Sequence[int]) -> Artifact:
@@ -166,6 +194,8 @@ def _score_folds(candidate: Candidate, context: SelectionContext, folds: Sequenc
             n_folds=settings.folds,
             seed=settings.seed,
             fold=fold,
+            closed=context.closed,
+            graph=None if data.edges_given else context.graph,
         )
         for fold in folds
     ]

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean
 from typing import Any, Literal
 
 from embedding_core.model_selection.significance import (
@@ -19,12 +20,18 @@ from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, pack_files
 from tasks.report.ranking import LOWER_IS_BETTER, describe_lead, metric_title
+from tasks.report.score_table import score_table
+from tasks.report.tables import Table
 from tasks.selection.out_of_fold import MEASURING
+from tasks.selection.rare_labels import NO_RARE_LABELS, RareLabels
 from tasks.stage import Stage, digest_of
 
 State = Literal["scored", "stopped", "skipped", "failed"]
 Title = Literal["champion", "challenger"]
 _RECORD = "choice.json"
+_NO_BASELINE = (
+    "no plain baseline was among the candidates; name one with --candidates, for instance logistic_regression"
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class CandidateResult:
         Every metric on the folds that were scored.
     ref, trial : ArtifactRef or None
         Out-of-fold scores of all folds, and of the first folds.
+    members : tuple of CandidateResult
+        The results whose scores were averaged.
     """
 
     candidate: Candidate
@@ -50,6 +59,7 @@ class CandidateResult:
     rows: Sequence[Score] = ()
     ref: ArtifactRef | None = None
     trial: ArtifactRef | None = None
+    members: "tuple[CandidateResult, ...]" = ()
 
     @property
     def name(self) -> str:
@@ -103,8 +113,19 @@ class TitleDecision:
 class Choice:
     """The winner, the best plain baseline, and the winner's lead over it.
 
-    `tune_for` is the metric that thresholds are tuned for, one of
-    `embedding_core.model_selection.threshold_tuning.TARGETS`.
+    Attributes
+    ----------
+    winner : CandidateResult
+        Not scored if the budget ended before anything was scored; see `choose_unscored`.
+    tune_for : str
+        The metric that thresholds are tuned for, one of
+        `embedding_core.model_selection.threshold_tuning.TARGETS`.
+    rare : RareLabels
+        Labels that were not part of the scores.
+    closed : bool
+        Whether fits saw the features of the test rows.
+    open_result : CandidateResult or None
+        The winner scored without these features, if `closed` and it makes a difference.
     """
 
     metric: str
@@ -113,6 +134,9 @@ class Choice:
     lead: Lead | None
     results: Sequence[CandidateResult] = field(repr=False)
     tune_for: str = "hamming"
+    rare: RareLabels = NO_RARE_LABELS
+    closed: bool = False
+    open_result: CandidateResult | None = field(default=None, repr=False)
 
     def find(self, recipe: Mapping[str, Any]) -> CandidateResult | None:
         """Result of the candidate with a recipe, if it was scored on all folds."""
@@ -123,6 +147,11 @@ class Choice:
     def scored(self) -> list[CandidateResult]:
         """Results of candidates that were scored on all folds."""
         return [one for one in self.results if one.state == "scored"]
+
+    @property
+    def tried(self) -> list[CandidateResult]:
+        """Results of candidates that were scored on some folds at least; the winner is picked among them."""
+        return [one for one in self.results if one.state in ("scored", "stopped")]
 
 
 def reason_to_stop(trial: CandidateResult, leader: CandidateResult, metric: str, n_folds: int) -> str:
@@ -152,10 +181,30 @@ def choose(results: Sequence[CandidateResult], metric: str, tune_for: str = "ham
     if winner is None:
         return None
     baseline = leading([one for one in results if one.candidate.plain], metric)
-    lead = None
-    if baseline is not None and baseline is not winner:
-        lead = paired_lead(winner.values(metric), baseline.values(metric))
-    return Choice(metric, winner, baseline, lead, tuple(results), tune_for)
+    choice = Choice(metric, winner, baseline, None, tuple(results), tune_for)
+    if baseline is None or baseline is winner:
+        return choice
+    others = [one for one in choice.tried if not one.candidate.plain]
+    lead = paired_lead(winner.values(metric), baseline.values(metric), picked_among=len(others))
+    return replace(choice, lead=lead)
+
+
+def choose_unscored(
+    results: Sequence[CandidateResult], plain: Sequence[Candidate], metric: str, late: str
+) -> Choice | None:
+    """Choose the cheapest plain candidate if the budget ended before anything was scored; otherwise None.
+
+    `plain` are plain candidates, cheap ones first, of which those that failed are left out. `late` is the
+    reason of candidates that were skipped for lack of time. The labels of the model are decided at 0.5: there
+    are no scores to tune thresholds on.
+    """
+    failed = {one.name for one in results if one.state == "failed"}
+    left = [one for one in plain if one.name not in failed]
+    if not left or all(one.reason != late for one in results):
+        return None
+    winner = CandidateResult(left[0], "skipped", late)
+    others = [one for one in results if one.name != winner.name]
+    return Choice(metric, winner, None, None, (winner, *others))
 
 
 def decide_title(
@@ -164,17 +213,49 @@ def decide_title(
     """The title of the winner; `features` names its features, `labels` is the digest of the labels.
 
     The first winner becomes champion. A later winner takes the title if it beats the present champion, scored
-    on the same folds of the same data, by more than noise (`embedding_core.model_selection.significance`). It
-    also takes the title if the champion scores below the best plain baseline: a collection must not be
-    annotated by a model that a plain baseline beats. For the same reason nothing becomes champion while a
-    plain baseline was skipped or failed. A champion with other features is compared by its recorded scores.
+    on the same folds of the same data, by more than the noise of the best of several
+    (`embedding_core.model_selection.significance`). It also takes the title if the champion scores below the
+    best plain baseline: a collection must not be annotated by a model that a plain baseline beats. For the
+    same reason nothing becomes champion while a plain baseline is not scored on all folds, or if none is
+    among the candidates. A champion with other features is compared by its recorded scores.
     """
+    if choice.winner.state != "scored":
+        return TitleDecision("challenger", "nothing was scored; give more time with --budget")
     other = champion is not None and champion.has_other(features)
     if champion and not other and champion.candidate.recipe() == choice.winner.candidate.recipe():
         return TitleDecision("champion", "it has the title already")
     unknown = [one for one in choice.results if _is_unknown_baseline(one)]
     if unknown:
         return TitleDecision("challenger", _without(unknown))
+    verdict = _compare_titles(choice, champion, other, labels)
+    if verdict.title == "champion" and choice.baseline is None:
+        return TitleDecision("challenger", _NO_BASELINE, verdict.lead)
+    return verdict
+
+
+def find_drop(choice: Choice, champion: Champion | None, tolerance: float) -> str:
+    """How far the winner is below the recorded score of the champion; empty within the tolerance."""
+    now = choice.winner.values(choice.metric)
+    if champion is None or champion.metric != choice.metric or not (champion.values and now):
+        return ""
+    sign = -1.0 if choice.metric in LOWER_IS_BETTER else 1.0
+    before, after = fmean(champion.values), fmean(now)
+    if before - after <= tolerance:
+        return ""
+    return (
+        f"{metric_title(choice.metric)} went from {sign * before:.3f} to {sign * after:.3f}, more than the "
+        f"tolerance of {tolerance:g}"
+    )
+
+
+def hold_title(verdict: TitleDecision, drop: str) -> TitleDecision:
+    """The decision after a drop: the champion keeps its title and its model."""
+    reason = f"{drop}; the champion stays as it is"
+    return TitleDecision("challenger", reason, verdict.lead) if drop else verdict
+
+
+def _compare_titles(choice: Choice, champion: Champion | None, other: bool, labels: str) -> TitleDecision:
+    """Compare the winner with the present champion; `other` if that was fitted on other features."""
     if champion is None:
         return TitleDecision("champion", "the first champion of this collection")
     if not champion.candidate.method:
@@ -206,7 +287,7 @@ def _compare_recorded(choice: Choice, champion: Champion, labels: str) -> TitleD
             f"the present champion is {name}; its scores on these labels are not known. Run `labelscape "
             "auto` with its features to renew them",
         )
-    lead = paired_lead(ours, champion.values)
+    lead = paired_lead(ours, champion.values, picked_among=len(choice.tried))
     amount = f"{describe_lead(lead)} in {metric_title(choice.metric)}"
     if lead.beyond_noise:
         return TitleDecision("champion", f"it beats the present champion, {name}, by {amount}", lead)
@@ -214,7 +295,7 @@ def _compare_recorded(choice: Choice, champion: Champion, labels: str) -> TitleD
 
 
 def _is_unknown_baseline(one: CandidateResult) -> bool:
-    return one.candidate.plain and one.state in ("skipped", "failed")
+    return one.candidate.plain and one.state != "scored"
 
 
 def _without(unknown: Sequence[CandidateResult]) -> str:
@@ -228,7 +309,8 @@ def _without(unknown: Sequence[CandidateResult]) -> str:
 
 def _compare(choice: Choice, present: CandidateResult) -> TitleDecision:
     metric, name = choice.metric, present.candidate.label
-    lead = paired_lead(choice.winner.values(metric), present.values(metric))
+    others = len(choice.tried) - 1  # without the champion
+    lead = paired_lead(choice.winner.values(metric), present.values(metric), picked_among=others)
     amount = f"{describe_lead(lead)} in {metric_title(metric)}"
     if lead.beyond_noise:
         return TitleDecision("champion", f"it beats the present champion, {name}, by {amount}", lead)
@@ -245,13 +327,18 @@ def stage(choice: Choice) -> Stage:
     """Stage that records a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
-        code=("embedding_core.model_selection.significance", *MEASURING),
+        code=("embedding_core.model_selection.significance", "tasks.selection.rare_labels", *MEASURING),
         params={
             "metric": choice.metric,
             "tune_for": choice.tune_for,
             "states": {one.name: [one.state, one.reason] for one in choice.results},
+            "rare_labels": choice.rare.record(),
+            "closed": choice.closed,
         },
-        inputs={one.name: digest_of(one.ref) for one in choice.results if one.ref},
+        inputs={
+            **{one.name: digest_of(one.ref) for one in choice.results if one.ref},
+            **({"open": digest_of(choice.open_result.ref)} if choice.open_result else {}),
+        },
         produce=lambda: _record(choice),
     )
 
@@ -264,6 +351,9 @@ def describe(choice: Choice) -> dict[str, Any]:
         "winner": choice.winner.name,
         "baseline": choice.baseline.name if choice.baseline else None,
         "lead": asdict(choice.lead) if choice.lead else None,
+        "rare_labels": choice.rare.record(),
+        "closed": choice.closed,
+        "open_metrics": _by_metric(choice.open_result.rows) if choice.open_result else None,
         "candidates": [
             {
                 "name": one.name,
@@ -277,6 +367,14 @@ def describe(choice: Choice) -> dict[str, Any]:
             for one in choice.results
         ],
     }
+
+
+def leaderboard(choice: Choice) -> Table:
+    """Tabulate the candidates that were scored on all folds, best first."""
+    rows = [row for one in choice.scored for row in one.rows]
+    titles = {one.name: one.candidate.label for one in choice.scored}
+    baselines = {one.name for one in choice.scored if one.candidate.plain}
+    return score_table(rows, sort_by=choice.metric, titles=titles, baselines=baselines)
 
 
 def _by_metric(rows: Sequence[Score]) -> dict[str, list[float]]:

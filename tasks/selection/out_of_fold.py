@@ -53,6 +53,7 @@ def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> l
     """Every metric on each fold of out-of-fold scores.
 
     Labels are decided with thresholds tuned on the other folds; ranking metrics use the scores themselves.
+    Labels that are absent from a fold do not lower its macro averages.
     """
     from embedding_core.metrics import multilabel_metrics
 
@@ -60,7 +61,7 @@ def measure(name: str, found: Predictions, dataset: Dataset, tune_for: str) -> l
     scores = []
     for fold in np.unique(found.folds).tolist():
         chosen = found.folds == fold
-        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen])
+        values = multilabel_metrics(Y[chosen], decided[chosen], found.scores[chosen], skip_absent=True)
         scores += [Score(name, name, fold, metric, value) for metric, value in values.items()]
     return scores
 

@@ -1,25 +1,24 @@
 """Affinity: a sparse graph of the items, built from features or read from an edge list."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import pack_edges
-from storage.errors import ConfigError
+from storage.errors import ConfigError, SourceError
 from storage.sources import read_edges
+from storage.sources.edges import Edges
 from storage.sources.listing import digest_files, index_path
-from tasks.dataset import load_features, prepared_blocks
+from tasks.dataset import load_features
 from tasks.settings import AffinitySettings, SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
+from tasks.stages.graph import INTERSECTION, build_graph
 from tasks.stages.ingest import changed_meanwhile
 from tasks.stages.neighbors import limit_neighbors
 
-_GIGABYTE = 1e9
-# Storing the edges and checking symmetry takes a multiple of the memory of the graph.
-_DENSE_MATRICES = 6
-_DENSE_ADVICE = "set affinity.graph to knn, or raise affinity.memory_budget_gb"
 _CODE = {
     "given": ("storage.sources.edges", "embedding_core.graph.supplied"),
     "knn": ("embedding_core.graph.affinity", "embedding_core.preprocessing"),
@@ -37,13 +36,13 @@ def stage(
     """The graph of the readable items, in the order of their features."""
     kind = resolve_graph(settings, source)
     inputs = {"features": digest_of(features)}
-    edges = _digest_edges(source, workspace) if kind == "given" else None
+    edges = digest_edges(source, workspace) if kind == "given" else None
     if edges is not None:
         inputs["edges"] = edges
     return Stage(
         name="affinity",
         code=_CODE[kind],
-        params=_params(settings, kind, scale),
+        params=graph_params(settings, kind, scale),
         inputs=inputs,
         produce=lambda: (
             _take_given(source, edges, features, workspace)
@@ -62,18 +61,16 @@ def resolve_graph(settings: AffinitySettings, source: SourceSettings) -> str:
     return settings.graph
 
 
-def _params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]:
+def graph_params(settings: AffinitySettings, kind: str, scale: str) -> dict[str, Any]:
     """The settings that this kind of graph uses; changes of other settings leave it fresh."""
-    used = {
-        "given": (),
-        "knn": ("n_neighbors", "weights", "sigma"),
-        "gaussian": ("sigma",),
-    }[kind]
+    searched = () if settings.weights == INTERSECTION else ("sigma", "exact_items", "recall")
+    used = {"given": (), "knn": ("n_neighbors", "weights", *searched), "gaussian": ("sigma",)}[kind]
     own = {name: getattr(settings, name) for name in used}
     return {"graph": kind, **own} if kind == "given" else {"graph": kind, "scale": scale, **own}
 
 
-def _digest_edges(source: SourceSettings, workspace: Workspace) -> str:
+def digest_edges(source: SourceSettings, workspace: Workspace) -> str:
+    """Digest of the bytes of the file of links."""
     edges = Path(str(source.edges))
     return digest_files([edges], index_path(workspace.cache_dir, edges))[0]
 
@@ -85,37 +82,51 @@ def _take_given(
 
     assert features is not None
     found = load_features(workspace.store, features)
-    edges = read_edges(Path(str(source.edges)), found.ids)
-    if _digest_edges(source, workspace) != digest:
-        raise changed_meanwhile(str(source.edges))
+    edges = given_edges(source, digest, found.ids, workspace)
     # Edges may refer to positions in the whole collection, so drop unreadable items afterwards.
     graph = graph_from_edges(*edges, len(found.ids))
+    if not graph.nnz:
+        raise SourceError(
+            f"{source.edges}: no link between two items ({len(edges[0]):,} links are listed); give links "
+            "with positive weights between different items, or leave out source.edges."
+        )
     return pack_edges(graph[found.readable][:, found.readable])
+
+
+def given_edges(source: SourceSettings, digest: str, ids: Sequence[str], workspace: Workspace) -> Edges:
+    """Read the given links and report what is left out; `digest` is that of the stage's key."""
+    path, reporter = Path(str(source.edges)), workspace.reporter
+    edges = read_edges(
+        path,
+        ids,
+        lambda line: reporter.say(f"  {path.name}: {line}"),
+        source.strict,
+        source.label_separator,
+    )
+    if digest_edges(source, workspace) != digest:
+        raise changed_meanwhile(str(source.edges))
+    return edges
 
 
 def _build(
     settings: AffinitySettings, kind: str, scale: str, features: ArtifactRef | None, workspace: Workspace
 ) -> Artifact:
-    from embedding_core.graph.affinity import build_gaussian_graph, build_knn_graph, check_dense_size
-
     assert features is not None
     found = load_features(workspace.store, features)
-    X = found.X[found.readable]
-    X = _scaler(found.recipe, scale).fit(X).transform(X)
+    X = found.X if found.readable.all() else found.X[found.readable]
     if kind == "knn":
-        n_neighbors = limit_neighbors(
-            "affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter
-        )
-        return pack_edges(build_knn_graph(X, n_neighbors, settings.weights, settings.sigma))
-    budget = settings.memory_budget_gb * _GIGABYTE
-    check_dense_size(X.shape[0], budget, _DENSE_ADVICE, _DENSE_MATRICES)
-    return pack_edges(build_gaussian_graph(X, settings.sigma, memory_budget_bytes=budget))
+        limit_neighbors("affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter)
+    graph = build_graph(settings, scale, found.recipe, X)
+    packed = pack_edges(graph.W)
+    if graph.recall == 1:
+        return packed
+    workspace.reporter.say_once(f"  {describe_recall(X.shape[0], graph.recall, settings)}")
+    return replace(packed, metadata={**packed.metadata, "recall": f"{graph.recall:.4f}"})
 
 
-def _scaler(recipe: Mapping[str, Any], scale: str) -> Any:
-    """What prepares the features: their blocks if several are joined, else the scale of the run."""
-    from embedding_core.preprocessing import Preprocessor
-    from embedding_core.scaling import Scaler
-
-    blocks = prepared_blocks(recipe)
-    return Preprocessor(blocks) if blocks else Scaler(scale)
+def describe_recall(n: int, recall: float, settings: AffinitySettings) -> str:
+    """How many of the true neighbors a graph contains that was built by an index."""
+    said = f"graph of {n:,} items by an index: recall {recall:.3f}, measured on a sample"
+    if recall >= settings.recall:
+        return said
+    return f"{said}, below affinity.recall={settings.recall:g}: these items have no clear neighbors"

@@ -153,7 +153,10 @@ def _fit(
         thresholds=learn_thresholds(tuning, dataset, workspace.store) if tuning else None,
         blocks=dataset.blocks,
     )
-    return annotator.fit(dataset.X, dataset.Y, graph), dataset
+    fitted = annotator.fit(dataset.X, dataset.Y, graph)
+    for line in fitted.scaler_.describe_choices() if dataset.blocks else ():
+        workspace.reporter.say_once(f"  {line}")
+    return fitted, dataset
 
 
 def _embed(

@@ -1,6 +1,6 @@
 """Blocks of features: a stage for each extractor, and the stage that joins several blocks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,18 @@ from tasks.stages.features import (
     GIVEN,
     MISSING,
     TABLE,
-    describe_lacking,
     extractor_recipe,
     find_part,
     load_skipped,
     make_extractor,
     read_content,
     recipe_stage,
-    refuse_lacking,
 )
 from tasks.stages.known_rows import SKIPPED
 from tasks.stages.learning import LEARNED, learned_variant, learning_stage
+from tasks.stages.links import LINKS, links_recipe
+from tasks.stages.links import stage as links_stage
+from tasks.stages.missing_parts import Lacking, left_out, load_lacking
 
 # What `features.extractors = ["auto"]` means for each content of a source.
 DEFAULT_EXTRACTORS: Mapping[str, str] = {
@@ -65,6 +66,11 @@ class BlockPlan:
     preparation: Mapping[str, Any]
 
     @property
+    def is_propagated(self) -> bool:
+        """Whether its rows are those of another block, propagated along links."""
+        return self.recipe.get("extractor") == LINKS
+
+    @property
     def fills(self) -> bool:
         """Whether missing values are filled in."""
         return bool(self.preparation.get("fill", "none") != "none")
@@ -76,11 +82,27 @@ class BlockPlan:
         return self.fills or bool(terms != "none" or alternatives > 1)
 
 
-def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPlan]:
-    """The blocks that a configuration asks for, in its order."""
+def plan_blocks(
+    settings: FeatureSettings,
+    source: OpenedSource,
+    lacking: Mapping[str, Lacking] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> list[BlockPlan]:
+    """The blocks that a configuration asks for, in its order.
+
+    Parameters
+    ----------
+    lacking : mapping, optional
+        Items without a part, by its name. The automatic choice leaves out a part that no item has.
+    say : callable
+        Reports what is left out.
+    """
     names = settings.extractors
     if names == ("auto",):
-        names = tuple(_default_choice(part, source) for part in source.parts)
+        absent = left_out(source.parts, lacking or {})
+        for part in absent:
+            say(f"no item has {part.content}: {DEFAULT_EXTRACTORS[part.content]} is left out")
+        names = tuple(_default_choice(part) for part in source.parts if part not in absent)
     choices = {_block_name(choice): choice for choice in names}
     if len(choices) < len(names):
         raise ConfigError("features.extractors: two models have the same file name; rename one of them.")
@@ -88,13 +110,20 @@ def plan_blocks(settings: FeatureSettings, source: OpenedSource) -> list[BlockPl
         _check_content(choice, source)
     _check_names("features.scales", settings.scales, choices)
     _check_names("features.weights", settings.weights, choices)
-    return [_plan_block(name, choice, settings) for name, choice in choices.items()]
+    spread = [choice for choice in names if choice.partition(":")[0] == LINKS]
+    plain = [choice for choice in names if choice not in spread]
+    base = plain[0] if plain else _default_choice(source.parts[0])
+    return [_plan_block(name, choice, settings, base, len(choices) > 1) for name, choice in choices.items()]
 
 
-def _plan_block(name: str, choice: str, settings: FeatureSettings) -> BlockPlan:
-    recipe = _recipe(choice, settings)
+def _plan_block(name: str, choice: str, settings: FeatureSettings, base: str, joined: bool) -> BlockPlan:
+    kind, _, value = choice.partition(":")
+    if kind == LINKS:
+        recipe = links_recipe(value, _block_name(base), _recipe(base, settings))
+    else:
+        recipe = _recipe(choice, settings)
     preparation = {
-        "scale": settings.scales.get(name, settings.resolve_scale(content_read(choice))),
+        "scale": settings.scales.get(name, settings.resolve_scale(content_read(choice), joined)),
         "weight": settings.weights.get(name, 1.0),
         **_preparation(recipe, settings),
     }
@@ -111,16 +140,20 @@ def _preparation(recipe: Mapping[str, Any], settings: FeatureSettings) -> dict[s
 
     A text without terms is never filled in.
     """
+    if recipe["extractor"] == LINKS:
+        return {"fill": "none"}
     if recipe["extractor"] in (GIVEN, TABLE):
         return {"fill": settings.fill}
     extractor = make_extractor(recipe)
     if extractor.terms != "none":
         return {"fill": "none", "terms": extractor.terms}
-    several = {"alternatives": extractor.alternatives} if extractor.alternatives > 1 else {}
+    several: dict[str, Any] = {"alternatives": extractor.alternatives} if extractor.alternatives > 1 else {}
+    if extractor.alternative_names:
+        several["alternative_names"] = list(extractor.alternative_names)
     return {"fill": settings.fill, **several}
 
 
-def _default_choice(part: PartName, source: OpenedSource) -> str:
+def _default_choice(part: PartName) -> str:
     """What `auto` means for a part of the items; each of several supplied blocks is named."""
     choice = DEFAULT_EXTRACTORS[part.content]
     return f"{choice}:{part.name}" if choice == GIVEN and part.name != GIVEN else choice
@@ -183,7 +216,7 @@ def use_tables(blocks: Sequence[BlockPlan], paths: Sequence[str]) -> list[BlockP
 
 def _check_content(choice: str, source: OpenedSource) -> None:
     name, _, part = choice.partition(":")
-    if name == TABLE:
+    if name in (TABLE, LINKS):
         return
     reads = content_read(choice)
     contents = " and ".join(source.contents)
@@ -235,22 +268,49 @@ def block_stages(
     made : mapping
         Artifacts of the stages yielded before, by variant. The caller fills it between two stages.
     """
-    for block in blocks:
-        variant = block.name if _are_joined(blocks) else ""
-        recipe = _extraction(block.recipe)
+
+    def check() -> None:
+        """Refuse missing parts of any block before the first file is read."""
+        refuse_lacking(blocks, source.parts, load_lacking(manifest, workspace.store))
+
+    def extract(name: str, given: Mapping[str, Any], variant: str) -> Iterator[Stage]:
+        recipe = _extraction(given)
         if _must_learn(recipe):
             extractor, part = make_extractor(recipe), find_part(recipe, source.parts)
-            yield learning_stage(extractor, block.name, recipe, part, place, source, manifest, workspace)
-            ref = made[learned_variant(block.name)]
+            yield learning_stage(extractor, name, recipe, part, place, source, manifest, workspace, check)
+            ref = made[learned_variant(name)]
             recipe[LEARNED] = None if ref is None else {"key": ref.key, "digest": ref.digest}
-        yield recipe_stage(recipe, place, source, manifest, workspace, variant)
+        yield recipe_stage(recipe, place, source, manifest, workspace, variant, check)
+
+    # Propagated features start from another block, which may be named after them or not at all.
+    for block in sorted(blocks, key=lambda block: block.is_propagated):
+        variant = block.name if _are_joined(blocks) else ""
+        if not block.is_propagated:
+            yield from extract(block.name, block.recipe, variant)
+            continue
+        base = block.recipe[LINKS]["base"]
+        if base not in made:
+            yield from extract(base, block.recipe[LINKS]["recipe"], base)
+        yield links_stage(block.recipe, made[base], place, variant, workspace)
     if _are_joined(blocks):
         yield _join_stage(blocks, {block.name: made[block.name] for block in blocks}, workspace)
 
 
+def refuse_lacking(
+    blocks: Iterable[BlockPlan], parts: Sequence[PartName], lacking: Mapping[str, Lacking]
+) -> None:
+    """Raise SourceError for the first block that reads, and does not fill in, a part which items lack."""
+    for block in blocks:
+        extractor = block.recipe["extractor"]
+        if extractor in (GIVEN, TABLE, LINKS) or block.fills:
+            continue
+        if found := lacking.get(find_part(block.recipe, parts)):
+            found.refuse(extractor, read_content(extractor))
+
+
 def _must_learn(recipe: Mapping[str, Any]) -> bool:
     """Whether the extractor of a recipe learns from the training items first; that of a model has learned."""
-    extracted = recipe["extractor"] not in (GIVEN, TABLE)
+    extracted = recipe["extractor"] not in (GIVEN, TABLE, LINKS)
     return extracted and LEARNED not in recipe and make_extractor(recipe).learns
 
 
@@ -258,9 +318,10 @@ def find_block(blocks: Sequence[BlockPlan], label: str) -> BlockPlan | None:
     """The block that a stage with this label computes; None for stages that join blocks or learn."""
     if label in {stage_label("features", learned_variant(block.name)) for block in blocks}:
         return None
+    extracted = [block for block in blocks if not block.is_propagated]
     if not _are_joined(blocks):
-        return blocks[0]
-    return next((block for block in blocks if label == stage_label("features", block.name)), None)
+        return extracted[0] if extracted else None
+    return next((block for block in extracted if label == stage_label("features", block.name)), None)
 
 
 def _are_joined(blocks: Sequence[BlockPlan]) -> bool:
@@ -284,12 +345,13 @@ def _check_lacking(block: BlockPlan, features: Features, workspace: Workspace) -
     if not isinstance(features.X, np.ndarray):
         return
     rows = np.flatnonzero(features.readable & np.isnan(features.X).all(axis=1))
-    lacking = [features.ids[row] for row in rows]
+    lacking = Lacking.of([features.ids[row] for row in rows], len(features.ids))
+    content = read_content(block.recipe["extractor"])
     if not block.fills:
-        refuse_lacking(block.recipe, lacking, len(features.ids))
-    elif lacking:
-        found = describe_lacking(block.recipe, lacking, len(features.ids))
-        workspace.reporter.say(f"  {found}; {block.name} is filled with the {block.preparation['fill']}")
+        lacking.refuse(block.recipe["extractor"], content)
+    elif lacking.count:
+        filled = f"{block.name} is filled with the {block.preparation['fill']}"
+        workspace.reporter.say(f"  {lacking.describe(content)}; {filled}")
 
 
 def _join(

@@ -1,7 +1,7 @@
 """Features: one row per item, stored in portions so that a changed item rewrites only one portion."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -58,10 +58,11 @@ def recipe_stage(
     manifest: ArtifactRef | None,
     workspace: Workspace,
     variant: str = "",
+    check: Callable[[], None] = lambda: None,
 ) -> Stage:
     """Features of the items of a manifest by the recipe of one extractor; labels do not matter.
 
-    `variant` names the block if several are joined.
+    `variant` names the block if several are joined. `check` may raise before the first file is read.
     """
     items = part_digest(manifest, items_of(find_part(recipe, source.parts)), workspace.store)
     return Stage(
@@ -70,8 +71,8 @@ def recipe_stage(
         code=_modules(recipe, source),
         params={**recipe, "strict": place.strict},
         inputs={"items": items, **_learned_input(recipe)},
-        produce=lambda: _compute(recipe, place, source, items, workspace, variant),
-        produce_all=lambda: _compute(recipe, place, source, items, workspace, variant, reuse=False),
+        produce=lambda: _compute(recipe, place, source, items, workspace, variant, check),
+        produce_all=lambda: _compute(recipe, place, source, items, workspace, variant, check, reuse=False),
     )
 
 
@@ -113,7 +114,7 @@ def read_content(extractor: str) -> str:
     """Content of the items that an extractor reads."""
     from embedding_core.features.registry import extractor_class
 
-    return "features" if extractor in (GIVEN, TABLE) else extractor_class(extractor).reads
+    return "features" if extractor in (GIVEN, TABLE, "links") else extractor_class(extractor).reads
 
 
 def find_part(recipe: Mapping[str, Any], parts: Iterable[PartName]) -> str:
@@ -192,11 +193,11 @@ def compute_features(
         )
     if known is not None:
         made |= {row: known.row(part.digests[row]) for row in rows if row not in made}
-    X = _stack([made[row][0] for row in rows], extractor)
+    X = stack_rows([made[row][0] for row in rows], extractor)
     return Features(names, digests, X, [made[row][1] for row in rows], recipe, extractor.feature_names())
 
 
-def _stack(rows: "Sequence[np.ndarray | csr_array | None]", extractor: "FeatureExtractor") -> Any:
+def stack_rows(rows: "Sequence[np.ndarray | csr_array | None]", extractor: "FeatureExtractor") -> Any:
     """One matrix of rows; an item without features has a row of NaN, or an empty one in a sparse matrix."""
     if extractor.terms == "none":
         blank = np.full(extractor.n_features, np.nan, dtype=np.float32)
@@ -243,28 +244,6 @@ def _mean_row(rows: "Sequence[Row]") -> "Row":
     return np.stack(found).mean(axis=0, dtype=np.float64).astype(np.float32), None
 
 
-def describe_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> str:
-    """Say how many items have no content that a recipe reads, and name the first ones."""
-    reads = read_content(recipe["extractor"])
-    shown = ", ".join(lacking[:_LISTED]) + (", ..." if len(lacking) > _LISTED else "")
-    return f"{len(lacking)} of {n_items} items have no {reads} ({shown})"
-
-
-def refuse_lacking(recipe: Mapping[str, Any], lacking: Sequence[str], n_items: int) -> None:
-    """Raise SourceError if items have no content that a recipe reads."""
-    if len(lacking) == n_items:
-        raise SourceError(
-            f"none of the {n_items} items has {read_content(recipe['extractor'])}, which "
-            f"{recipe['extractor']} needs. Name other extractors: --set features.extractors=NAMES."
-        )
-    if lacking:
-        raise SourceError(
-            f"{describe_lacking(recipe, lacking, n_items)}, which {recipe['extractor']} needs. Set "
-            "features.fill to mean or median to fill in the value of the training rows, name other "
-            "features.extractors, or remove these items."
-        )
-
-
 def _advance_after(done: int, advance: Advance) -> Advance:
     """Report the progress of a portion, `done` items after the start."""
     return lambda count: advance(done + count)
@@ -283,8 +262,10 @@ def _compute(
     items: str | None,
     workspace: Workspace,
     variant: str,
+    check: Callable[[], None],
     reuse: bool = True,
 ) -> Artifact:
+    check()
     collection = source.read(workspace.cache_dir)
     part = find_part(recipe, source.parts)
     if collection.part_digest(part) != items:
@@ -294,13 +275,9 @@ def _compute(
     content = collection.part(part)
     if recipe["extractor"] == TABLE:
         content = _join_table(recipe, collection.ids, place, workspace)
-    portions = _Portions(collection.ids, content, recipe, code, known, workspace)
+    portions = Portions(collection.ids, content, recipe, code, known, workspace)
     refs = portions.compute()
     _check_errors(portions.errors, len(collection.ids), place, workspace)
-    if not variant:  # a joined block may fill in what is missing
-        digests = content.digests
-        lacking = [name for name, digest in zip(collection.ids, digests, strict=True) if not digest]
-        refuse_lacking(recipe, [name for name in lacking if name not in portions.errors], len(digests))
     packed = pack_parts(
         Parts(
             part=np.arange(len(refs)),
@@ -332,7 +309,7 @@ def _join_table(
     return found.part
 
 
-class _Portions:
+class Portions:
     """Computes the portions of a collection from known and newly extracted rows.
 
     Without `known`, every portion is computed again even if the store holds it.
@@ -356,15 +333,29 @@ class _Portions:
         self._workspace = workspace
 
     def compute(self) -> list[ArtifactRef]:
-        """Compute every portion in order; only one is in memory at a time."""
+        """Compute every portion in order; only one is in memory at a time.
+
+        The workers of a cluster first store the portions of which no row is known.
+        """
         refs = []
         with self._workspace.reporter.progress("features", len(self._ids)) as advance:
+            stored = self._compute_on_workers(advance)
             for rows in split_items(self._ids):
-                refs.append(self._portion(rows, _advance_after(rows.start, advance)))
-                advance(rows.stop)
+                force = self._known is None and rows not in stored
+                refs.append(self.portion(rows, _advance_after(rows.start, advance), force))
+                advance(len(self._ids) if stored else rows.stop)
         return refs
 
-    def _portion(self, rows: range, advance: Advance) -> ArtifactRef:
+    def _compute_on_workers(self, advance: Advance) -> Collection[range]:
+        if not self._workspace.executor.shares_store or self._recipe["extractor"] in (GIVEN, TABLE):
+            return ()
+        from tasks.stages.portion_jobs import compute_on_workers
+
+        given = self._ids, self._part, self._recipe, self._code
+        return compute_on_workers(*given, self._known, self._workspace, advance)
+
+    def portion(self, rows: range, advance: Advance, force: bool = False) -> ArtifactRef:
+        """Compute and store the portion of some rows, unless it is stored; `force` computes it again."""
         ids, digests = _slice(self._ids, rows), _slice(self._part.digests, rows)
         recipe = Recipe(
             stage=PART_STAGE,
@@ -375,7 +366,7 @@ class _Portions:
             schema=SCHEMA_VERSION,
         )
         store = self._workspace.store
-        ref = store.compute(recipe, lambda: self._pack(rows, advance), force=self._known is None).ref
+        ref = store.compute(recipe, lambda: self._pack(rows, advance), force=force).ref
         sound = self._known.sound if self._known else set()
         if ref.key not in sound and store.details(ref)["metadata"].get(_UNREADABLE) != "0":
             reasons = columns.strings(store.read(ref, ["error"]), "error")

@@ -18,10 +18,13 @@ from tasks.changes import changes_since
 from tasks.runs import load_last_run
 from tasks.settings import SourceSettings
 from tasks.stage import InputDigest, Stage, Workspace
+from tasks.stages.missing_parts import lacking_fact
 from tasks.training_rows import training_digest
 
 # Fact of a manifest: what extractors learn from, see `tasks.training_rows`.
 TRAINING = "training"
+# Fact of a manifest: the number of labeled items.
+_LABELED = "labeled"
 # These settings decide which bytes are read, which the digest covers; the others decide how they are parsed,
 # or whether they are refused.
 _PATHS = {"path", "labels", "edges", "paranoid", "wanted"}
@@ -90,6 +93,11 @@ def has_single_labels(manifest: ArtifactRef | None, store: ArtifactStore) -> boo
     return json.loads(_facts(manifest, store)["single_label"]) if manifest else None
 
 
+def count_labeled(manifest: ArtifactRef | None, store: ArtifactStore) -> int:
+    """How many items are labeled; 0 if the collection has not been read yet."""
+    return int(_facts(manifest, store).get(_LABELED, "0")) if manifest else 0
+
+
 @lru_cache(maxsize=2)
 def _facts(manifest: ArtifactRef, store: ArtifactStore) -> dict[str, str]:
     """The metadata of a manifest, cached because nearly every stage needs it."""
@@ -125,7 +133,8 @@ def _read(settings: SourceSettings, source: OpenedSource, digest: str, workspace
     )
     packed = pack_manifest(manifest)
     parts = {items_of(part.name): found.part_digest(part.name) for part in found.parts}
-    parts["labels"] = digest_labels(manifest)
+    parts |= {"labels": digest_labels(manifest), **lacking_fact(found)}
+    parts[_LABELED] = str(int((found.labels >= 0).all(axis=1).sum()) if found.label_names else 0)
     if found.paths is not None:  # only extractors of images learn
         parts[TRAINING] = training_digest(found.ids, found.digests, found.split)
     last = load_last_run(workspace.store, settings).get("ingest")

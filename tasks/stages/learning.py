@@ -1,7 +1,7 @@
 """What an extractor learns from training items, for instance a codebook: a stage before its features."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ def learning_stage(
     source: OpenedSource,
     manifest: ArtifactRef | None,
     workspace: Workspace,
+    check: Callable[[], None] = lambda: None,
 ) -> Stage:
     """What an extractor learns from the training items.
 
@@ -49,6 +50,8 @@ def learning_stage(
         The recipe of its features, without what it learned.
     part : str
         The part of the items that it reads.
+    check : callable
+        May raise before the first file is read.
     """
     if extractor.learns_from_labels:
         raise ConfigError(
@@ -63,7 +66,7 @@ def learning_stage(
         code=(type(extractor).__module__,),
         params=dict(recipe),
         inputs={"training": part_digest(manifest, TRAINING, workspace.store)},
-        produce=lambda: _learn(extractor, part, place, source, manifest, workspace),
+        produce=lambda: _learn(extractor, part, place, source, manifest, workspace, check),
     )
 
 
@@ -102,16 +105,18 @@ def _learn(
     source: OpenedSource,
     manifest: ArtifactRef | None,
     workspace: Workspace,
+    check: Callable[[], None],
 ) -> Artifact:
     from embedding_core.features.extraction import FileChanged
 
     assert manifest is not None
+    check()
     items, collection = unpack_manifest(workspace.store.read(manifest)), source.read(workspace.cache_dir)
     if collection.digests != items.digests:
         raise changed_meanwhile(place.path)
     rows = training_rows(items.ids, items.split)
     with workspace.reporter.progress(f"{extractor.name} learning", len(rows)) as advance:
-        contents = _contents(collection.part(part), rows, advance)
+        contents = training_contents(collection.part(part), rows, advance)
         try:
             learned = extractor.learn(contents)
         except FileChanged as error:
@@ -121,7 +126,9 @@ def _learn(
     return pack_model([ModelFile(extractor.name, _FORMAT, payload.getvalue())])
 
 
-def _contents(part: Part, rows: Sequence[int], advance: Advance) -> Iterator[bytes]:
+def training_contents(
+    part: Part, rows: Iterable[int], advance: Advance = lambda done: None
+) -> Iterator[bytes]:
     """The file of each training item: its first one if it has several, nothing if it lacks this part."""
     from embedding_core.features.extraction import read_content
 

@@ -1,6 +1,7 @@
 """Report: figures, tables and the content of the page as one artifact; the page is rendered from it."""
 
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +26,15 @@ from storage.permissions import PRIVATE_FOLDER
 from storage.sources import OpenedSource
 from storage.tracking.models import check_file_name
 from tasks.dataset import Dataset, load_dataset
-from tasks.report.data import EmbeddingView, NoteRow, ReportData, Thumb
+from tasks.report.data import EmbeddingView, NoteRow, ReportData, ShownCase, Thumb
 from tasks.settings import EvaluationSettings, ReportSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data
-from tasks.stages.evaluation import load_scores
+from tasks.stages.evaluation import load_scores, sampling_note
 from tasks.stages.ingest import changed_meanwhile
 
 _THUMB_PIXELS = 200
+_EMBEDDING = re.compile(r"embedding_.*\.png")
 # File in a report's folder with what its page shows besides the artifact; it shows if the page is outdated.
 _MARK = "lineage.json"
 
@@ -54,7 +56,7 @@ def stage(
     inputs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
     return Stage(
         name="report",
-        code=("tasks.report.content",),
+        code=("tasks.report.content", "tasks.report.judging"),
         params={"title": title, "sort_by": evaluation.sort_by, **settings.model_dump(mode="json")},
         inputs={name: digest_of(ref) for name, ref in inputs.items()},
         produce=lambda: _draw(settings, evaluation, title, source, inputs, embeddings, scores, workspace),
@@ -71,28 +73,55 @@ class Circumstances:
         The artifact of each stage, by label.
     damaged : sequence of mappings
         Artifacts that were quarantined and recomputed: `artifact`, `reason`.
+    run : str
+        Id of the run; empty if it is not known yet.
+    links : mapping of str to str
+        Addresses of the pages of the run elsewhere, by name.
     """
 
     stages: Mapping[str, ArtifactRef] = field(default_factory=dict)
     damaged: Sequence[Mapping[str, str]] = ()
+    run: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """Canonical text: equal for equal circumstances."""
         keys = {label: ref.key for label, ref in self.stages.items()}
-        return canonical_json({"stages": keys, "damaged": [dict(one) for one in self.damaged]})
+        shown = {"damaged": [dict(one) for one in self.damaged], "run": self.run, "links": dict(self.links)}
+        return canonical_json({"stages": keys, **shown})
 
 
 def compose_report(ref: ArtifactRef, store: ArtifactStore, around: Circumstances) -> dict[str, bytes]:
     """Return the files of a report by name, with its page."""
     from tasks.maintenance.lineage import LineageGraph, flatten_lineage
-    from tasks.report.page import CONTENT, PAGE, render_page
+    from tasks.map.page import render_map
+    from tasks.report.page import CONTENT, MAP_PAGE, PAGE, render_page
 
     files = unpack_files(store.read(ref))
+    maps = {}
+    if mapped := around.stages.get("map"):
+        pictures = around.stages.get("map[pictures]")
+        shown = unpack_files(store.read(pictures)) if pictures else {}
+        maps[MAP_PAGE] = render_map(unpack_files(store.read(mapped)), shown, around.run)
     damaged = [(one["artifact"], one["reason"]) for one in around.damaged]
     graph = LineageGraph(store, around.stages.values()) if around.stages else None
     family = flatten_lineage(graph.of_results(around.stages)) if graph else []
-    page = render_page(files, damaged, family)
-    return {PAGE: page, **{name: data for name, data in files.items() if name != CONTENT}}
+    map_page = next(iter(maps), "")
+    page = render_page(files, damaged, family, around.run, map_page, around.links)
+    return {PAGE: page, **maps, **{name: data for name, data in files.items() if name != CONTENT}}
+
+
+def embedding_figure(ref: ArtifactRef, store: ArtifactStore) -> bytes | None:
+    """The figure of the first method's embedding; None if no method has one."""
+    files = unpack_files(store.read(ref))
+    return next((data for name, data in files.items() if _EMBEDDING.fullmatch(name)), None)
+
+
+def report_page(ref: ArtifactRef, home: Path) -> Path:
+    """The page of a report in the home folder."""
+    from tasks.report.page import PAGE
+
+    return home / "reports" / ref.digest[:12] / PAGE
 
 
 def write_report(ref: ArtifactRef, workspace: Workspace, around: Circumstances | None = None) -> Path:
@@ -100,7 +129,7 @@ def write_report(ref: ArtifactRef, workspace: Workspace, around: Circumstances |
     from tasks.report.page import PAGE, templates_digest
 
     around = around or Circumstances()
-    folder = workspace.home / "reports" / ref.digest[:12]
+    folder = report_page(ref, workspace.home).parent
     mark = f"{around.to_json()}\n{templates_digest()}"
     return lay_out(folder, PAGE, mark, lambda: compose_report(ref, workspace.store, around))
 
@@ -140,12 +169,20 @@ def _draw(
     workspace: Workspace,
 ) -> Artifact:
     from tasks.report.content import draw_report
+    from tasks.report.judging import load_judged
+    from tasks.report.quality import most_doubtful, most_wrong
 
     store = workspace.store
     known = {name: ref for name, ref in inputs.items() if ref is not None}
     manifest = unpack_manifest(store.read(known["manifest"]))
     items = load_dataset(store, known["manifest"], known["features"])
     labeled = (items.Y >= 0).all(axis=1)
+    judged = load_judged(items, scores, evaluation.sort_by, store)
+    cases = {}
+    if judged:
+        cases["Most doubtful"] = most_doubtful(items.Y, judged, items.label_names)
+        cases["Most wrong"] = most_wrong(items.Y, judged, items.label_names)
+    pictures = _Pictures(source, items, workspace) if settings.thumbnails else None
     data = ReportData(
         title=title,
         source=source.name,
@@ -158,9 +195,23 @@ def _draw(
         scores=[row for ref in scores.values() if ref for row in load_scores(store, ref)],
         method_titles={name: get_method(name).title for name in scores},
         baselines={name for name in scores if get_method(name).baseline},
+        sampled=sampling_note(store, scores.values(), evaluation.sort_by),
         notes=_notes(manifest.notes, items.errors),
         facts={f"{name} digest": ref.digest for name, ref in known.items()},
-        thumbnails=_thumbnails(settings.thumbnails, source, items, workspace),
+        thumbnails=_thumbnails(settings.thumbnails, items, pictures),
+        judged=judged,
+        cases={
+            title: [
+                ShownCase(
+                    items.ids[one.row],
+                    one.reason,
+                    _labels_of(items, one.row) or [],
+                    pictures.shrink(one.row) if pictures else b"",
+                )
+                for one in found
+            ]
+            for title, found in cases.items()
+        },
     )
     return pack_files(draw_report(data, sort_by=evaluation.sort_by))
 
@@ -175,17 +226,31 @@ def _notes(notes: Sequence[NoteRow], errors: Mapping[str, str]) -> list[NoteRow]
     return [*notes, *((name, None, f"skipped: {error}") for name, error in errors.items())]
 
 
-def _thumbnails(count: int, source: OpenedSource, items: Dataset, workspace: Workspace) -> list[Thumb]:
+class _Pictures:
+    """Small pictures of items by row."""
+
+    def __init__(self, source: OpenedSource, items: Dataset, workspace: Workspace) -> None:
+        self._ids = items.ids
+        self._paths: Mapping[str, Path | None] = {}
+        if "images" in source.contents:
+            collection = source.read(workspace.cache_dir)
+            self._paths = dict(zip(collection.ids, collection.paths or [], strict=True))
+
+    def shrink(self, row: int) -> bytes:
+        """A small JPEG of an item; empty if it has no picture."""
+        path = self._paths.get(self._ids[row])
+        return b"" if path is None else _shrink(path)
+
+
+def _thumbnails(count: int, items: Dataset, pictures: _Pictures | None) -> list[Thumb]:
     """Thumbnails of items spread evenly over the collection; none unless items have images."""
-    if not count or "images" not in source.contents:
+    if pictures is None:
         return []
-    collection = source.read(workspace.cache_dir)
-    paths = dict(zip(collection.ids, collection.paths or [], strict=True))
     chosen = np.unique(np.linspace(0, len(items.ids) - 1, min(count, len(items.ids))).astype(int))
     return [
-        Thumb(items.ids[row], _shrink(path), _labels_of(items, int(row)))
+        Thumb(items.ids[row], jpeg, _labels_of(items, int(row)))
         for row in chosen
-        if (path := paths[items.ids[row]]) is not None
+        if (jpeg := pictures.shrink(int(row)))
     ]
 
 

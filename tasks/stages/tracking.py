@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedding_core.registry import get_method
 from storage.artifacts.artifact import Artifact
-from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.keys import ArtifactRef, stage_label
 from storage.artifacts.run_log import TRACKING
-from storage.artifacts.schemas import Score, pack_files, unpack_files
+from storage.artifacts.schemas import Score, pack_files, unpack_files, unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.errors import TrackerDamaged
 from storage.servers import find_login
 from storage.tracking.client import (
+    DatasetRecord,
+    ExperimentInfo,
     MethodRecord,
     RunRecord,
     TrackedRun,
@@ -24,8 +27,10 @@ from storage.tracking.client import (
 )
 from storage.tracking.logins import remember_token
 from storage.urls import redact
+from tasks.annotation.labeled import pack_labeled_items
+from tasks.changes import describe_counts
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
-from tasks.report.ranking import Entry, rank_entries
+from tasks.report.ranking import Entry, format_score, metric_title, rank_entries
 from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data, load_model_payload
@@ -40,11 +45,40 @@ DIGEST_TAG = "labelscape.digest."
 SCORES_TAG = f"{DIGEST_TAG}scores"
 SETTINGS_TAG = "labelscape.settings"
 BASELINE_TAG = "labelscape.baseline"
+CHANGES_TAG = "labelscape.changes"
+# Name and address of the flow run in Prefect.
+FLOW_RUN_NAME, FLOW_RUN_URL = "prefect.flow_run_name", "prefect.flow_run_url"
+# Metrics in the saved view of a new experiment, besides the one that ranks.
+_SHOWN_METRICS = ("macro_f1", "micro_f1", "lrap", "hamming_loss")
+
+
+FindChanges = Callable[[], Mapping[str, Any] | None]
+"""Finds the changes of the items since the last run, see `tasks.changes`."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is logged of a run besides its artifacts."""
+    """What is logged of a run besides its artifacts.
+
+    Attributes
+    ----------
+    name, experiment : str
+    config : mapping
+        Every setting that may change results.
+    method_params : mapping
+        Parameters by method.
+    settings : str
+        The changed settings, for tables.
+    tags : mapping
+    place : str
+        Where the source is, without credentials.
+    owned : bool
+        Whether the experiment belongs to the source; False if the user named it.
+    differences : tuple of str
+        The changed settings in short, for names.
+    find_changes : callable
+        Called only if the run is tracked.
+    """
 
     name: str
     experiment: str
@@ -52,6 +86,14 @@ class Facts:
     method_params: Mapping[str, Mapping[str, Any]]
     settings: str
     tags: Mapping[str, str]
+    place: str = ""
+    owned: bool = False
+    differences: tuple[str, ...] = ()
+    find_changes: FindChanges = lambda: None
+
+    def label(self, title: str) -> str:
+        """Name of a method's run: its title and the changed settings."""
+        return " · ".join([title, *self.differences])
 
 
 def make_tracker(uri: str | None, home: Path, warn: Callable[[str], None] | None = None) -> Tracker:
@@ -85,16 +127,20 @@ def stage(
     report: ArtifactRef | None,
     workspace: Workspace,
     correlation: ArtifactRef | None = None,
+    maps: Mapping[str, ArtifactRef | None] | None = None,
 ) -> Stage:
     """Build the stage that tracks a run; the same results are not tracked twice.
 
-    `correlation` is used only for the lineage in the report.
+    `correlation` is used only for the lineage in the report. `maps` are the artifacts of the map by variant.
     """
     tracker = make_tracker(settings.uri, workspace.home, workspace.reporter.warn)
-    refs = {"manifest": data.manifest, "features": data.features, "affinity": data.affinity, "report": report}
+    refs = {"manifest": data.manifest, "features": data.features, "report": report}
+    if data.affinity is not None:  # None also if no method uses a graph
+        refs["affinity"] = data.affinity
     refs |= {f"embedding[{name}]": ref for name, ref in embeddings.items()}
     refs |= {f"model[{name}]": ref for name, ref in models.items()}
     refs |= {f"evaluation[{name}]": ref for name, ref in scores.items()}
+    refs |= {stage_label("map", variant): ref for variant, ref in (maps or {}).items()}
     return Stage(
         name=TRACKING,
         # The stage logs results of other stages; a change in how they are sent does not make it stale.
@@ -105,7 +151,7 @@ def stage(
             "config": facts.config,
         },
         inputs={name: digest_of(ref) for name, ref in refs.items()},
-        produce=lambda: _track(tracker, facts, refs, scores, workspace.store, correlation),
+        produce=lambda: _track(tracker, facts, data, refs, scores, workspace.store, correlation),
         holds=lambda ref: is_tracked(tracker, workspace.store, ref),
     )
 
@@ -115,9 +161,9 @@ def pack_tracked(tracked: TrackedRun) -> Artifact:
     return pack_files({_RECORD: as_json(asdict(tracked))})
 
 
-def list_collections(tracker: Tracker) -> list[str]:
+def list_collections(tracker: Tracker) -> list[ExperimentInfo]:
     """List the experiments with runs of collections, most recently used first."""
-    return [info.name for info in tracker.experiments() if info.name != PAPERS]
+    return [info for info in tracker.experiments() if info.name != PAPERS]
 
 
 def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
@@ -130,13 +176,12 @@ def load_tracked(store: ArtifactStore, ref: ArtifactRef) -> TrackedRun:
 def _track(
     tracker: Tracker,
     facts: Facts,
+    data: Data,
     refs: Mapping[str, ArtifactRef | None],
     scores: Mapping[str, ArtifactRef | None],
     store: ArtifactStore,
     correlation: ArtifactRef | None,
 ) -> Artifact:
-    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
-
     known = {name: ref for name, ref in refs.items() if ref is not None}
     rows = [row for ref in scores.values() if ref for row in load_scores(store, ref)]
     ranked = rank_entries(rows, str(facts.config["evaluation"]["sort_by"]))
@@ -148,10 +193,7 @@ def _track(
     record = RunRecord(
         experiment=facts.experiment,
         name=facts.name,
-        params=facts.config,
         tags={
-            **facts.tags,
-            SETTINGS_TAG: facts.settings,
             **{f"{DIGEST_TAG}{name}": ref.digest for name, ref in known.items()},
             **lineage_tags(around.stages, store),
         },
@@ -162,8 +204,94 @@ def _track(
         },
         fold_rows=rows,
         primary=next((name for name in primary if _fitted(name, known)), None),
+        leader=next(iter(primary), None),
+        # Out-of-fold scores by the classifier that annotates are known to `auto` only.
+        labeled_items=pack_labeled_items(data, None, "hamming", facts.config.get("source", {}), store),
     )
-    return pack_tracked(tracker.log(record, trusted=SKOPS_TRUSTED_TYPES))
+    record = complete_record(record, facts, known["manifest"], store)
+    return log_record(tracker, record, store)
+
+
+def log_record(tracker: Tracker, record: RunRecord, store: ArtifactStore) -> Artifact:
+    """Log a run, with models that MLflow can serve, and pack where it was tracked."""
+    from embedding_core.annotator import SKOPS_TRUSTED_TYPES
+    from tasks.annotation.serving import describe_serving
+
+    own = (method.labeled_items for method in record.methods if method.labeled_items)
+    labeled = record.labeled_items or next(own, None)
+    serve = partial(describe_serving, store=store, labeled=labeled)
+    return pack_tracked(tracker.log(record, SKOPS_TRUSTED_TYPES, serve))
+
+
+def complete_record(
+    record: RunRecord, facts: Facts, manifest: ArtifactRef, store: ArtifactStore
+) -> RunRecord:
+    """Add what every run of a collection has: its settings, its data, and a description."""
+    items = unpack_manifest(store.read(manifest))
+    labeled = int((items.labels >= 0).all(axis=1).sum())
+    numbers = {"items": len(items.ids), "labeled": labeled, "labels": len(items.label_names)}
+    leader = next((method for method in record.methods if method.name == record.leader), None)
+    changes = describe_counts(facts.find_changes())
+    data = {"data": numbers}
+    return replace(
+        record,
+        params={**facts.config, **data, **({"best_method": leader.name} if leader else {})},
+        shared_params={**_without_methods(facts.config), **data},
+        tags={
+            **facts.tags,
+            **record.tags,
+            SETTINGS_TAG: facts.settings,
+            CHANGES_TAG: changes or "none",
+        },
+        dataset=DatasetRecord(items_name(facts), manifest.digest, facts.place, numbers),
+        note=_describe_run(facts, numbers, changes, leader),
+        links={"flow run in Prefect": address} if (address := facts.tags.get(FLOW_RUN_URL)) else {},
+        owner=facts.place if facts.owned and facts.place else None,
+        columns=_columns(str(facts.config.get("evaluation", {}).get("sort_by", ""))),
+        about=f"Runs of labelscape on `{facts.place}`. Each run has one run per method below it.",
+    )
+
+
+def _columns(sort_by: str) -> dict[str, int]:
+    """Columns of the saved view with their widths."""
+    metrics = [f"metrics.{name}" for name in dict.fromkeys(filter(None, [sort_by, *_SHOWN_METRICS]))]
+    return {
+        "params.best_method": 110,
+        **dict.fromkeys(metrics[:2], 80),
+        f"tags.{SETTINGS_TAG}": 190,
+        **dict.fromkeys(metrics[2:], 100),
+        "params.data.items": 90,
+        "params.data.labels": 90,
+        f"tags.{CHANGES_TAG}": 150,
+    }
+
+
+def items_name(facts: Facts) -> str:
+    """Name of the collection."""
+    return facts.place.rstrip("/").rpartition("/")[2] or facts.experiment
+
+
+def _without_methods(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that concern every method: a method's run has its own parameters beside them."""
+    shared = {name: value for name, value in config.items() if name not in ("report", "tracking")}
+    embedding = shared.get("embedding", {})
+    kept = {name: value for name, value in embedding.items() if name not in ("methods", "params")}
+    return {**shared, "embedding": kept}
+
+
+def _describe_run(facts: Facts, numbers: Mapping[str, int], changes: str, leader: MethodRecord | None) -> str:
+    """The description of a run in Markdown."""
+    metric = str(facts.config.get("evaluation", {}).get("sort_by", ""))
+    lines = [
+        f"{numbers['items']} items, {numbers['labeled']} of them labeled, {numbers['labels']} labels "
+        f"(`{facts.place}`)"
+    ]
+    if leader and metric in leader.metrics:
+        score = format_score(leader.metrics[metric], leader.metrics_std.get(metric))
+        lines.append(f"best: {leader.title}, {metric_title(metric)} {score}")
+    lines.append(f"changed settings: {facts.settings or 'none'}")
+    lines.append(f"items since the last run: {changes or 'no change'}")
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def lineage_tags(
@@ -213,6 +341,7 @@ def _method_record(
     return MethodRecord(
         name=entry.method,
         title=method.title,
+        label=facts.label(method.title),
         params={"method": entry.method, **method.defaults, **facts.method_params[entry.method]},
         metrics=means,
         metrics_std=spreads,

@@ -22,10 +22,14 @@ from pathlib import Path
 from tests.benchmarks.table import Row, markdown, peak_bytes
 
 SECTIONS = {
-    "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle"),
+    "Growth": ("knn_graph", "growth"),
+    "Mathematics at scale": ("discriminant", "projections", "lpssvm", "sle_ml", "kernel_dle", "links"),
     "Image features": ("features", "picture_features", "deep_features"),
+    "Past one machine": ("cluster",),
     "Re-running": ("second_run", "rerun"),
+    "Pages": ("map",),
     "Annotation from few labels": ("annotation",),
+    "Model selection": ("auto",),
 }
 NAMES = [name for names in SECTIONS.values() for name in names]
 

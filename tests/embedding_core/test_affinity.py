@@ -8,6 +8,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.affinity import (
     SIGMA_FACTORS,
     build_gaussian_graph,
+    build_intersection_graph,
     build_knn_graph,
     choose_sigma,
     graph_family,
@@ -42,6 +43,41 @@ def test_knn_graph_is_the_literal_one(weights, sigma, form, p):
     np.testing.assert_allclose(W.toarray(), np.where(linked, expected[weights], 0.0), rtol=1e-12)
     np.testing.assert_array_equal(W.toarray(), W.toarray().T)
     assert W.format == "csr"
+
+
+def histograms(n: int = 40, p: int = 12, seed: int = 0) -> np.ndarray:
+    """Counts, some of them 0, whose sums are exact."""
+    return np.random.default_rng(seed).poisson(1.5, size=(n, p)).astype(float)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize("budget", [2e9, 24.0 * 40 * 3, 1.0])
+def test_intersection_graph_is_the_literal_one(form, budget):
+    """Also in blocks of three rows and of one, and with ties, which the lower index decides."""
+    X = histograms()
+    K = np.minimum(X[:, None], X[None]).sum(axis=2)
+    linked = np.zeros(K.shape, dtype=bool)
+    for i in range(len(X)):
+        others = sorted((j for j in range(len(X)) if j != i), key=lambda j: (-K[i, j], j))
+        linked[i, others[:4]] = True
+    W = build_intersection_graph(form(X), 4, budget)
+    np.testing.assert_array_equal(W.toarray(), np.where(linked | linked.T, K, 0.0))
+    assert W.format == "csr"
+
+
+def test_intersection_graph_has_no_sigma_and_needs_histograms():
+    X = histograms()
+    expected = build_intersection_graph(X, 4).toarray()
+    for sigma in ("auto", 0.1, 7.0):
+        np.testing.assert_array_equal(build_knn_graph(X, 4, "intersection", sigma).toarray(), expected)
+    np.testing.assert_array_equal(build_intersection_graph(3 * X, 4).toarray(), 3 * expected)
+    with pytest.raises(InvalidInput, match=r"not negative.*features\.scale=none"):
+        build_intersection_graph(X - 1.0, 4)
+
+
+def test_histograms_without_a_common_bin_are_not_linked():
+    W = build_intersection_graph(np.kron(np.eye(2), np.ones((3, 2))), 4)
+    np.testing.assert_array_equal(W.toarray(), np.kron(np.eye(2), 2 * (np.ones((3, 3)) - np.eye(3))))
 
 
 def test_far_from_the_origin_the_graph_is_the_same():

@@ -48,6 +48,7 @@ def test_the_telling_alternative_is_chosen_and_unlabeled_rows_have_no_say() -> N
     assert choose_alternative(parts, np.full_like(Y, -1)) == 0
 
 
+@pytest.mark.slow
 def test_many_rows_are_sampled_evenly() -> None:
     n = 2 * MAX_ROWS
     Y = np.tile(np.array([[0], [1]], dtype=np.int8), (MAX_ROWS, 1))
@@ -66,6 +67,18 @@ def test_a_fit_with_labels_keeps_one_alternative_and_a_fit_without_keeps_all() -
     assert found.shape == (60, 7)
     np.testing.assert_allclose(found[:, :2], parts[1] * chosen.factors_[0])
     assert Preprocessor(blocks).fit(X).transform(X).shape == X.shape
+
+
+def test_the_choice_is_described_where_alternatives_have_names() -> None:
+    parts, Y = telling()
+    X = np.hstack([*parts, *parts])
+    blocks = [
+        FeatureBlock("color", 6, alternatives=3, alternative_names=("rgb", "hsv", "luv")).to_json(),
+        FeatureBlock("other", 6, alternatives=3).to_json(),
+    ]
+    assert "alternative_names" not in blocks[1]
+    assert Preprocessor(blocks).fit(X, Y).describe_choices() == ["color: hsv is chosen of rgb, hsv, luv"]
+    assert Preprocessor(blocks).fit(X).describe_choices() == []
 
 
 def test_an_annotator_chooses_by_its_training_labels() -> None:

@@ -106,6 +106,7 @@ def test_frames_are_taken_as_arrays():
     np.testing.assert_array_equal(model.predict(pd.DataFrame(X)), Annotator("plain").fit(X, Y).predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.inductive])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_every_method_annotates_and_survives_skops(name, form):
@@ -124,7 +125,7 @@ def test_every_method_annotates_and_survives_skops(name, form):
     assert (model.predict(X)[labeled] == Y[labeled]).mean() > 0.7
 
 
-def test_thresholds_decide_and_one_half_stays_yes():
+def test_thresholds_decide_and_leave_scores_alone():
     X, Y = draw()
     plain = Annotator("svm").fit(X, Y)
     scores = plain.predict_scores(X)
@@ -132,8 +133,9 @@ def test_thresholds_decide_and_one_half_stays_yes():
     tuned = Annotator("svm", thresholds=cuts).fit(X, Y)
     expected = np.column_stack([scores[:, 0] > cuts[0], np.zeros(60), np.ones(60)]).astype(np.int8)
     np.testing.assert_array_equal(tuned.predict(X), expected)
-    np.testing.assert_array_equal(tuned.predict_scores(X) > 0.5, expected)
-    assert (np.argsort(tuned.predict_scores(X)[:, 0]) == np.argsort(scores[:, 0])).all()
+    np.testing.assert_array_equal(tuned.predict_scores(X), scores)
+    np.testing.assert_array_equal(tuned.decide(scores), expected)
+    assert plain.decision_thresholds().tolist() == [0.5] * 3
     assert (plain.predict(X) != expected).any()
 
 

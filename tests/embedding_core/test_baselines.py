@@ -114,6 +114,7 @@ def test_parameters_survive_clone(model):
     assert clone(model).get_params() == model.get_params()
 
 
+@pytest.mark.slow
 def test_tuned_neighbors_take_the_best_number_by_leave_one_out():
     X, Y = draw()
     model = TunedNeighbors("zscore").fit(X, Y)

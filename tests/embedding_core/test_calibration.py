@@ -98,6 +98,7 @@ def motifs(n=200, K=12, seed=0):
     return np.hstack([np.repeat(Y, 2, axis=1), rng.random((n, 60)) < 0.02]).astype(np.float64), Y
 
 
+@pytest.mark.slow
 def test_one_threshold_serves_fits_with_different_penalties_only_after_calibration():
     """Why machines were understated: thresholds of folds with one C were applied to a fold with another."""
     X, Y = motifs()

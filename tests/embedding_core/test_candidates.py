@@ -37,6 +37,7 @@ def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
         "mlda_knn",
         "kernel_dle_linear",
         "kernel_dle",
+        "kernel_dle_cosine",
         "projections_knn",
         "rbf_svc",
         "extra_trees",
@@ -62,7 +63,8 @@ def test_candidates_by_kind_of_items() -> None:
         "table": ["knn_zscore"],
     }
     assert {one.name for one in CANDIDATES} - offered["occurrences"] == {"knn_zscore", "extra_trees"}
-    assert {one.name for one in CANDIDATES} - offered["embedding"] == {"knn_zscore"}
+    assert {one.name for one in CANDIDATES} - offered["embedding"] == {"knn_zscore", "kernel_dle_cosine"}
+    assert {one.name for one in CANDIDATES} - offered["table"] == {"cosine_knn", "kernel_dle_cosine"}
     assert [one.name for one in pick_candidates(False, ("cosine_knn",), "table")] == ["cosine_knn"]
     assert [one.name for one in pick_candidates(False, ("ecc",))] == ["ecc"]
     assert pick_candidates(True, ("ecc",)) == []

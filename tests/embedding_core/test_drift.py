@@ -28,6 +28,7 @@ def literal_auc(K, y, folds):
     return np.mean(found)
 
 
+@pytest.mark.slow
 def test_one_solve_serves_all_folds_and_permutations():
     A, B = draw()
     X, y = drift._stack_sides(A, B, np.random.RandomState(0), 600)
@@ -60,6 +61,7 @@ def test_sides_are_permuted_within_folds():
     assert 0.25 < sides[:, 1:].mean(axis=1).min() * 3 / 2 < sides[:, 1:].mean(axis=1).max() < 0.6
 
 
+@pytest.mark.slow
 def test_rows_that_are_drawn_alike_seldom_raise_an_alarm():
     """100 draws: p is spread evenly, so 1 and 5 alarms are expected; three standard errors above."""
     found = [detect_drift(*draw(seed, 40, 30), random_state=seed, n_permutations=99) for seed in range(100)]

@@ -96,6 +96,7 @@ def test_batch_normalization_is_folded_in() -> None:
     np.testing.assert_allclose(head.weight[:, :, 0, 0] @ x + head.bias, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_graph_is_valid_and_a_reference_computes_the_same() -> None:
     onnx = pytest.importorskip("onnx", exc_type=ImportError)
     from onnx.reference import ReferenceEvaluator
@@ -156,6 +157,7 @@ def lite0(request: pytest.FixtureRequest) -> Network:
 class TestPretrained:
     """Features with the weights of the installed package."""
 
+    @pytest.mark.slow
     def test_reference_activations(self, lite0: Network) -> None:
         for number, (length, expected) in enumerate(REFERENCE):
             row = lite0.run(lite0.preprocessing.apply(waves(number))[np.newaxis])[0]

@@ -21,6 +21,7 @@ LapSVM = replace(ARMS[1], params={**ARMS[1].params, "gamma_A": "auto"})  # a qua
 FAST_ARMS = [ARMS[0], LapSVM, *ARMS[2:5], pytest.param(ARMS[5], marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", FAST_ARMS, ids=lambda arm: arm.title)
 def test_test_labels_change_no_answer_and_no_choice(arm):
     data = blobs(60)

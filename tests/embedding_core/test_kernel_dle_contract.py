@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from embedding_core import InvalidInput, KernelDLE, KernelDLEClassifier
 from embedding_core.annotator import SKOPS_TRUSTED_TYPES, Annotator
 from embedding_core.labels import as_indicator
+from embedding_core.scaling import Scaler, TfIdf
 from storage.artifacts.models import dump_model, load_model
 from tests.synthetic import multi_label, single_label, sparse_items
 
@@ -237,3 +238,19 @@ def test_examples_run_and_docstrings_name_every_parameter(estimator):
     fitted = clone(estimator).fit(*multi_label())
     named = [*estimator.get_params(), *(name for name in vars(fitted) if name.endswith("_"))]
     assert [name for name in named if name not in text] == []
+
+
+@pytest.mark.parametrize("kernel", ["auto", "linear"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_by_cosine_is_a_scaling_in_front(kernel, form):
+    rng = np.random.default_rng(3)
+    Y = (rng.random((50, 3)) < 0.4).astype(np.int8)
+    X = rng.poisson(0.1 + Y @ rng.random((3, 20))) * (rng.random((50, 20)) < 0.4)
+    X, new = form(X[:40].astype(float)), form(X[40:].astype(float))
+    for rows, asked, scaler in ((X, new, TfIdf()), (X / 4, new / 4, Scaler("unit"))):
+        inside = KernelDLEClassifier(kernel=kernel, few_labels=False, input_scale="cosine").fit(rows, Y[:40])
+        scaler.fit(rows)
+        outside = KernelDLEClassifier(kernel=kernel, few_labels=False, input_scale="none")
+        outside.fit(scaler.transform(rows), Y[:40])
+        expected = outside.predict_scores(scaler.transform(asked))
+        np.testing.assert_allclose(inside.predict_scores(asked), expected, atol=1e-8)

@@ -24,6 +24,7 @@ def grid(seed, n=300):
     return np.random.default_rng(seed).integers(0, 3, (n, 4)).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("k", [1, 5, 299])
 def test_ties_are_broken_by_the_lower_index(form, k):
@@ -49,6 +50,7 @@ def test_items_that_all_coincide():
     np.testing.assert_array_equal(nearest_others(X, 4), literal(X, 4))
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_matter():
     X = np.random.default_rng(1).integers(0, 3, (3000, 20)).astype(float)
     found = []

@@ -66,6 +66,7 @@ def test_label_ranking_is_the_literal_one(base):
     np.testing.assert_array_equal(model.predict(X)[sure], (margin > 0)[sure])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("model", ENSEMBLES, ids=lambda one: type(one).__name__)
 def test_rare_constant_and_unlabeled(model, base):
@@ -91,6 +92,7 @@ def test_sparse_rows(model):
     np.testing.assert_allclose(found, dense, atol=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["logistic", "rbf_svm"])
 @pytest.mark.parametrize("name", ["ecc", "calibrated_label_ranking"])
 def test_saved_models_score_the_same(name, base):

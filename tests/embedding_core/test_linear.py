@@ -8,11 +8,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from embedding_core.classifiers import linear
-from embedding_core.classifiers.linear import TunedLinear, fit_linear, principal_rows, scales_to_try, signs
+from embedding_core.classifiers.linear import TunedLinear, fit_linear, principal_rows, signs
 from embedding_core.errors import InvalidInput
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import rate_scores
-from embedding_core.scaling import Scaler, TfIdf, are_occurrences, make_scaler, row_scale
+from embedding_core.scaling import Scaler, TfIdf, are_occurrences, make_scaler, row_scale, scales_to_try
 from tests.synthetic import multi_label, sparse_items
 
 
@@ -69,6 +69,7 @@ def test_blocks_of_labels_change_nothing(monkeypatch):
     np.testing.assert_allclose(fit_linear(X, signs(Y), 1.0, "logistic").W, whole, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_the_penalty_is_the_best_on_the_inner_folds():
     X, Y = multi_label(90)
     model = TunedLinear().fit(X, Y)

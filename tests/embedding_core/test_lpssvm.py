@@ -95,6 +95,44 @@ def test_linear_kernel_is_the_linear_form(shape, graph):
     np.testing.assert_allclose(linear.decision_function(new), kernel.decision_function(new @ X.T), atol=1e-4)
 
 
+@pytest.mark.parametrize("update_sign", SIGNS)
+@pytest.mark.parametrize("ridge", [0.1, 3.0])
+def test_ridge_adds_the_norm_to_both_sides(update_sign, ridge):
+    X, y, W = two_classes()
+    K = rbf_kernel(X, gamma=0.2)
+    values, E, decisions = literal_lpssvm(K, W, y, 4, 5.0, SIGNS[update_sign], 200.0, ridge=ridge)
+    settings = {"gamma": 5.0, "C": 200.0, "n_components": 4, "scaling": "constraint", "max_iter": 1}
+    model = LPSSVM(theta=0.2, update_sign=update_sign, ridge=ridge, **settings).fit(X, y, W)
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        model.embedding_ @ model.embedding_.T, E @ E.T, atol=1e-6 * np.abs(E @ E.T).max()
+    )
+    np.testing.assert_allclose(model.decision_function(X), decisions, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(60, 7), (30, 45)])
+def test_ridge_of_a_linear_kernel_is_that_of_the_features(shape):
+    X, y, W = two_classes(*shape)
+    settings = {"n_components": 4, "max_iter": 1, "ridge": 0.7}
+    linear = LPSSVM(kernel="linear", **settings).fit(X, y, W)
+    kernel = LPSSVM(kernel="precomputed", **settings).fit(X @ X.T, y, W)
+    np.testing.assert_allclose(linear.eigenvalues_, kernel.eigenvalues_, atol=1e-6)
+    P, Q = linear.embedding_, kernel.embedding_
+    np.testing.assert_allclose(P @ P.T, Q @ Q.T, atol=1e-6 * np.abs(P @ P.T).max())
+
+
+def test_a_kernel_of_full_rank_cancels_without_a_ridge():
+    """The place of the items of the fit then follows from the graph and the multipliers alone."""
+    X, y, W = two_classes()
+    settings = {"kernel": "precomputed", "gamma": 0.0, "n_components": 4, "scaling": "constraint"}
+    kernels = [rbf_kernel(X, gamma=theta) for theta in (0.3, 3.0)]
+    (first, second), (third, fourth) = (
+        [LPSSVM(ridge=ridge, **settings).fit(K, y, W).embedding_ for K in kernels] for ridge in (0.0, 1.0)
+    )
+    np.testing.assert_allclose(projector(first), projector(second), atol=1e-6)
+    assert np.abs(projector(third) - projector(fourth)).max() > 0.01
+
+
 @pytest.mark.parametrize("scaling", ["spread", "constraint", "unit"])
 def test_precomputed_kernel_is_the_computed_one(scaling):
     X, y, W = two_classes()

@@ -137,6 +137,7 @@ def test_landmarks_are_drawn_by_random_state():
         assert len(choose_landmarks("auto", n, np.ones(n, dtype=bool), 0)) == found
 
 
+@pytest.mark.slow
 def test_linear_form_makes_no_n_by_n_matrix():
     n = 6000
     X, y = single_label(n, 5)

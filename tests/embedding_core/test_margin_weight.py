@@ -23,6 +23,7 @@ def half_labeled(make=single_label):
     return X, y, build_knn_graph(X, 10).toarray()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize(
     "model",
@@ -81,6 +82,7 @@ def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(method, make):
     assert np.abs(without - plain).max() > 1e-3
 
 
+@pytest.mark.slow
 @EACH
 def test_weights_count_where_settings_are_chosen(method):
     X, y, W = half_labeled()

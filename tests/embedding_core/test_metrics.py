@@ -111,3 +111,18 @@ def test_single_column_is_defined():
 def test_bad_input_raises_clear_errors(Y, decided, scores, message):
     with pytest.raises(InvalidInput, match=message):
         multilabel_metrics(Y, decided, scores)
+
+
+def test_labels_absent_from_a_fold_can_be_left_out_of_macro_averages():
+    Y = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0]], dtype=np.int8)
+    perfect = multilabel_metrics(Y, Y, Y.astype(float), skip_absent=True)
+    assert (perfect["macro_f1"], perfect["macro_precision"], perfect["macro_recall"]) == (1, 1, 1)
+    assert multilabel_metrics(Y, Y, Y.astype(float))["macro_f1"] == pytest.approx(2 / 3)
+    given = Y.copy()
+    given[0, 2] = 1  # a label that is given to a row of another one still counts as 0
+    assert multilabel_metrics(Y, given, given.astype(float), skip_absent=True)["macro_f1"] == pytest.approx(
+        2 / 3
+    )
+    others = [name for name in perfect if not name.startswith("macro_")]
+    plain = multilabel_metrics(Y, Y, Y.astype(float))
+    assert [perfect[name] for name in others] == [plain[name] for name in others]

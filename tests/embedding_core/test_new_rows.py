@@ -105,6 +105,7 @@ def test_only_labels_of_labeled_rows_matter(arm):
     np.testing.assert_array_equal(answers[0][1], answers[1][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", METHODS, ids=lambda arm: arm.title)
 def test_new_rows_take_no_part_in_the_fit(arm):
     data = histograms()

@@ -110,6 +110,7 @@ def test_the_fewest_pairs_that_can_pass(target, confidence, starts, needed):
     assert (fewer.threshold, fewer.checked, fewer.needed) == (None, 0, needed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("power", [1.5, 3.0])
 def test_the_promise_is_broken_at_most_at_its_rate(power, shared):

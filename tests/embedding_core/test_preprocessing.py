@@ -175,3 +175,21 @@ def test_test_rows_do_not_reach_the_preparation() -> None:
     X[test[1:]] *= 1000
     after = predict_fold("svm", None, X, Y, train, test, blocks=blocks)[0].scores
     np.testing.assert_array_equal(before[0], after[0])
+
+
+def test_kept_columns_name_the_origin_of_every_prepared_column():
+    rng = np.random.default_rng(0)
+    counts = np.zeros((30, 6))
+    counts[:, [1, 4]] = rng.integers(1, 5, size=(30, 2))
+    spaces = rng.normal(size=(30, 4))
+    Y = (spaces[:, 2:3] > 0).astype(np.int8)
+    X = np.hstack([counts, spaces, rng.normal(size=(30, 3))])
+    blocks = [
+        FeatureBlock("terms", 6, terms="tfidf").to_json(),
+        FeatureBlock("colors", 4, alternatives=2).to_json(),
+        FeatureBlock("plain", 3).to_json(),
+    ]
+    fitted = Preprocessor(blocks).fit(X, Y)
+    kept = fitted.kept_columns()
+    assert [one.tolist() for one in kept] == [[1, 4], [8, 9], [10, 11, 12]]
+    assert fitted.transform(X).shape[1] == sum(map(len, kept))

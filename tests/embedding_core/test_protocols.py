@@ -137,6 +137,7 @@ def test_several_training_labels_do_reach_the_fit(arm):
     assert not np.array_equal(*answers)
 
 
+@pytest.mark.slow
 def test_training_labels_do_reach_the_fit():
     data = iris()
     train, test = draw_labeled(data.classes, 0.2, trial_rng(0, 0))

@@ -154,6 +154,7 @@ def chosen_block(cells) -> list[str]:
     return [cell.condition for cell in cells if cell.metric == tuned_split.SHARE and cell.value == 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kernel_dle", "random_forest", "mlda_knn"])
 @pytest.mark.parametrize("informative", [0, 2])
 def test_the_informative_block_is_chosen_and_its_figures_alone_count(method, informative):
@@ -168,6 +169,7 @@ def test_the_informative_block_is_chosen_and_its_figures_alone_count(method, inf
     )
 
 
+@pytest.mark.slow
 def test_test_rows_have_no_part_in_the_choice_of_a_block(monkeypatch):
     seen = []
 

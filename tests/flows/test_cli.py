@@ -202,7 +202,7 @@ class TestStages:
         assert states["embedding[mlda]"] == "missing"
         shown = command("status", picture_folder, *UNTRACKED, "--set", "affinity.n_neighbors=4")
         assert re.search(r"^affinity +stale because parameter affinity.n_neighbors 10 → 4", shown.out, re.M)
-        assert "of 15 stages would run" in shown.out
+        assert "of 17 stages would run" in shown.out
 
     def test_a_forced_stage_reads_every_image_again(
         self, command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -254,7 +254,7 @@ class TestWholeRuns:
             "Multi-label DLE, 10NN",
             "Scaled SVM (baseline)",
             "±",
-            "16 computed, 0 fresh",
+            "18 computed, 0 fresh",
         ):
             assert text in done.out
         assert f"report     {place / 'home' / 'reports'}" in done.out
@@ -265,7 +265,7 @@ class TestWholeRuns:
         done = command("run", place / "pictures", "--home", place / "home", "--json")
         found = json.loads(done.out)
         assert {stage["state"] for stage in found["stages"]} == {"fresh"}
-        assert len(found["stages"]) == 16
+        assert len(found["stages"]) == 18
         assert all(stage["seconds"] < 1 and stage["digest"] and stage["key"] for stage in found["stages"])
         assert set(found["methods"]) == {"mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm"}
         for method in found["methods"].values():
@@ -302,7 +302,8 @@ class TestWholeRuns:
     def test_compare(self, command: Command, place: Path) -> None:
         shown = command("compare", "--home", place / "home", "--sort-by", "hamming_loss")
         assert "best Hamming loss first" in shown.out
-        assert shown.out.count("±") == 5 * 6 + 1 + 3
+        assert shown.out.count("±") == 7 * 6 + 1 + 3
+        assert "MLDA, 10NN" in shown.out
         assert "the best plain baseline" in shown.out.splitlines()[-1]
         assert "noise (" in shown.out.splitlines()[-1]
         listed = json.loads(
@@ -314,6 +315,34 @@ class TestWholeRuns:
         assert losses == sorted(losses)
         assert {run["method"] for run in listed} == {"mlda", "multilabel_dle", "1nn", "1nn_zscore", "svm"}
         assert all(set(run["metrics_std"]) >= METRIC_NAMES for run in listed)
+        where = ("--where", "method=mlda", "--where", "classifier=10nn")
+        lines = command("compare", "--home", place / "home", "--csv", *where).out.splitlines()
+        assert len(lines) == 2
+        assert lines[1].startswith("mlda,10nn,False,0.")
+        grouped = command("compare", "--home", place / "home", "--group-by", "classifier")
+        assert {line.split()[0] for line in grouped.out.splitlines()[3:-1]} == {
+            "1nn",
+            "10nn",
+            "1nn_zscore",
+            "svm",
+        }
+        by_method = ("compare", "--home", place / "home", "--group-by", "method")
+        assert {one["method"] for one in json.loads(command(*by_method, "--json").out)} >= {"mlda", "svm"}
+        assert command(*by_method, "--csv").out.startswith("method,results,best,")
+        none = command("compare", "--home", place / "home", "--where", "affinity.n_neighbors=77")
+        assert "no result meets these conditions" in none.out
+        refused = command("compare", "--home", place / "home", "--diff", "--csv")
+        assert (refused.code, "--diff prints text" in refused.err) == (2, True)
+        marked = command(
+            "compare", "--home", place / "home", "--markdown", "--columns", "macro_f1,data.items"
+        )
+        assert marked.out.startswith("| method | macro F1 ↑ | items |")
+        page = command("compare", "--home", place / "home", "--html").out
+        assert page.startswith("<!doctype html>")
+        assert "MLDA, 10NN" in page
+        alone = command("compare", "--home", place / "home", "--diff")
+        assert alone.code == 2
+        assert "--diff takes the ids of two runs; this experiment has" in alone.err
         unknown = command("compare", "pictrues", "--home", place / "home")
         assert unknown.code == 2
         assert f"no experiment 'pictrues' at sqlite:///{place}" in unknown.err

@@ -38,6 +38,9 @@ class FakeTracker:
             return TrackedRun("q" * 32, {}, "2", self.uri)
         return TrackedRun("p" * 32, {}, "1", self.uri) if self.payload else None
 
+    def labeled_items(self, run_id: str) -> bytes | None:
+        return None
+
     def model(self, run: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
         if run != "p" * 32:
             raise TrackingError(f"no run {run!r} at {self.uri}")
@@ -66,6 +69,7 @@ class TestAnnotate:
 
         return use
 
+    @pytest.mark.slow
     def test_images(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
     ) -> None:
@@ -77,7 +81,8 @@ class TestAnnotate:
         assert "6 items annotated by MLDA of run pppppppp (pictures)" in done.out
         assert "1 skipped:\n  bad.jpg: not an image" in done.out
         table = pq.read_table("annotations.parquet")
-        assert table.column_names == ["id", "labels", "score:blue", "score:green", "score:red"]
+        about = [f"{what}:{name}" for name in ("blue", "green", "red") for what in ("score", "threshold")]
+        assert table.column_names == ["id", "labels", "doubt_rank", "doubt_label", "novelty", *about]
         assert table.schema.metadata[b"method"] == b"mlda"
         rows = list(csv.DictReader(io.StringIO(Path("annotations.csv").read_text(encoding="utf-8"))))
         assert [row["id"] for row in rows] == table["id"].to_pylist() == [f"p{i:02d}.png" for i in range(6)]
@@ -100,7 +105,7 @@ class TestAnnotate:
         found = json.loads(command("annotate", folder, "--json", "--out", tmp_path / "x.y").out)
         assert found["items"] == 3
         assert found["skipped"] == [{"file": "bad.jpg", "reason": "the file is empty (0 bytes)"}]
-        assert found["files"] == [str(tmp_path / "x.y.parquet"), str(tmp_path / "x.y.csv")]
+        assert found["files"] == [str(tmp_path / f"x.y{end}") for end in (".parquet", ".csv", ".jsonl")]
         assert all(Path(file).is_file() for file in found["files"])
 
     @pytest.mark.parametrize("plain", [True, False])

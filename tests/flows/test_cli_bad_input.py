@@ -372,6 +372,7 @@ class TestOddInput:
         found = self.run(command, picture_folder, "--until", "evaluation")
         assert found["methods"]["mlda"]["metrics"]["micro_f1"]["mean"] > 0.5
 
+    @pytest.mark.slow
     def test_a_tiny_collection_uses_as_many_neighbors_as_there_are(
         self, command: Command, tmp_path: Path
     ) -> None:
@@ -397,6 +398,7 @@ class TestOddInput:
         found = self.run(command, picture_folder, "--home", home, "--until", "ingest")
         assert [note["message"] for note in found["notes"]] == ["labels for 'p00.png', which does not exist"]
 
+    @pytest.mark.slow
     def test_baselines_may_be_named_as_methods(self, command: Command, picture_folder: Path) -> None:
         found = self.run(command, picture_folder, "--methods", "svm", "--until", "evaluation")
         assert list(found["methods"]) == ["svm", "1nn", "1nn_zscore"]

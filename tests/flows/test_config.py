@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from embedding_core.registry import METHODS
-from flows.config import RunConfig, find_home, load_config, place_from
+from flows.config import RunConfig, as_override, find_home, load_config, place_from
 from flows.config_text import show_config
 from flows.run_settings import check_config, check_places, chosen_methods, compared_methods, method_params
 from storage.errors import ConfigError
@@ -169,6 +169,7 @@ names = st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)
 tables = st.dictionaries(names, st.one_of(values, st.lists(values, max_size=3)), max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     name=texts.filter(bool),
@@ -255,3 +256,23 @@ def test_a_tracking_address_that_cannot_record_runs_is_rejected_early(uri: str) 
     with pytest.raises(ConfigError, match=r"tracking\.uri: tracking address"):
         check_places(load_config(None, [f"tracking.uri={uri}"]))
     check_places(load_config(None, [f"tracking.uri={uri}", "tracking.enabled=false"]))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("label_separator", " "),
+        ("label_separator", "'"),
+        ("label_separator", "#"),
+        ("label_separator", "1"),
+        ("id", "true"),
+        ("text", 'a "b" \\c = [1]'),
+        ("labels", "x,y*"),
+        ("features", ("a,b", "c")),
+        ("strict", True),
+        ("every_seconds", 2.5),
+    ],
+)
+def test_a_printed_setting_reads_back(key: str, value: object) -> None:
+    config = load_config(None, [f"source.{key}={as_override(value)}"])
+    assert getattr(config.source, key) == value

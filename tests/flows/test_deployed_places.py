@@ -1,5 +1,6 @@
 """A deployed run writes only where it was deployed to."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,42 @@ def test_what_is_read_and_computed_may_differ(monkeypatch: pytest.MonkeyPatch) -
         ("store", {}),
         ("tracking", {"uri": "sqlite:////etc/passwd"}),
         ("tracking", {}),
+        ("notify", {"command": "rm -r /"}),
+        ("notify", {"webhook": "http://elsewhere.example/hook"}),
     ],
 )
 def test_where_it_writes_may_not(monkeypatch: pytest.MonkeyPatch, place: str, value: Any) -> None:
     monkeypatch.setenv(PLACES_VARIABLE, digest_places(DEPLOYED))
     with pytest.raises(ConfigError, match=f"asks for another {place} than the deployment"):
         check_places(changed(**{place: value}))
+
+
+@pytest.mark.parametrize(
+    ("deployed", "given"),
+    [
+        ("auto", "dask://elsewhere.example:8786"),
+        ("dask://ours.example:8786", "dask://elsewhere.example:8786"),
+        ("dask://ours.example:8786", "tls://ours.example:8786"),
+        ("tls://ours.example:8786", "serial"),
+    ],
+)
+def test_the_cluster_may_not(monkeypatch: pytest.MonkeyPatch, deployed: str, given: str) -> None:
+    monkeypatch.setenv(PLACES_VARIABLE, digest_places(DEPLOYED | {"executor": deployed}))
+    check_places(changed(executor=deployed))
+    with pytest.raises(ConfigError, match="asks for another executor than the deployment"):
+        check_places(changed(executor=given))
+
+
+def test_a_deployment_of_an_earlier_version_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        name: digest
+        for name, digest in json.loads(digest_places(DEPLOYED)).items()
+        if name in ("home", "store", "tracking")
+    }
+    monkeypatch.setenv(PLACES_VARIABLE, json.dumps(known))
+    check_places(changed())
+    with pytest.raises(ConfigError, match="another notify and executor"):
+        check_places(changed(notify={"command": "rm -r /"}, executor="dask://elsewhere.example:8786"))
 
 
 def test_a_run_that_was_not_deployed_by_us_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

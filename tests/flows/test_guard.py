@@ -28,7 +28,9 @@ async def secret_server(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "websocket.send", "text": "secret"})
 
 
-def talk(scope: dict[str, Any], headers: list[tuple[str, str]], *messages: str) -> Sent:
+def talk(
+    scope: dict[str, Any], headers: list[tuple[str, str]], *messages: str, guard: Guard | None = None
+) -> Sent:
     """Send a request through the guard and return what comes back."""
     sent: Sent = []
     waiting = [{"type": "websocket.receive", "text": text} for text in messages]
@@ -40,20 +42,24 @@ def talk(scope: dict[str, Any], headers: list[tuple[str, str]], *messages: str) 
         sent.append(message)
 
     encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    guard = Guard(secret_server, TOKEN, PORT, "/health")
+    guard = guard or Guard(secret_server, TOKEN, PORT, "/health")
     asyncio.run(guard(scope | {"headers": encoded}, receive, send))
     return sent
 
 
 def ask(
-    path: str = "/api/flows", method: str = "GET", host: str | None = HERE, **headers: str
+    path: str = "/api/flows",
+    method: str = "GET",
+    host: str | None = HERE,
+    guard: Guard | None = None,
+    **headers: str,
 ) -> tuple[int, str, Mapping[str, str]]:
     """Status, text and headers of an answer."""
     place, _, query = path.partition("?")
     given = [("Host", host)] if host is not None else []
     given += [(name.replace("_", "-"), value) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": place, "raw_path": place.encode()}
-    start, body = talk(scope | {"query_string": query.encode()}, given)
+    start, body = talk(scope | {"query_string": query.encode()}, given, guard=guard)
     found = {name.decode(): value.decode() for name, value in start["headers"]}
     return start["status"], body["body"].decode(), found
 
@@ -166,7 +172,25 @@ class TestBrowser:
         status, _, headers = ask(f"/?token={TOKEN}", Cookie=log_in())
         assert (status, headers["location"]) == (303, "/")
 
-    @pytest.mark.parametrize("path", ["/?token=", f"/?token={TOKEN}0", f"/?key={TOKEN}", f"/x?token={TOKEN}"])
+    @pytest.mark.parametrize(
+        ("path", "place"),
+        [("/runs/flow-run/7", "/runs/flow-run/7"), ("//evil.example", "/"), ("/\\evil.example", "/")],
+    )
+    def test_a_link_to_a_page_stays_on_this_server(self, path: str, place: str) -> None:
+        status, _, headers = ask(f"{path}?token={TOKEN}")
+        assert (status, headers["location"]) == (303, place)
+        assert "set-cookie" in headers
+
+    def test_preferences_reach_the_browser(self) -> None:
+        guard = Guard(secret_server, TOKEN, PORT, "/health", {"theme": '"dark"'})
+        status, page, headers = ask(f"/</script>?token={TOKEN}", guard=guard)
+        assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "set-cookie" in headers
+        assert json.dumps({"theme": '"dark"'}) in page
+        assert page.count("</script>") == 1
+        assert TOKEN not in page
+
+    @pytest.mark.parametrize("path", ["/?token=", f"/?token={TOKEN}0", f"/?key={TOKEN}", "/x?token=0"])
     def test_another_link_does_not(self, path: str) -> None:
         status, _, headers = ask(path)
         assert status == 401

@@ -39,6 +39,39 @@ def test_what_is_missing_is_named_with_its_setting(command: Command, tmp_path: P
     assert "labelscape run t.csv --set source.labels=Survived --set features.fill=median" in done.out
 
 
+def test_a_table_of_texts(command: Command, tmp_path: Path) -> None:
+    texts = [f"text number {k} about {['sun', 'rain'][k % 2]}" for k in range(12)]
+    table = pd.DataFrame({"post": range(12), "text": texts, "mood": ["good", "bad"] * 6})
+    table["part"] = ["train"] * 8 + ["test"] * 4
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = command("inspect", "t.csv", "--set", "source.labels=mood", "--set", "source.split=part")
+    assert done.code == 0
+    assert "ids        row numbers" in done.out
+    assert "text       12 items: column 'text'" in done.out
+    assert "--set source.features=COLUMNS uses it instead: post" in done.out
+    assert "split      train 8, test 4; scores do not use it: run cross-validates" in done.out
+    found = json.loads(command("inspect", "t.csv", "--set", "source.labels=mood", "--json").out)
+    assert {one["name"]: one["use"] for one in found["columns"]} == {
+        "post": "not used",
+        "text": "text",
+        "mood": "label",
+        "part": "not used",
+    }
+
+
+def test_consecutive_numbers_look_like_an_id(command: Command, tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"Customer No": np.arange(1001, 1021)[::-1], "x": np.arange(20.0) ** 2, "y": ["a", "b"] * 10}
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = command("inspect", "t.csv")
+    assert "'Customer No' is used as a feature but looks like an id" in done.out
+    assert "--set source.id='Customer No'" in done.out
+    done = command("inspect", "t.csv", "--set", "source.id=Customer No")
+    assert "looks like an id" not in done.out
+    assert "features   1: x" in done.out
+
+
 def test_json_has_everything(command: Command, tmp_path: Path) -> None:
     make_blocks(tmp_path)
     found = json.loads(command("inspect", "blocks.feather", "--json").out)
@@ -88,3 +121,24 @@ def test_a_source_that_does_not_exist(command: Command) -> None:
     done = command("inspect", "gone.csv")
     assert done.code == 2
     assert "there is no file or folder" in done.err
+
+
+def test_links_are_shown_and_a_column_of_links_is_pointed_out(command: Command, tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"id": [f"p{k}" for k in range(8)], "text": ["sun rain"] * 8, "class": ["a", "b"] * 4}
+    )
+    table["links"] = ["p1|p2", "p0", "p2", "", "p5|gone", "", "", ""]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = command("inspect", "t.csv")
+    assert done.code == 0
+    assert "--set source.edges=" in done.out and "'links' may list links" in " ".join(done.out.split())
+    done = command("inspect", "t.csv", "--set", "source.edges=t.csv")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    assert "links 4, 5 of 8 items have links" in text
+    assert "1 link of an item to itself is left out" in text
+    assert "frequent: gone" in text and "may list links" not in text
+    (tmp_path / "e.csv").write_text("source,target\nx1,x2\n")
+    done = command("inspect", "t.csv", "--set", "source.edges=e.csv")
+    assert done.code == 2
+    assert "ids that are not in the collection" in " ".join(done.out.split())

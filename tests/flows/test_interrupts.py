@@ -74,7 +74,7 @@ def test_a_long_fit_in_the_main_thread_ends_and_the_run_resumes(
     tmp_path: Path, noise: str, number: int
 ) -> None:
     given = (noise, "--methods", "mlda", "--set", "evaluation.baselines=['svm']")
-    given += ("--set", "embedding.params.svm.C=1000.0")
+    given += ("--set", "embedding.params.svm.C=1000.0", "--set", "evaluation.exact_items=1000000")
     last = stop(start(tmp_path, "fit", *given, **WITHOUT_PREFECT), number)
     what = "terminated" if number == signal.SIGTERM else "interrupted"
     assert last[-2] == f"{what}; finished stages are kept."

@@ -43,7 +43,7 @@ class TestPaths:
         for text, message in (
             (
                 'extractors = "sift:3"',
-                "no extractor is called 'sift:3'; choose from auto, given, table, color_moments",
+                "no extractor is called 'sift:3'; choose from auto, given, table, links, color_moments",
             ),
             ("extractors = 3", "features.extractors: "),
             ('extractors = "onnx:m.onnx"\nonnx = 3', "expected a table of settings, [features.onnx]"),

@@ -229,6 +229,7 @@ class TestTableBlock:
     def settings(path: Path, *more: str) -> tuple[str, ...]:
         return (*FAST, f"features.extractors=['color_moments', 'table:{path}']", *more)
 
+    @pytest.mark.slow
     def test_only_the_table_is_read_again_when_it_changes(self, tmp_path: Path, pictures: Path) -> None:
         path = self.table(pictures, tmp_path / "e.parquet")
         first = run_locally(pictures, tmp_path / "home", *self.settings(path))
@@ -299,7 +300,10 @@ class TestTableBlock:
         ("frame", "message"),
         [
             ({"word": ["a", "b"], "x": [1.0, 2.0]}, r"no ids to join by.*`id`; they look like 'p00\.png'"),
-            ({"id": ["p00", "p00"], "x": [1.0, 2.0]}, "the id 'p00' is also that of row 1"),
+            (
+                {"id": ["p00", "p00"], "x": [1.0, 2.0]},
+                r"'p00' is also that of row 1\. Make ids unique\.$",
+            ),
             ({"id": ["q", "r"], "x": [1.0, 2.0]}, "none of its 2 ids is the id of an item"),
             ({"id": ["p00", "p01"], "x": ["u", "v"]}, "no feature columns"),
         ],

@@ -14,7 +14,7 @@ from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Manifest, unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from tests.conftest import UNTRACKED, Command, run_locally
-from tests.picture_collections import coco, draw, fiftyone, hub_lines, minimal, task, write_json
+from tests.picture_collections import coco, draw, fiftyone, hub_lines, minimal, samples, task, write_json
 
 pytestmark = pytest.mark.usefixtures("without_engine")
 
@@ -139,6 +139,45 @@ class TestFiftyOne:
             assert found.labels == expect(TAGS, "data/")
             assert not found.manifest.single_label
             assert found.notes == []
+
+    @pytest.mark.parametrize("multi", [False, True])
+    @pytest.mark.parametrize("title", ["ground_truth", "weather"])
+    def test_samples(self, run: Run, folder: Path, multi: bool, title: str) -> None:
+        draw_all(folder / "data")
+        labels = TAGS if multi else CLASSES
+        write_json(folder / "samples.json", samples(labels, multi, title))
+        write_json(folder / "metadata.json", {"media_type": "image", "sample_fields": []})
+        for source in (folder, folder / "samples.json"):
+            found = run(source)
+            assert found.labels == expect(labels, "data/")
+            assert found.manifest.single_label == (not multi)
+            assert found.splits["data/000.jpg"] == "train"
+            assert found.notes == [f"the labels are those of {title}; not used: guess"]
+
+    def test_samples_with_detections(self, run: Run, folder: Path) -> None:
+        """Labels are those of the objects, as in COCO; absolute paths are found by their end."""
+        draw_all(folder / "data")
+        content = samples(TAGS, multi=True)
+        for sample in content["samples"]:
+            sample["filepath"] = f"/elsewhere/{sample['filepath']}"
+            if found := sample["ground_truth"]:
+                sample["ground_truth"] = {"_cls": "Detections", "detections": found["classifications"]}
+        write_json(folder / "samples.json", content)
+        assert run(folder).labels == expect(TAGS, "data/")
+
+    def test_samples_with_labels_in_several_fields(self, run: Run, folder: Path) -> None:
+        draw_all(folder / "data")
+        content = samples(CLASSES, multi=False, title="weather")
+        for sample in content["samples"]:
+            sample["place"] = {"_cls": "Classification", "label": "here"}
+        write_json(folder / "samples.json", content)
+        said = run.refusal(folder)
+        assert "labels in several fields: weather, place" in said
+        assert "rename the right one to ground_truth" in said
+        for sample in content["samples"]:
+            del sample["place"], sample["weather"], sample["guess"]
+        write_json(folder / "samples.json", content)
+        assert "no field of labels" in run.refusal(folder)
 
     def test_splits_paths_and_suffixes_in_names(self, run: Run, folder: Path) -> None:
         for split, names in (("train", FILES[:10]), ("validation", FILES[10:])):
@@ -302,7 +341,7 @@ class TestHuggingFace:
         (folder / "metadata.jsonl").write_text(hub_lines({**chosen, FILES[2]: [" sky"]}))
         found = run(folder)
         assert found.manifest.label_names == ["sea", "sky"]
-        assert found.notes == ["1 labels have spaces around them, which do not count: ' sky'"]
+        assert found.notes == ["1 label has spaces around it, which do not count: ' sky'"]
 
 
 class TestCoco:
@@ -576,7 +615,7 @@ class TestLabelStudio:
 
 
 class TestWhatIsNotRead:
-    def test_shards_of_webdataset(self, run: Run, folder: Path) -> None:
+    def test_archives_without_images(self, run: Run, folder: Path) -> None:
         folder.mkdir()
         for name in ("train-000000.tar", "train-000001.tar"):
             (folder / name).write_bytes(bytes(1024))

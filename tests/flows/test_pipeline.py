@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from flows.pipeline import TrainingPlan
+from flows.runner import Run
 from flows.status import inspect_stages
-from storage.artifacts.keys import Recipe
+from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import (
     pack_features,
     pack_files,
@@ -24,10 +26,13 @@ from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, LabelscapeError, SourceError
 from tasks.dataset import load_dataset, load_features, load_graph, part_refs
 from tasks.reporter import Reporter
+from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, run_stage
+from tasks.stages import tracking
 from tasks.stages.embedding import Data, takes_graph
 from tasks.stages.evaluation import load_scores
 from tasks.stages.report import write_report
+from tasks.stages.tracking import Facts
 from tests.conftest import local_config, run_locally
 
 ALL = {
@@ -59,14 +64,25 @@ def statuses(source, home, *overrides):
     return {one.label: one for one in inspect_stages(config)}
 
 
+@pytest.mark.slow
 def test_every_stage_once_then_nothing(picture_folder, tmp_path):
     first = run_locally(picture_folder, tmp_path / "home", report=True)
     second = run_locally(picture_folder, tmp_path / "home", report=True)
-    assert first.computed == ALL | {"report"}
+    assert first.computed == ALL | {"report", "map", "map[pictures]"}
     assert second.computed == set()
     assert {label: one.ref for label, one in first.outcomes.items()} == {
         label: one.ref for label, one in second.outcomes.items()
     }
+
+
+def test_a_run_without_a_graph_can_be_tracked(tmp_path):
+    ref = ArtifactRef("features", "0" * 64, "0" * 64, "features", 3)
+    workspace = Workspace(tmp_path, ArtifactStore.local(tmp_path / "store"))
+    facts = Facts("iris", "iris", {}, {}, "", {})
+    made = tracking.stage(
+        TrackingSettings(), facts, Data(ref, ref, None, "none"), {}, {}, {"1nn": ref}, ref, workspace
+    )
+    assert made.ready
 
 
 @pytest.mark.slow
@@ -89,6 +105,7 @@ def test_results_describe_all_items_and_all_folds(picture_folder, tmp_path):
     assert (page.parent / "correlation.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_after_one_image_changed_only_that_image_is_extracted(picture_folder, tmp_path, monkeypatch):
     run_locally(picture_folder, tmp_path / "home")
     spoil(picture_folder / "p07.png", 90)
@@ -214,6 +231,28 @@ def test_unknown_method_is_refused_before_any_work(picture_folder, tmp_path):
     assert not (tmp_path / "home" / "store").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "override", "message"),
+    [
+        ("gone.csv", "name=x", "there is no file or folder"),
+        ("t.csv", "source.labels=kimd", "no column 'kimd' for source.labels.*'kind'"),
+        ("t.csv", "features.extractors=mfcc", "mfcc reads sound"),
+        ("pictures", "features.extractors=mfcc", "mfcc reads sound"),
+    ],
+)
+def test_a_wrong_source_is_refused_before_an_engine_starts(
+    picture_folder, tmp_path, monkeypatch, source, override, message
+):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "t.csv").write_text("x,kind\n1,a\n2,b\n")
+    monkeypatch.setattr("flows.runner.prepare_engine", lambda *given: pytest.fail("the engine started"))
+    config = local_config(tmp_path / "tables" / source, tmp_path / "home", "source.labels=kind", override)
+    if source == "pictures":
+        config = local_config(picture_folder, tmp_path / "home", override)
+    with pytest.raises(LabelscapeError, match=message):
+        Run(TrainingPlan(config)).execute()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["iris", "wine"])
 def test_builtin_sets_run(name, tmp_path):
@@ -304,7 +343,8 @@ def test_a_method_that_builds_its_own_graph_does_not_get_that_of_the_run(picture
     again = run_locally(
         picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=4", other
     )
-    assert again.computed == {"affinity"}
+    assert again.computed == set()
+    assert "affinity" not in again.outcomes
     with pytest.raises(LabelscapeError, match="n_neighbors"):
         run_locally(picture_folder, tmp_path / "home", "embedding.params.multilabel_dle.n_neighbors=a")
 

@@ -17,7 +17,7 @@ from tasks.report.page import render_lineage
 from tests.conftest import UNTRACKED, Command
 
 pytestmark = pytest.mark.usefixtures("without_engine")
-SHORT = (*UNTRACKED, "--set", "evaluation.folds=2", "--methods", "mlda", "--until", "correlation")
+SHORT = (*UNTRACKED, "--set", "evaluation.folds=2", "--methods", "multilabel_dle", "--until", "correlation")
 
 
 def run(command: Command, *arguments: object) -> dict[str, Any]:
@@ -51,6 +51,7 @@ CHANGES = {
 
 
 class TestChangesOfItems:
+    @pytest.mark.slow
     def test_the_manifest_records_the_changes(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
@@ -70,6 +71,7 @@ class TestChangesOfItems:
         assert manifest["history"] == again["changes"]
         assert RunLog(store).find(again["run"]).changes == again["changes"]
 
+    @pytest.mark.slow
     def test_undoing_a_change_is_reported_although_the_manifest_exists_already(
         self, command: Command, picture_folder: Path
     ) -> None:
@@ -84,6 +86,7 @@ class TestChangesOfItems:
         assert again["changes"]["changed"] == ["p00.png"]
         assert "data       1 changed since" not in command("run", picture_folder, *SHORT).out
 
+    @pytest.mark.slow
     def test_only_the_portion_of_the_changed_image_is_written(
         self, command: Command, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -98,6 +101,7 @@ class TestChangesOfItems:
         assert len(after.items() - before.items()) == 1
         assert before.items() <= after.items()
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("settled")
     def test_a_paranoid_run_finds_changes_that_sizes_and_times_hide(
         self, command: Command, picture_folder: Path, tmp_path: Path
@@ -129,6 +133,7 @@ def pretend_unchanged(cache: Path, folder: Path, image: Path) -> None:
             index.with_suffix(".stamp").write_text(json.dumps(memo), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_only_the_named_stages_are_refreshed(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *SHORT)
     again = run(command, picture_folder, *SHORT, "--refresh", "features", "--refresh", "correlation")
@@ -151,6 +156,7 @@ class TestStatus:
         assert found["correlation"]["reasons"] == ["data: labels changed"]
         assert sorted(path for path in Path(".labelscape/store").rglob("*") if path.is_file()) == before
 
+    @pytest.mark.slow
     def test_stages_that_would_run_and_stages_that_may_run(
         self, command: Command, picture_folder: Path
     ) -> None:
@@ -178,7 +184,7 @@ class TestStatus:
                 {"method": ({"params": {"tau": 1}}, {"params": {"tau": 2}})},
                 "parameter embedding.params.mlda.tau 1 → 2",
             ),
-            ("tracking", {"config": ({"name": None}, {"name": "x"})}, "parameter name None → x"),
+            ("tracking", {"config": ({"name": None}, {"name": "x"})}, "parameter name none → x"),
         ],
     )
     def test_a_parameter_is_named_by_its_configuration_key(
@@ -201,8 +207,9 @@ class TestLineageInTheReport:
         drawing = text[text.index('<svg class="lineage"') : text.index("</svg>")]
         for one in made["stages"]:
             if one["stage"] not in ("report", "tracking"):
-                assert f">{one['stage']}<" in drawing or one["stage"][:26] in drawing
-                assert f"digest {one['digest'][:12]}" in drawing
+                name, _, variant = one["stage"].partition("[")
+                assert f">{name}<" in drawing, "one box per stage"
+                assert variant.removesuffix("]") in drawing
                 assert one["digest"] in text
         assert drawing.count('class="outside"') == 1, "the bytes of the source"
         shown = page.with_name("lineage.json")

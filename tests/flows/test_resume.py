@@ -67,8 +67,8 @@ def test_after_a_failure(
     command("run", picture_folder, *UNTRACKED, "--until", "correlation")
     name, *more = how
     place = [more.pop(0)] if name == "stage" else []
-    full_disk("embedding[mlda]")
-    done = command(name, *place, picture_folder, *UNTRACKED, *more, "--methods", "mlda")
+    full_disk("embedding[multilabel_dle]")
+    done = command(name, *place, picture_folder, *UNTRACKED, *more, "--methods", "multilabel_dle")
     assert done.code == 2
     assert f"  {recomputed:<38} computed" in done.err
     line = done.err.splitlines()[-1]

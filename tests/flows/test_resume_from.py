@@ -36,6 +36,7 @@ def relabel(folder: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace("p04.png,", "p04.png,red"), encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "ending"), [("ingest", "parquet"), ("features", "json"), ("features_part", "parquet")]
 )
@@ -83,6 +84,7 @@ def write_table(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_labels_of_another_column_are_not_mixed(command: Command, tmp_path: Path) -> None:
     table = write_table(tmp_path / "things.csv")
     give(command, table, *UNTIL, "--set", "source.labels=genre")
@@ -96,6 +98,7 @@ def test_labels_of_another_column_are_not_mixed(command: Command, tmp_path: Path
     assert states(give(command, table, *other, "--from", "affinity", *UNTIL))["ingest"] == "fresh"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["elsewhere/labels.csv", "others.csv"])
 def test_labels_of_another_file_are_not_mixed(command: Command, picture_folder: Path, where: str) -> None:
     give(command, picture_folder, *UNTIL)
@@ -110,6 +113,7 @@ def test_labels_of_another_file_are_not_mixed(command: Command, picture_folder: 
     assert f"ingest of the last run does not fit: parameter source.labels None → {other};" in refused.err
 
 
+@pytest.mark.slow
 def test_other_edges_are_not_mixed(command: Command, picture_folder: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     first.write_text("i,j,w\n0,1,1\n", encoding="utf-8")
@@ -139,6 +143,7 @@ def test_the_same_files_may_change_and_have_another_spelling(
     assert (again["ingest"], again["affinity"]) == ("fresh", "fresh"), "as in the last run"
 
 
+@pytest.mark.slow
 def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder: Path) -> None:
     give(command, picture_folder, *UNTIL)
     relabel(picture_folder)

@@ -95,9 +95,9 @@ def test_a_run_killed_at_any_instant_resumes_to_the_same_bytes(
 @pytest.mark.slow
 def test_the_command_itself_is_killed_and_resumes(tmp_path: Path) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    undisturbed = quick_run(pictures, tmp_path / "other", "embedding.method=mlda")
+    undisturbed = quick_run(pictures, tmp_path / "other", "embedding.method=multilabel_dle")
     given = [sys.executable, "-m", "flows.cli", "run", str(pictures), "--home", str(home)]
-    settings = ("evaluation.folds=2", "report.thumbnails=2", "embedding.method=mlda")
+    settings = ("evaluation.folds=2", "report.thumbnails=2", "embedding.method=multilabel_dle")
     given += [part for setting in settings for part in ("--set", setting)]
     surroundings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PREFECT_API_URL": "http://127.0.0.1:9/api"}
     for stage in ("ingest", "features", "embedding", "evaluation", "report"):
@@ -117,7 +117,9 @@ def test_the_command_itself_is_killed_and_resumes(tmp_path: Path) -> None:
     )
     summary = json.loads(done.stdout)
     states = {one["stage"]: one["state"] for one in summary["stages"]}
-    assert {states[label] for label in ("ingest", "features", "affinity", "embedding[mlda]")} == {"fresh"}
+    assert {states[label] for label in ("ingest", "features", "affinity", "embedding[multilabel_dle]")} == {
+        "fresh"
+    }
     digests = {one["stage"]: one["digest"] for one in summary["stages"] if one["stage"] != "tracking"}
     assert digests == {one.label: one.ref.digest for one in undisturbed.stages}
     assert summary["tracking"]["run_id"]
@@ -138,7 +140,7 @@ def cut(path: Path, dice: random.Random) -> None:
 @pytest.mark.parametrize("damage", [flip, cut])
 def test_every_damaged_artifact_is_found_and_recomputed(tmp_path: Path, damage: Any, suffix: str) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    first = quick_run(pictures, home, "embedding.method=mlda")
+    first = quick_run(pictures, home, "embedding.method=multilabel_dle")
     assert first.report is not None
     whole, dice = artifacts(home), random.Random(5)
     assert {name.split("/")[0] for name in whole} >= {
@@ -153,13 +155,13 @@ def test_every_damaged_artifact_is_found_and_recomputed(tmp_path: Path, damage: 
         key = data.partition("-")[0]
         harmed = name if suffix == ".parquet" else f"{stage}/{folder}/{key}.json"
         damage(home / "store" / harmed, dice)
-        result = quick_run(pictures, home, "embedding.method=mlda")
+        result = quick_run(pictures, home, "embedding.method=multilabel_dle")
         assert [one.name for one in result.damaged] == [f"{stage}/{key}"]
         assert artifacts(home) == whole
         assert (home / "store" / "quarantine" / stage / Path(harmed).name).exists()
         assert result.report is not None
         assert f"{stage}/{key}" in result.report.read_text(encoding="utf-8")
-    assert quick_run(pictures, home, "embedding.method=mlda").damaged == ()
+    assert quick_run(pictures, home, "embedding.method=multilabel_dle").damaged == ()
 
 
 @pytest.mark.slow
@@ -167,7 +169,7 @@ def test_every_damaged_artifact_is_found_and_recomputed(tmp_path: Path, damage: 
 @pytest.mark.parametrize("same", [True, False])
 def test_concurrent_runs_compute_each_stage_once(tmp_path: Path, runs: int, same: bool) -> None:
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    settings = ["tracking.enabled=true", "embedding.method=mlda"]
+    settings = ["tracking.enabled=true", "embedding.method=multilabel_dle"]
     jobs = [
         [*settings, f"affinity.n_neighbors={3 if same else 3 + number}", f"name=run{0 if same else number}"]
         for number in range(runs)
@@ -192,7 +194,7 @@ def test_concurrent_runs_compute_each_stage_once(tmp_path: Path, runs: int, same
 def paused_run(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
     """The home and the process of a real run that has its data and is paused before its embeddings."""
     pictures, home = write_pictures(tmp_path / "pictures", 20), tmp_path / "home"
-    process = start("pausing", home, pictures, "embedding.method=mlda")
+    process = start("pausing", home, pictures, "embedding.method=multilabel_dle")
     await_ready(process)
     yield home, process
     process.kill()

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from flows import schedule
+from flows import crash_detection, schedule
 from flows.config import RunConfig, load_config
 from flows.services import Services, down, up
+from storage.credentials import reveal
 from storage.errors import ConfigError, ServiceError
 from storage.servers import read_token
 
@@ -88,6 +89,19 @@ class TestRefusals:
             schedule._load_flow(STAND_IN, {"config": {"wrokers": 1}})
 
 
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ({"source": {"path": "/data/photos"}}, "photos"),
+        ({"name": "nightly", "source": {"path": "/data/photos"}}, "nightly"),
+        ({"source": {"path": "s3://shelf/a&b"}}, "a-b"),
+        ({}, "train"),
+    ],
+)
+def test_deployments_are_named_after_their_configuration(config: dict[str, Any], name: str) -> None:
+    assert schedule.name_deployment(config) == name
+
+
 def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = {"home": "h", "source": {"path": "photos", "labels": None, "edges": "e.csv", "kind": "auto"}}
@@ -100,6 +114,19 @@ def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "kind": "auto",
     }
     assert schedule._parameters({"source": {"path": "demo"}})["config"]["source"] == {"path": "demo"}
+
+
+def test_passwords_of_databases_stay_out_of_the_parameters(tmp_path: Path) -> None:
+    given = {
+        "home": str(tmp_path),
+        "tracking": {"uri": "postgresql://me:first-secret@db.example/mlflow"},
+        "schedule": {"database": "postgresql://me:second-secret@db.example/prefect"},
+    }
+    config = schedule._parameters(given)["config"]
+    assert "secret" not in str(config)
+    assert reveal(config["schedule"]["database"], tmp_path) == given["schedule"]["database"]
+    kept = (tmp_path / "credentials.json").read_text()
+    assert all(secret in kept for secret in ("first-secret", "second-secret"))
 
 
 def test_a_worker_gets_the_address_of_the_shared_store(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +280,20 @@ class TestRealServer:
             assert refusal.value.response.status_code in (409, 422)
         assert runs_of(client, found, "SCHEDULED", "PENDING", "RUNNING") == []
 
+    def test_another_configuration_does_not_replace_a_deployment(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        given = {"home": str(tmp_path), "source": {"path": str(tmp_path / "photos")}}
+        other = {"home": str(tmp_path), "source": {"path": "wine"}}
+        text = schedule.deploy(given, None, "shelf", entrypoint=STAND_IN)
+        assert "stand-in/photos" in text
+        with pytest.raises(ConfigError, match=r"stand-in/photos exists .*source.path: .*photos there, wine"):
+            schedule.deploy(other, None, "shelf", "photos", entrypoint=STAND_IN)
+        kept = deployment_named(client, "stand-in/photos").parameters["config"]
+        assert kept["source"]["path"] == str(tmp_path / "photos")
+        schedule.deploy(other, None, "shelf", "photos", entrypoint=STAND_IN, replace=True)
+        assert deployment_named(client, "stand-in/photos").parameters["config"]["source"]["path"] == "wine"
+
     def test_a_pool_of_another_kind_is_refused(self, client: Any, tmp_path: Path) -> None:
         from prefect.client.schemas.actions import WorkPoolCreate
 
@@ -274,6 +315,17 @@ class TestRealServer:
         assert found.parameters["config"]["home"] == str(home)
         with pytest.raises(PrefectHTTPStatusError):
             client.create_flow_run_from_deployment(found.id, parameters={"config": {"embeding": {}}})
+
+    def test_everything_that_can_run_can_be_deployed(
+        self, server: tuple[Path, Services], client: Any
+    ) -> None:
+        config = load_config(None, ["name=each"], home=str(server[0]))
+        for what, entrypoint in schedule.ENTRYPOINTS.items():
+            schedule.deploy(config, None, "shelf", entrypoint=entrypoint, on_change=True)
+            name = f"labelscape-{'train' if what == 'run' else what}/each"
+            assert deployment_named(client, name).entrypoint == entrypoint
+            assert len(client.read_automations_by_name(f"{name} on change")) == 1
+        assert len(client.read_automations_by_name(crash_detection.NAME)) == 1
 
     def test_the_command_of_prefect_registers_the_same(
         self, server: tuple[Path, Services], client: Any, tmp_path: Path

@@ -267,7 +267,7 @@ def test_prefect_with_a_login(planted: Planted, prefect: tuple[Path, str], mlflo
         before = check_login.served
         api = {"PREFECT_API_URL": f"http://{place}", "PREFECT_API_AUTH_STRING": PREFECT_LOGIN}
         for words in (
-            ("deployment", "run", "labelscape-train/train"),
+            ("deployment", "run", "labelscape-train/iris"),
             ("worker", "start", "--pool", "shelf", "--run-once"),
         ):
             run = subprocess.run(

@@ -81,7 +81,7 @@ def send(
 def cookie(link: str) -> str:
     """The cookie that a browser gets from a link of `labelscape up`."""
     status, _, headers = send(link)
-    assert (status, headers["location"]) == (303, "/")
+    assert status in (200, 303)
     return headers["set-cookie"].partition(";")[0]
 
 

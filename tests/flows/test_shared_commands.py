@@ -103,7 +103,7 @@ def test_an_address_that_cannot_be_used_stops_a_run_before_any_work(
 def test_another_home_continues_a_selection(
     command: Command, picture_folder: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flows.runner.make_executor", lambda setting: SerialExecutor())
+    monkeypatch.setattr("flows.runner.make_executor", lambda setting, home=None: SerialExecutor())
     quick = (*UNTRACKED, "--set", "evaluation.folds=2", "--set", "features.extractors=color_moments")
     first = read(command, "auto", picture_folder, *quick, "--candidates", "1nn", "--home", "one")
     second = read(command, "auto", picture_folder, *quick, "--candidates", "1nn,mlls", "--home", "two")

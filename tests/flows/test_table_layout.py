@@ -111,6 +111,7 @@ def test_wrapping(line: str, expected: list[str]) -> None:
     assert wrap_line(line, 24) == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.text("ab日", min_size=1, max_size=9), min_size=1, max_size=12), st.integers(20, 40))
 def test_wrapping_keeps_every_word(words: list[str], width: int) -> None:

@@ -16,6 +16,7 @@ from tests.conftest import Command
 QUICK = ("--set", "evaluation.folds=2", "--set", "evaluation.baselines=[]")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("uri", ["ftp://host/runs", "http://[::1", "postgresql+nothing://host/runs"])
 @pytest.mark.parametrize(
     "given",

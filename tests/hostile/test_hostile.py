@@ -30,11 +30,13 @@ def run_module(module: str, *arguments: str) -> str:
     return found.stdout
 
 
+@pytest.mark.slow
 def test_a_sample_of_the_cases() -> None:
     sections = [part for name in ("labels", "arff", "tables", "arrays") for part in ("--only", name)]
     assert LAST_LINE.search(run_module("", *sections, "--sample", "41", "--jobs", "2"))
 
 
+@pytest.mark.slow
 def test_there_are_many_cases_and_their_names_are_unique() -> None:
     names = [f"{section.name}/{case.name}" for section, case in choose([], [], 0)]
     assert len(names) >= MINIMUM

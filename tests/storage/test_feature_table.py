@@ -38,6 +38,7 @@ def test_items_are_found_by_id_or_file_name(tmp_path: Path, shorten, how: str) -
     assert how in found.lines[0]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40,
     derandomize=True,

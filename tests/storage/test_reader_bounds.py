@@ -269,6 +269,7 @@ def test_refused_csv(tmp_path: Path, content: str | bytes, message: str | None) 
     assert len(str(caught.value)) < 1500
 
 
+@pytest.mark.slow
 def test_a_row_of_more_than_a_megabyte_is_read(tmp_path: Path) -> None:
     width = 20_000
     names = ",".join(f"f{k}" for k in range(width))

@@ -20,7 +20,7 @@ from storage.sources import Collection, SourceOptions, open_source, read_edges
 from tests.hostile.fuzz import mutate
 from tests.hostile.reading import READINGS, answer, check_collection
 from tests.hostile.seeds import SEEDS
-from tests.picture_collections import coco, fiftyone, minimal, task, write_json
+from tests.picture_collections import coco, fiftyone, minimal, samples, task, write_json
 
 # skops imports scikit-learn.
 FAST = [kind for kind in READINGS if kind != "model"]
@@ -34,6 +34,7 @@ few = settings(
 many = settings(few, max_examples=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAST)
 @few
 @given(content=st.binary(max_size=200))
@@ -175,6 +176,9 @@ def test_label_file_round_trip(suffix: str, first: list[str], second: list[str],
 WRITTEN: dict[str, Callable[[Path, dict[str, list[str]]], object]] = {
     "coco": lambda folder, given: write_json(folder / "coco.json", coco(given)),
     "fiftyone": lambda folder, given: write_json(folder / "labels.json", fiftyone(given, multi=True)),
+    "samples": lambda folder, given: write_json(
+        folder / "samples.json", samples(given, multi=True, guess=False)
+    ),
     "label studio": lambda folder, given: write_json(
         folder / "export.json",
         [task(k, f"/data/upload/1/{name}", [one]) for k, (name, one) in enumerate(given.items())],

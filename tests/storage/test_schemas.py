@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from storage.artifacts import columns, schemas
+from storage.artifacts.annotations import Annotations, Neighbor, pack_annotations, unpack_annotations
 from storage.artifacts.store import Artifact, ArtifactStore
 from storage.errors import StoreError
 from tests.store_helpers import recipe
@@ -203,10 +204,8 @@ def test_other_types_and_missing_metadata_are_refused(through: Any) -> None:
         lambda: schemas.pack_manifest(manifest(label_names=["sky"])),
         lambda: schemas.pack_manifest(manifest(labels=np.zeros((3, 0), np.int8))),
         lambda: schemas.pack_matrix(schemas.Matrix(np.zeros((2, 0)), ["a", "b"], [])),
-        lambda: schemas.pack_annotations(
-            schemas.Annotations(["a"], ["x", "y"], np.ones((1, 2)), np.ones((2, 2)))
-        ),
-        lambda: schemas.pack_annotations(schemas.Annotations(["a"], ["x"], np.ones((1, 2)), np.ones((1, 2)))),
+        lambda: pack_annotations(Annotations(["a"], ["x", "y"], np.ones((1, 2)), np.ones((2, 2)))),
+        lambda: pack_annotations(Annotations(["a"], ["x"], np.ones((1, 2)), np.ones((1, 2)))),
         lambda: schemas.pack_features(schemas.Features(["a"], ["b"], np.zeros(3))),
         lambda: schemas.pack_matrix(schemas.Matrix(np.eye(2), ["a", "b"], ["x"])),
     ],
@@ -225,8 +224,17 @@ def test_a_manifest_without_labels(through: Any) -> None:
 
 def test_annotations(through: Any) -> None:
     labels, scores = np.array([[0, 1], [1, 1]], np.int8), np.array([[0.1, 0.9], [0.6, 1.0]])
-    given = schemas.Annotations(["a", "b"], ["sea", "sky"], labels, scores)
-    found = schemas.unpack_annotations(through(schemas.pack_annotations(given)))
+    nearest = [[Neighbor(1, "p", 0.25)], []]
+    cuts, novelty = np.array([0.5, np.inf]), np.array([0.0, 1.0])
+    given = Annotations(["a", "b"], ["sea", "sky"], labels, scores, cuts, novelty, nearest, {"drift": None})
+    found = unpack_annotations(through(pack_annotations(given)))
+    assert (found.nearest, found.findings) == (nearest, {"drift": None})
+    assert found.thresholds is not None
+    assert found.thresholds.tolist() == [0.5, np.inf]
+    assert found.novelty is not None
+    assert found.novelty.tolist() == [0.0, 1.0]
+    bare = unpack_annotations(through(pack_annotations(Annotations(["a", "b"], ["x", "y"], labels, scores))))
+    assert (bare.thresholds, bare.novelty, bare.nearest) == (None, None, [[], []])
     assert (found.ids, found.label_names) == (given.ids, given.label_names)
     assert found.counts() == {"sea": 1, "sky": 2}
     assert found.labels.dtype == np.int8

@@ -68,7 +68,7 @@ def test_an_archive_of_several_blocks_with_labels_and_ids(tmp_path: Path) -> Non
     check(found)
     assert [part.name for part in found.parts] == ["clip", "dino"]
     assert found.ids[1] == "i1"
-    assert [note.message for note in found.notes] == ["1 arrays are not used: extra"]
+    assert [note.message for note in found.notes] == ["arrays that are not used: extra"]
 
 
 def test_a_matrix_of_labels(tmp_path: Path) -> None:
@@ -134,3 +134,61 @@ def test_missing_values_pass_if_they_are_filled(tmp_path: Path) -> None:
     found = read(tmp_path / "a.npz", allow_missing=True)
     assert found.parts[0].allows_missing
     assert np.array_equal(np.asarray(found.X), HOLES.astype(np.float32), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("x_{}", "y_{}"), ("X_{}", "Y_{}"), ("{}_images", "{}_labels"), ("{}_x", "{}_targets")],
+)
+def test_an_archive_with_arrays_by_split(tmp_path: Path, names: tuple[str, str]) -> None:
+    """As `keras.datasets` and MedMNIST store them, with items of any shape."""
+    features, labels = names
+    shaped = X.reshape(N, 2, 2)
+    arrays = {
+        features.format("train"): shaped[:7],
+        labels.format("train"): KINDS[:7, None],
+        features.format("test"): shaped[7:],
+        labels.format("test"): KINDS[7:, None],
+    }
+    np.savez(tmp_path / "a.npz", extra=np.zeros(3), **arrays)
+    found = read(tmp_path / "a.npz")
+    check(found)
+    assert found.split == ["train"] * 7 + ["test"] * 5
+    assert (found.ids[0], found.ids[7]) == ("train/0", "test/0")
+    assert found.single_label
+    assert [note.message for note in found.notes] == [
+        "each item of 2 x 2 values is a row of 4 features",
+        "arrays that are not used: extra",
+    ]
+
+
+def test_a_split_without_labels_is_unlabeled(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x_train=X[:7], y_train=np.arange(7) % 2, x_test=X[7:])
+    found = read(tmp_path / "a.npz")
+    np.testing.assert_array_equal(found.labels[7:], -1)
+    assert (found.labels[:7] >= 0).all()
+    np.savez(tmp_path / "b.npz", x_train=X[:7], x_test=X[7:])
+    with pytest.raises(
+        SourceError, match=r"x_train \(7, 4\), x_test \(5, 4\), but no labels: name them y_tr"
+    ):
+        read(tmp_path / "b.npz")
+    assert read(tmp_path / "b.npz", labeled=False).labels.shape == (N, 0)
+
+
+def test_other_archives_list_their_arrays_and_the_setting(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, points=X, kinds=KINDS, more=X[:, :2])
+    with pytest.raises(SourceError, match=r"points \(12, 4\), kinds \(12,\).*--set source\.labels=NAME"):
+        read(path)
+    with pytest.raises(SourceError, match=r"no array 'kind', but the arrays points"):
+        read(path, labels="kind")
+    with pytest.raises(SourceError, match=r"no array \(items, features\) 'pints' for source\.features"):
+        read(path, labels="kinds", features=("pints",))
+    found = read(path, labels="kinds", features=("poi*",))
+    check(found)
+    assert found.recognized["labels"] == "array kinds of a.npz"
+    digests = {
+        open_source(SourceOptions(path=str(path), labels=name), tmp_path).digest(tmp_path)
+        for name in ("kinds", "more")
+    }
+    assert len(digests) == 2, "the bytes do not show which array has the labels"

@@ -335,7 +335,7 @@ def test_labels_of_another_table_are_joined_by_id(tmp_path: Path, suffix: str) -
     assert (found.labels[:, 0] >= 0).tolist() == given
     assert (names[found.labels.argmax(axis=1)] == KINDS)[given].all()
     assert "4 items have no entry and are unlabeled: i" in messages(found)
-    assert "1 entries are not in" in messages(found)
+    assert "1 entry is not in" in messages(found)
     with pytest.raises(SourceError, match="strict"):
         read(path, labels="kinds.csv", strict=True)
     pd.DataFrame({"kind": KINDS[:-1]}).to_csv(tmp_path / "kinds.csv", index=False)
@@ -369,7 +369,7 @@ def test_the_columns_that_a_model_wants(tmp_path: Path, suffix: str) -> None:
     assert found.feature_names == list(wanted)
     assert np.asarray(found.X)[3, 2:].tolist() == [0, 0]
     assert (
-        "column 'Sex': 1 rows have values that the model does not know, encoded as zeros: 'other'"
+        "column 'Sex': 1 row has a value that the model does not know, encoded as zeros: 'other'"
         in messages(found)
     )
     frame = embedded(dino=list(CLIP[:, :3])).drop(columns="label")

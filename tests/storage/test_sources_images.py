@@ -241,6 +241,7 @@ def test_long_lists_of_files_without_an_entry_are_shortened(tmp_path: Path) -> N
     assert notes[-1].message.startswith("and 198 more")
 
 
+@pytest.mark.slow
 def test_msrc_by_folder_and_by_file(shared_data: Path, tmp_path: Path) -> None:
     for path in (shared_data / "msrc_v2", shared_data / "msrc_v2" / "labels.csv"):
         source = open_source(SourceOptions(path=str(path)), tmp_path)

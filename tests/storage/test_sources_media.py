@@ -70,6 +70,7 @@ def seconds_of(path: Path) -> float:
 
 
 class TestClips:
+    @pytest.mark.slow
     def test_key_frames_and_the_sound_nearest_to_them(self, tmp_path: Path) -> None:
         path = write_clip(tmp_path / "a.mp4", [RED, GREEN, BLUE], 2.0)
         found = read_clip(path, clip_digest(path, tmp_path), 2.0, tmp_path / "cache")

@@ -173,7 +173,7 @@ def test_dropping_a_class_leaves_its_items_unlabeled(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"f0": [1, 2, 3, 4], "class": ["x", "y", "z", "y"]})
     collection = read(path, drop_labels=("z",))
     assert collection.labels.tolist() == [[1, 0], [0, 1], [-1, -1], [0, 1]]
-    assert any("1 items had dropped labels only" in note.message for note in collection.notes)
+    assert any("1 item had dropped labels only" in note.message for note in collection.notes)
 
 
 @pytest.mark.slow

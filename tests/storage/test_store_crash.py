@@ -162,6 +162,7 @@ def assert_found_and_repaired(root: Path, path: Path, whole: bytes) -> None:
     assert data_path(store, recipe()).read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".json"])
 def test_a_flipped_bit_is_found_quarantined_and_recomputed(tmp_path: Path, suffix: str) -> None:
     store = ArtifactStore.local(tmp_path)

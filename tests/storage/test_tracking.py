@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import json
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from storage.errors import LabelscapeError, TrackingError
-from storage.tracking.client import MethodRecord, RunRecord, Tracker, default_uri
+from storage.tracking.client import DatasetRecord, MethodRecord, RunRecord, Tracker, default_uri
 from storage.tracking.models import flatten_params, join_metrics, split_metrics
 from storage.urls import redact
 
@@ -126,6 +127,45 @@ class TestLogging:
             assert child.data.params == {"n_components": "null", "graph.weights": "heat"}
             assert child.data.metrics["hamming_loss_std"] == 0.01
 
+    def test_what_can_be_compared_is_on_every_run(self, tracker: Tracker, client: Any) -> None:
+        data = DatasetRecord("photos", "ab" * 16, "/data/photos", {"items": 7})
+        given = {"leader": "svm", "dataset": data, "shared_params": {"scale": "unit"}, "note": "- a note"}
+        pages = {"files": {"report/index.html": b"<p>"}, "links": {"flow run": "http://here/runs/1"}}
+        done = tracker.log(record("comparing", **given, **pages), TRUSTED)
+        parent = client.get_run(done.parent_id)
+        assert parent.data.metrics["macro_f1"] == 0.7
+        report = f"#/experiments/{done.experiment_id}/runs/{done.parent_id}/artifacts/report/index.html"
+        links = f"[report]({report}) · [flow run](http://here/runs/1)"
+        assert parent.data.tags["mlflow.note.content"] == f"{links}\n\n- a note"
+        for run_id in (done.parent_id, *done.children.values()):
+            (found,) = client.get_run(run_id).inputs.dataset_inputs
+            assert (found.dataset.name, found.dataset.digest) == ("photos", "ab" * 6)
+            assert json.loads(found.dataset.source) == {"uri": "/data/photos"}
+            assert json.loads(found.dataset.profile) == {"items": 7}
+        child = client.get_run(done.children["mlda"]).data.params
+        assert child == {"n_components": "null", "graph.weights": "heat", "scale": "unit"}
+
+    def test_a_new_experiment_opens_as_training_runs(self, tracker: Tracker, client: Any) -> None:
+        given = {"owner": "/data/photos", "about": "Runs on photos.", "columns": {"metrics.macro_f1": 90}}
+        done = tracker.log(record("owned", **given), TRUSTED)
+        tags = client.get_experiment(done.experiment_id).tags
+        assert tags["mlflow.experimentKind"] == "custom_model_development"
+        link = f"#/experiments/{done.experiment_id}/runs?viewStateShareKey=labelscape"
+        assert tags["mlflow.note.content"].startswith(f"[Show scores]({link}")
+        assert tags["mlflow.note.content"].endswith("). Runs on photos.")
+        view = json.loads(tags["mlflow.sharedViewState.labelscape"])
+        assert json.loads(view["state"])["selectedColumns"] == [
+            "attributes.`Dataset`",
+            "metrics.`macro_f1`",
+        ]
+
+    def test_an_experiment_of_another_source_is_not_used(self, tracker: Tracker) -> None:
+        tracker.log(record("whose", owner="/a/photos"), TRUSTED)
+        tracker.log(record("whose", owner="/a/photos"), TRUSTED)
+        with pytest.raises(TrackingError, match="belongs to /a/photos, not to /b/photos"):
+            tracker.log(record("whose", owner="/b/photos"), TRUSTED)
+        tracker.log(record("whose"), TRUSTED)  # named by the user
+
     def test_files_keep_their_folders_and_bytes(self, tracker: Tracker, client: Any, tmp_path: Path) -> None:
         done = tracker.log(record("files", files={"index.html": b"<p>", "img/a.png": b"\x89"}), TRUSTED)
         folder = Path(client.download_artifacts(done.parent_id, "", str(tmp_path)))
@@ -145,6 +185,7 @@ class TestLogging:
         done = tracker.log(record("folds", fold_rows=rows), TRUSTED)
         history = client.get_metric_history(done.children["mlda"], "fold/macro_f1")
         assert [(entry.step, entry.value) for entry in history] == [(0, 0.5), (1, 0.6), (2, 0.7)]
+        assert tracker.fold_scores(done.children["mlda"], "10nn/macro_f1") == {0: 0.9}
         assert "fold/macro_f1" not in tracker.runs("folds")[0].metrics
 
     def test_more_values_than_fit_into_one_request(self, tracker: Tracker, client: Any) -> None:
@@ -333,6 +374,7 @@ class TestFinding:
 
 
 class TestBadAddresses:
+    @pytest.mark.slow
     def test_no_server_is_reported_before_mlflow_retries(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import mlflow
 

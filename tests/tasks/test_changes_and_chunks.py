@@ -81,6 +81,7 @@ class TestChanges:
         found = compare_items((["a"], ["1"]), (["a", "b"], ["1", "1"]))
         assert (found.added, found.renamed) == (["b"], {})
 
+    @pytest.mark.slow
     @given(st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("123")))
     def test_no_changes(self, items: dict[str, str]) -> None:
         same = (list(items), list(items.values()))

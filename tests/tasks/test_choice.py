@@ -1,13 +1,13 @@
 """The choice among candidates and the winner's title, computed from scores."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from embedding_core.model_selection.significance import paired_lead
 from embedding_core.registry.candidates import Candidate
-from flows.auto_summary import verdict_lines
 from storage.artifacts.schemas import Score
 from tasks.report.ranking import describe_lead, judge
 from tasks.selection.choice import (
@@ -16,12 +16,14 @@ from tasks.selection.choice import (
     State,
     TitleDecision,
     choose,
+    choose_unscored,
     decide_title,
     describe,
     leading,
     reason_to_stop,
 )
 from tasks.selection.tracking import is_outdated
+from tasks.selection.wording import verdict_lines
 from tests.tasks.test_page import Page, make, render_report, undrawn
 
 __all__ = ["undrawn"]
@@ -55,6 +57,19 @@ def test_the_best_mean_wins_and_is_compared_with_the_best_plain_one() -> None:
     assert choice.lead.mean == pytest.approx(0.04)
 
 
+def test_a_lead_counts_how_many_candidates_the_winner_was_picked_among() -> None:
+    results = [result("svm", BASE), result("mlls", shifted(0.05)), result("ml_knn", BASE)]
+    results += [result("ldac1", BASE[:2], "stopped"), result("ecc", (), "skipped")]
+    choice = choose(results, "macro_f1")
+    assert choice
+    assert choice.lead
+    assert choice.lead.picked_among == 3  # without the plain baseline and the one that was not started
+    assert choice.lead.needed > paired_lead(shifted(0.05), BASE).needed
+    over = decide_title(choice, champion("ml_knn")).lead
+    assert over
+    assert over.picked_among == 3  # all that were tried, without the champion
+
+
 def test_smaller_losses_are_better() -> None:
     found = leading(
         [
@@ -85,12 +100,16 @@ def test_the_winner_is_never_below_a_plain_baseline() -> None:
 @pytest.mark.parametrize(
     ("present", "others", "title", "says"),
     [
-        (None, {}, "champion", "the first champion of this collection"),
+        (None, {"1nn": 0.0}, "champion", "the first champion of this collection"),
+        (None, {}, "challenger", "no plain baseline was among the candidates"),
+        (None, {"ml_knn": 0.0}, "challenger", "no plain baseline was among the candidates"),
+        ("ml_knn", {"ml_knn": 0.0}, "challenger", "no plain baseline was among the candidates"),
+        ("ml_knn", {"ml_knn": 0.0, "1nn": 0.0}, "champion", "it beats the present champion, ML-kNN"),
         ("mlls", {}, "champion", "it has the title already"),
         ("svm", {"svm": 0.0}, "champion", "it beats the present champion, Scaled SVM, by 0.030"),
         ("ml_knn", {"ml_knn": None}, "challenger", "within noise"),
         ("ml_knn", {}, "challenger", "the present champion, ML-kNN, was not scored"),
-        ("a_method_of_old", {}, "champion", "is not known to this version"),
+        ("a_method_of_old", {"1nn": 0.0}, "champion", "is not known to this version"),
         ("", {}, "challenger", "was not registered by labelscape auto and stays"),
     ],
 )
@@ -144,6 +163,16 @@ def test_no_candidate_becomes_champion_while_a_plain_baseline_is_unscored() -> N
     assert decide_title(choice, champion("mlls")).title == "champion"
 
 
+def test_no_candidate_becomes_champion_while_a_plain_baseline_is_scored_on_some_folds_only() -> None:
+    choice = choose(
+        [result("mlls", BASE), result("svm", BASE[:2], "stopped"), result("1nn", BASE)], "macro_f1"
+    )
+    assert choice
+    verdict = decide_title(choice, None)
+    assert verdict.title == "challenger"
+    assert "Scaled SVM, a plain baseline, was not scored" in verdict.reason
+
+
 @pytest.mark.parametrize("states", [("failed",), ("failed", "failed"), ("skipped", "failed")])
 def test_a_failed_plain_baseline_counts_as_unscored(states: tuple[State, ...]) -> None:
     plain = zip(("random_forest", "rbf_svc"), states, strict=False)
@@ -153,6 +182,47 @@ def test_a_failed_plain_baseline_counts_as_unscored(states: tuple[State, ...]) -
     assert verdict.title == "challenger"
     assert verdict.reason.endswith("name others with --candidates")
     assert ("--budget" in verdict.reason) == ("skipped" in states)
+
+
+class TestNothingScored:
+    """The budget ended before anything was scored."""
+
+    late = "the budget of 1 s ended"
+
+    def results(self, *states: tuple[str, State]) -> list[CandidateResult]:
+        return [CandidateResult(Candidate(name, name), state, self.late) for name, state in states]
+
+    def test_the_cheapest_plain_model_is_the_answer_and_no_champion(self) -> None:
+        results = self.results(("mlls", "skipped"), ("1nn", "skipped"), ("svm", "skipped"))
+        plain = [one.candidate for one in results if one.candidate.plain]
+        choice = choose_unscored(results, plain, "macro_f1", self.late)
+        assert choice
+        assert (choice.winner.name, choice.tune_for, choice.scored) == ("1nn", "hamming", [])
+        for present in (None, champion("1nn"), champion("mlls")):
+            verdict = decide_title(choice, present)
+            assert verdict.title == "challenger"
+            assert verdict.reason == "nothing was scored; give more time with --budget"
+        said = "\n".join(verdict_lines(choice))
+        assert "not scored: the budget of 1 s ended before any candidate was scored, so the cheapest" in said
+
+    def test_a_plain_model_that_failed_is_not_the_answer(self) -> None:
+        results = self.results(("1nn", "failed"), ("svm", "skipped"))
+        choice = choose_unscored(results, [one.candidate for one in results], "macro_f1", self.late)
+        assert choice
+        assert choice.winner.name == "svm"
+
+    def test_without_lack_of_time_there_is_no_such_answer(self) -> None:
+        results = [
+            replace(one, reason="its data") for one in self.results(("mlls", "failed"), ("ecc", "skipped"))
+        ]
+        assert choose_unscored(results, [Candidate("svm", "svm")], "lrap", self.late) is None
+
+    def test_a_plain_model_that_was_not_named_is_the_answer_if_no_named_one_is_plain(self) -> None:
+        choice = choose_unscored(
+            self.results(("mlls", "skipped")), [Candidate("svm", "svm")], "macro_f1", self.late
+        )
+        assert choice
+        assert [one.name for one in choice.results] == ["svm", "mlls"]
 
 
 @pytest.mark.parametrize(

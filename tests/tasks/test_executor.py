@@ -187,10 +187,12 @@ def test_every_executor_gives_the_same_bytes_for_folds(job: FoldJob, setting: st
     expected = [score_fold(one) for one in jobs]
     with make_executor(setting) as executor:
         found = list(executor.map(score_fold, jobs))
-        rows = list(executor.map(evaluate_fold, jobs))
+        judged = list(executor.map(evaluate_fold, jobs))
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert rows == [evaluate_fold(one) for one in jobs]
+    for fold, one in zip(judged, map(evaluate_fold, jobs), strict=True):
+        assert fold.metrics == one.metrics
+        np.testing.assert_array_equal(fold.scores, one.scores)
 
 
 @pytest.mark.slow

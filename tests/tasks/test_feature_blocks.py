@@ -80,6 +80,7 @@ def test_blocks_stand_side_by_side(picture_folder: Path, tmp_path: Path, write_p
     ]
 
 
+@pytest.mark.slow
 def test_a_changed_block_recomputes_that_block_alone(
     picture_folder: Path, tmp_path: Path, write_probe: Probe
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_changed_image_is_extracted_in_every_block_and_no_other(
         assert found[label].reasons[0] == "1 of 40 items to extract"
 
 
+@pytest.mark.slow
 def test_a_new_weight_leaves_the_blocks_fresh(
     picture_folder: Path, tmp_path: Path, write_probe: Probe
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_new_weight_leaves_the_blocks_fresh(
     assert [(one["scale"], one["weight"]) for one in dataset.blocks or []] == [("zscore", 1.0), ("unit", 3.0)]
 
 
+@pytest.mark.slow
 def test_methods_are_scored_on_joined_blocks(
     picture_folder: Path, tmp_path: Path, write_probe: Probe
 ) -> None:
@@ -129,6 +132,7 @@ def test_methods_are_scored_on_joined_blocks(
     assert scores[0] != scores[1], "a block of little weight and one of much decide alike"
 
 
+@pytest.mark.slow
 def test_new_items_get_the_features_of_the_model(
     picture_folder: Path, tmp_path: Path, write_probe: Probe
 ) -> None:
@@ -188,3 +192,42 @@ def test_color_space_auto_is_chosen_by_each_fit_and_used_for_new_items(
     assert [plan.is_prepared for plan in fitted.blocks] == [True]
     stage = evaluation.stage("1nn", {}, made.config.evaluation, made.state.data, made.workspace)
     assert evaluation.load_scores(made.workspace.store, made.execute(stage))
+
+
+class TestSuppliedBlocks:
+    """What `features.scale=auto` means for features that a user brings."""
+
+    def scales(self, made: Walk) -> dict[str, str]:
+        return {block.name: block.preparation["scale"] for block in made.state.blocks}
+
+    def test_joined_tables_are_scaled_by_column(self, picture_folder: Path, tmp_path: Path) -> None:
+        """A column of large numbers does not drown the others of its table, nor the block beside it."""
+        names = sorted(path.name for path in picture_folder.glob("*.png"))
+        rng = np.random.default_rng(3)
+        rows = [f"{name},{rng.normal() * 1e6},{rng.normal()}" for name in names]
+        table = tmp_path / "more.csv"
+        table.write_text("id,income,age\n" + "\n".join(rows) + "\n")
+        made = Walk(picture_folder, tmp_path / "home", extractors=("color_moments", f"table:{table}"))
+        assert self.scales(made) == {"color_moments": "zscore", "table:more.csv": "zscore"}
+        dataset = load_dataset(made.workspace.store, made.refs["ingest"], made.refs["features"])
+        model = Annotator(
+            "1nn",
+            blocks=dataset.blocks,
+            recipe=dataset.recipe,
+            label_names=dataset.label_names,
+            single_label=dataset.single_label,
+        ).fit(dataset.X, dataset.Y)
+        labeled = (dataset.Y >= 0).all(axis=1)
+        variances = model.scaler_.transform(dataset.X)[labeled].var(axis=0)
+        np.testing.assert_allclose(variances[-2], variances[-1], rtol=1e-3)
+        np.testing.assert_allclose(variances[-2:].sum(), variances[:-2].sum(), rtol=1e-3)
+
+    def test_settings_win(self, picture_folder: Path, tmp_path: Path) -> None:
+        names = sorted(path.name for path in picture_folder.glob("*.png"))
+        table = tmp_path / "more.csv"
+        table.write_text("id,x\n" + "\n".join(f"{name},{k}" for k, name in enumerate(names)) + "\n")
+        choice = {"extractors": ("color_moments", f"table:{table}"), "scales": {"table:more.csv": "none"}}
+        made = Walk(picture_folder, tmp_path / "home", **choice)
+        assert self.scales(made) == {"color_moments": "zscore", "table:more.csv": "none"}
+        alone = Walk(picture_folder, tmp_path / "home", extractors=(f"table:{table}",))
+        assert self.scales(alone) == {"table:more.csv": "none"}

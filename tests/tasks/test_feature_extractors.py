@@ -110,6 +110,7 @@ OTHER_VALUES: dict[str, dict[str, object]] = {
         "seed": 1,
     },
     "mfcc": {"n_coefficients": 13, "n_filters": 26, "window": 0.032, "step": 0.016, "highest": 4000.0},
+    "picture_signature": {"frequencies": 6, "inner": 0.8},
 }
 """For each parameter of an extractor, a value that is not its default."""
 

@@ -92,6 +92,7 @@ def test_numpy_and_kernels_give_the_same_bits(size, grid, low):
     assert plain_moments(pixels, grid).tobytes() == compiled.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "loaded"), [(3, "False"), (20, "True")])
 def test_a_few_files_do_not_load_numba(tmp_path, count, loaded):
     for number in range(count):

@@ -220,6 +220,7 @@ def test_inputs_are_not_modified() -> None:
     assert all(np.array_equal(old, new) for old, new in zip(before, (shown.coordinates, Y, C), strict=True))
 
 
+@pytest.mark.slow
 def test_importing_the_report_imports_nothing_heavy() -> None:
     code = (
         "import sys, tasks.report.content, tasks.report.page, tasks.report.tables, tasks.report.figures\n"

@@ -224,6 +224,7 @@ def test_orphans_beside_the_store_are_removed_too(store):
         home / "cache" / ".demo-xyz" / "a.jpg",
         home / "reports" / "0123.tmp" / "index.html",
         home / "reports" / ".0123.lock",
+        home / "reports" / "0123" / f"run.json.{'0' * 16}.tmp",
         home / "reports" / "reproduce" / "dle-fig2-0123.tmp" / "table.md",
         home / "reports" / "reproduce" / ".dle-fig2-0123.lock",
     ]
@@ -235,6 +236,8 @@ def test_orphans_beside_the_store_are_removed_too(store):
     for path in (*left, *kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+    left.append(home / "reports" / "latest.tmp")
+    left[-1].symlink_to("0123")
     found = find_orphans(store, home)
     assert all(path.exists() for path in left), "only listed"
     _, gone = remove_garbage(store, log, find_garbage(store, log, keep=5), home)

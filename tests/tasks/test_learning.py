@@ -54,6 +54,7 @@ def test_the_codebook_is_learned_from_training_items_only(pictures: Path, tmp_pa
     np.testing.assert_array_equal(features.X[3], row)
 
 
+@pytest.mark.slow
 def test_a_changed_test_item_leaves_the_codebook_fresh(pictures: Path, tmp_path: Path) -> None:
     walk(pictures, tmp_path / "home")
     Image.new("RGB", (40, 40), (9, 200, 30)).save(pictures / "10.png")
@@ -62,6 +63,7 @@ def test_a_changed_test_item_leaves_the_codebook_fresh(pictures: Path, tmp_path:
     assert "features" in second.computed
 
 
+@pytest.mark.slow
 def test_a_changed_training_item_learns_again_and_status_says_so(pictures: Path, tmp_path: Path) -> None:
     first = walk(pictures, tmp_path / "home")
     Image.new("RGB", (40, 40), (9, 200, 30)).save(pictures / "02.png")

@@ -11,6 +11,7 @@ import pytest
 
 from embedding_core.annotator import Annotator
 from flows.annotate import annotation_config
+from flows.source_summary import summarize_source
 from flows.status import inspect_stages
 from storage.artifacts.keys import ArtifactRef
 from storage.errors import ConfigError, SourceError
@@ -74,6 +75,7 @@ class TestText:
     def walk(self, folder: Path, **features: Any) -> Walk:
         return Walk(folder, folder.parent / "home", **{"extractors": ("auto",), **features})
 
+    @pytest.mark.slow
     def test_a_run_scores_and_annotates_texts(self, folder: Path) -> None:
         made = self.walk(folder)
         assert list(made.refs)[:3] == ["ingest", "features[tfidf]", "features"]
@@ -90,6 +92,7 @@ class TestText:
         found = annotate(made, model, new)
         assert [found.label_names[int(row.argmax())] for row in found.scores] == ["sport", "music"]
 
+    @pytest.mark.slow
     def test_one_changed_text_is_extracted_alone(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from embedding_core.features.tfidf import Tfidf
 
@@ -119,6 +122,7 @@ class TestText:
         assert set(dataset.errors) == {"sport/empty.txt", "sport/latin.txt"}
         assert len(dataset.ids) == 24
 
+    @pytest.mark.slow
     def test_parameters_of_terms_make_their_block_stale(self, folder: Path) -> None:
         self.walk(folder)
         again = self.walk(folder, tfidf={"ngrams": 2})
@@ -147,11 +151,27 @@ def test_new_items_are_read_like_the_collection(tmp_path: Path) -> None:
     assert (new.path, new.text, new.every_seconds, new.labeled) == ("new", "message", 2.5, False)
 
 
+def test_new_items_are_read_like_the_collection_of_the_model(tmp_path: Path) -> None:
+    recorded = {"path": "old", "text": "message", "every_seconds": 4.0, "kind": "video", "labels": "l.csv"}
+    here = local_config("old", tmp_path)
+    new = annotation_config("new", here, recorded).source
+    assert (new.text, new.every_seconds, new.kind, new.labels) == ("message", 4.0, "auto", None)
+    stated = local_config("old", tmp_path, "source.every_seconds=2.5")
+    new = annotation_config("new", stated, recorded).source
+    assert (new.text, new.every_seconds) == ("message", 2.5), "what the configuration states comes first"
+    given = local_config("x", tmp_path, "source.every_seconds=1", "source.kind=video").source
+    new = annotation_config("new", stated, recorded, given).source
+    assert (new.path, new.every_seconds, new.kind) == ("new", 1, "video")
+    same = annotation_config("old", here, recorded, unlabeled=True).source
+    assert (same.labeled, same.annotated, same.kind, same.labels) == (True, True, "video", "l.csv")
+
+
 def again_row(made: Walk, name: str) -> int:
     return load_features(made.workspace.store, made.refs["features"]).ids.index(name)
 
 
 class TestSound:
+    @pytest.mark.slow
     def test_unreadable_sounds_are_listed(self, tmp_path: Path, write_loudness: Loudness) -> None:
         write_loudness("np.mean")
         for name, frequency in TONES.items():
@@ -185,6 +205,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestClips:
+    @pytest.mark.slow
     def test_only_both_parts_together_tell_the_classes(
         self, clips: Path, tmp_path: Path, write_loudness: Loudness, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -200,6 +221,7 @@ class TestClips:
         assert found["both"] > 0.95
         assert max(found["pictures"], found["sound"]) < 0.7, "one part cannot tell two of the four classes"
 
+    @pytest.mark.slow
     def test_each_block_is_scaled_on_its_own(
         self, clips: Path, tmp_path: Path, write_loudness: Loudness
     ) -> None:
@@ -229,6 +251,7 @@ class TestClips:
         X = load_features(made.workspace.store, made.refs["features"]).X
         np.testing.assert_allclose(X[0], np.mean(rows, axis=0), rtol=1e-6)
 
+    @pytest.mark.slow
     def test_a_changed_block_recomputes_that_block_alone(
         self, clips: Path, tmp_path: Path, write_loudness: Loudness
     ) -> None:
@@ -249,6 +272,7 @@ class TestMissingSound:
             write_clip(folder / "warm_low" / f"mute{k}.mp4", [COLORS["warm"]], 0.4, None)
         return folder
 
+    @pytest.mark.slow
     def test_is_an_error_with_counts_and_the_first_five(
         self, folder: Path, tmp_path: Path, write_loudness: Loudness
     ) -> None:
@@ -261,10 +285,39 @@ class TestMissingSound:
                 Walk(folder, tmp_path / "home", extractors=extractors)
             assert "features.fill" in str(error.value)
 
+    @pytest.mark.slow
+    def test_is_refused_before_anything_is_extracted(
+        self, folder: Path, tmp_path: Path, write_loudness: Loudness
+    ) -> None:
+        write_loudness("np.mean")
+        with pytest.raises(SourceError, match="7 of 15 items have no sound"):
+            Walk(folder, tmp_path / "home", extractors=("color_moments", "mfcc"))
+        assert not (tmp_path / "home" / "store" / "features").exists(), "not even the pictures were read"
+
+    @pytest.mark.slow
+    def test_of_every_clip_is_left_out_by_the_automatic_choice(self, tmp_path: Path) -> None:
+        for k in range(4):
+            name = "warm" if k % 2 else "cold"
+            write_clip(tmp_path / "mute" / name / f"{k}.mp4", [COLORS[name]], 0.4, None)
+        made = Walk(tmp_path / "mute", tmp_path / "home", extractors=("auto",))
+        assert "no item has sound: mfcc is left out" in made.said
+        assert list(made.refs)[:2] == ["ingest", "features"]
+        with pytest.raises(SourceError, match="none of the 4 items has sound, which mfcc needs"):
+            Walk(tmp_path / "mute", tmp_path / "home", extractors=("color_moments", "mfcc"))
+        found = summarize_source(made.config)
+        assert (found.problem, found.notes[0]) == ("", "no item has sound: mfcc is left out")
+        one = made.config.model_copy(
+            update={"features": made.config.features.model_copy(update={"extractors": ("mfcc",)})}
+        )
+        assert "none of the 4 items has sound" in summarize_source(one).problem
+        assert {one.state for one in inspect_stages(made.config) if one.label == "features"} == {"fresh"}
+
+    @pytest.mark.slow
     def test_does_not_matter_to_pictures(self, folder: Path, tmp_path: Path) -> None:
         made = Walk(folder, tmp_path / "home", extractors=("color_moments",))
         assert len(load_features(made.workspace.store, made.refs["features"]).ids) == 15
 
+    @pytest.mark.slow
     def test_is_filled_by_choice_from_the_training_rows(
         self, folder: Path, tmp_path: Path, write_loudness: Loudness
     ) -> None:
@@ -283,6 +336,7 @@ class TestMissingSound:
         with pytest.raises(SourceError, match="7 of 15 items have no sound"):
             Walk(folder, tmp_path / "home", extractors=("auto",))
 
+    @pytest.mark.slow
     def test_new_clips_without_sound_are_filled_too(
         self, folder: Path, tmp_path: Path, write_loudness: Loudness
     ) -> None:

@@ -50,6 +50,7 @@ def run_experiment(experiment, quick, folder, config):
     return Run(ExperimentPlan(config, experiment, quick, folder)).run_stages()
 
 
+@pytest.mark.slow
 def test_whole_experiment_on_built_in_sets(tmp_path):
     config = quiet_config(tmp_path / "home")
     result = run_experiment(TINY, True, tmp_path, config)
@@ -75,6 +76,7 @@ def test_whole_experiment_on_built_in_sets(tmp_path):
     assert (again.computed, again.products.rows) == (0, result.products.rows)
 
 
+@pytest.mark.slow
 def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
     config = quiet_config(tmp_path / "home")
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
@@ -84,6 +86,7 @@ def test_quick_runs_do_not_crowd_out_a_full_one(tmp_path):
     assert find_garbage(store, RunLog(store), keep=1) == Garbage((), ())
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_nothing_and_a_new_arm_computes_only_itself(tmp_path):
     config = quiet_config(tmp_path / "home")
     small = replace(TINY, datasets=("iris",), preprocessing=("raw",))
@@ -191,6 +194,7 @@ def tiny_catalog(monkeypatch):
         monkeypatch.setattr(module, "experiments", lambda: {TINY.name: TINY})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_catalog", "without_engine")
 def test_command_prints_the_table_and_all_prints_a_summary(command, tmp_path):
     (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nenabled = false\n')
@@ -225,6 +229,7 @@ def test_the_key_covers_the_code_that_makes_the_rows_of_a_page(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_cells_name_their_data_settings_and_code(tmp_path):
     config = quiet_config(tmp_path / "home")
     result = run_experiment(TINY, True, tmp_path, config)
@@ -277,6 +282,7 @@ def test_everything_that_determines_a_number_is_in_its_key(tmp_path):
     assert key(replace(TINY, title="another title", note="a note")) == key(TINY)
 
 
+@pytest.mark.slow
 def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     config = quiet_config(tmp_path / "home")
     run_experiment(replace(TINY, datasets=("iris",)), True, tmp_path, config)
@@ -320,6 +326,7 @@ def test_a_run_without_prefect_is_kept_for_sync(command, tmp_path, monkeypatch):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_catalog", "without_engine")
 def test_a_tracker_that_does_not_answer_is_reported_with_a_remedy(command, tmp_path):
     (tmp_path / "labelscape.toml").write_text('executor = "serial"\n[tracking]\nuri = "http://127.0.0.1:9"\n')

@@ -88,6 +88,7 @@ def check_pictures(figures, names):
         assert len(np.unique(np.asarray(image))) > 20
 
 
+@pytest.mark.slow
 def test_neighborhoods(drawn):
     figures_drawn = drawn(neighborhood_figure)
     small = {"labeled": 40, "dimensions": [2, 3], "neighbors": 3, "trials": 1}
@@ -121,6 +122,7 @@ def test_neighborhoods(drawn):
     assert len(figures_drawn[0].axes[0].containers) == 3
 
 
+@pytest.mark.slow
 def test_faces_have_a_curve_with_error_bars_for_every_method(drawn):
     experiment = replace(
         FIG2,
@@ -185,6 +187,7 @@ def test_planes_show_the_rows_and_numbers_that_were_measured(drawn):
     assert len(set(reported)) == 4  # otherwise one could be mistaken for another
 
 
+@pytest.mark.slow
 def test_correlation_maps_hold_the_label_correlation(drawn):
     sets = {"msrc": several_labels(), "music": two_labels()}
     figures = drawn(tasks.report.figures)
@@ -200,6 +203,7 @@ def test_correlation_maps_hold_the_label_correlation(drawn):
         np.testing.assert_allclose(shown.compressed(), C[~np.eye(3, dtype=bool)])
 
 
+@pytest.mark.slow
 def test_transfer_shows_the_images_with_a_label_that_only_mlda_predicts(drawn):
     data = several_labels(noise=1.5)
     methods = {"1NN": ["1nn", {}], "MLDA": ["mlda", {}], "SVM": ["svm", {}]}
@@ -266,6 +270,7 @@ def suns() -> TrialData:
     return TrialData(toy.X, np.eye(3, dtype=np.int8)[classes], tuple(names), single_label=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 6])
 def test_suns(count):
     copies = tuple(replace(TOY.arms[0], title=f"SVM {number}") for number in range(count))

@@ -159,6 +159,7 @@ def words_key(workspace: Workspace, folder: Path, settings: dict, name: str = "c
     return keys[0]
 
 
+@pytest.mark.slow
 def test_the_key_of_words_covers_rows_and_parameters_but_not_the_number_of_trials(
     tmp_path, workspace, monkeypatch
 ):
@@ -204,10 +205,10 @@ def test_an_image_that_changed_or_is_unreadable_is_an_error(tmp_path, workspace)
     every = np.arange(len(paths))
     pictures = learned.Pictures([path.name for path in paths], part, every, every % 4)
     with pytest.raises(SourceChanged, match=r"BACKGROUND_Google__0000\.png changed"):
-        learned._read_image(pictures, 0)
+        learned._learn_words(pictures, every[:1], {"n_words": 2})
     paths[1].unlink()
-    with pytest.raises(SourceError, match="cannot be read"):
-        learned._read_image(pictures, 1)
+    with pytest.raises(SourceChanged, match="cannot be read"):
+        learned._learn_words(pictures, every[1:2], {"n_words": 2, "per_class": True})
     found = Features(["a.png", "b.png"], ["", ""], np.ones((2, 3)), [None, "not an image"])
     assert learned.readable_rows(found, [0]).shape == (1, 3)
     with pytest.raises(SourceError, match=r"b\.png: not an image\. Replace the image"):

@@ -24,6 +24,7 @@ from tests.conftest import local_config, run_training
 
 EXTRACTION = "embedding_core.features.extraction"
 ROWS_AND_NEIGHBORS = {"tasks.dataset", "tasks.stages.neighbors"}
+BUILDS_GRAPHS = {"tasks.stages.chunks", "tasks.stages.graph", *ROWS_AND_NEIGHBORS}
 
 
 @pytest.fixture
@@ -41,13 +42,8 @@ def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
 
 
 def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
-    assert code["affinity"] == {"tasks.stages.affinity", "tasks.stages.chunks"} | ROWS_AND_NEIGHBORS
-    assert code["evaluation"] == {
-        "tasks.stages.evaluation",
-        "tasks.stages.chunks",
-        "tasks.folds",
-        *ROWS_AND_NEIGHBORS,
-    }
+    assert code["affinity"] == {"tasks.stages.affinity", *BUILDS_GRAPHS}
+    assert code["evaluation"] == {"tasks.stages.evaluation", "tasks.folds", *BUILDS_GRAPHS}
     assert (
         code["embedding"]
         == code["model"]

@@ -26,8 +26,8 @@ FITTED_ON_FEATURES = {"affinity", "embedding", "model", "evaluation", "trial", "
 
 # Setting: (value that differs from the default, stages that use it).
 USED: dict[str, tuple[str, set[str]]] = {
-    "name": ("another", {"report"}),
-    "source.path": ("more", {"ingest", "report"}),
+    "name": ("another", {"report", "map"}),
+    "source.path": ("more", {"ingest", "report", "map"}),
     "source.kind": ("images", {"ingest"}),
     "source.labels": ("other.csv", {"ingest"}),
     "source.id": ("name", {"ingest"}),
@@ -52,17 +52,22 @@ USED: dict[str, tuple[str, set[str]]] = {
     "affinity.n_neighbors": ("3", {"affinity"}),
     "affinity.weights": ("binary", {"affinity"}),
     "affinity.sigma": ("2.5", {"affinity"}),
-    "embedding.methods": ("['lpp']", {"embedding", "evaluation", "report"}),
+    "affinity.exact_items": ("30", {"affinity"}),
+    "affinity.recall": ("0.9", {"affinity"}),
+    "embedding.methods": ("['lpp']", {"embedding", "evaluation", "report", "map"}),
     "embedding.n_components": ("1", {"embedding", "evaluation"}),
     "embedding.params": ("{mlda = {n_components = 1}}", {"embedding", "evaluation"}),
     "evaluation.folds": ("4", {"evaluation", "trial", "candidate"}),
     "evaluation.seed": ("7", {"evaluation", "trial", "candidate"}),
     "evaluation.n_neighbors": ("[3]", {"evaluation"}),
-    "evaluation.baselines": ("['mlls', '1nn']", {"evaluation", "model", "report"}),
-    "evaluation.sort_by": ("micro_f1", {"report"}),
+    "evaluation.baselines": ("['mlls', '1nn']", {"evaluation", "model", "report", "map"}),
+    "evaluation.test_items": ("200", {"evaluation"}),
+    "evaluation.sort_by": ("micro_f1", {"report", "map"}),
     "annotation.n_neighbors": ("3", {"embedding"}),
     "annotation.weights": ("uniform", {"embedding"}),
     "report.thumbnails": ("3", {"report"}),
+    "map.points": ("200", {"map"}),
+    "map.pictures": ("3", {"map"}),
     "tracking.uri": ("sqlite:////tmp/other.db", {"tracking"}),
     "tracking.experiment": ("another", {"tracking"}),
 }
@@ -89,10 +94,18 @@ UNUSED = {
         [f"features.{extractor}.{name}" for extractor, values in OTHER_VALUES.items() for name in values],
         "used if this extractor is chosen, see test_feature_extractors",
     ),
+    "evaluation.exact_items": "which baselines run; each has its own stage, see test_scaling_baselines",
     "affinity.memory_budget_gb": "when a dense graph is refused",
     "auto.budget": "which candidates are scored in time; each has its own stage",
+    "auto.closed": "used by methods that see all rows, see test_selection_honesty",
+    "auto.rare_labels": "used if there are such labels, see test_selection_honesty",
     "auto.candidates": "which candidates are scored; each has its own stage",
     "tracking.enabled": "whether results are tracked",
+    **dict.fromkeys(
+        [f"schedule.{name}" for name in ("database", "keep_days", "overlap", "refresh", "tolerance")]
+        + [f"notify.{name}" for name in ("about", "block", "command", "webhook")],
+        "when runs start and who is told about them",
+    ),
 }
 
 

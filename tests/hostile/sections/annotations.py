@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.hostile.case import REFUSED, SKIPPED, SURVIVED, Case, Place, run_until, settings
 from tests.hostile.samples import pictures
-from tests.picture_collections import coco, fiftyone, minimal, task
+from tests.picture_collections import coco, fiftyone, minimal, samples, task
 
 INGEST = run_until("ingest")
 WARM_UP = "ingest"
@@ -107,6 +107,39 @@ COCO_CASES: dict[str, tuple[Change, str]] = {
     "formula as a category": (put("categories", 0, "name", value="=1+1"), SURVIVED),
     "one id, two categories": (put("categories", 0, "id", value=8), REFUSED),
     "two ids, one category": (put("categories", 0, "name", value="blue"), REFUSED),
+    "unknown members": (put("extra", value={"a": [[1]]}), SURVIVED),
+}
+
+SAMPLES = samples(LABELS, multi=True)
+FIRST = ("samples", 0)
+SAMPLE_CASES: dict[str, tuple[Change, str]] = {
+    "good": (lambda content: None, SURVIVED),
+    "no samples": (put("samples", value=[]), REFUSED),
+    "samples null": (put("samples", value=None), REFUSED),
+    "samples an object": (put("samples", value={"1": {"filepath": "p0.png"}}), REFUSED),
+    "a sample null": (put(*FIRST, value=None), REFUSED),
+    "a sample a list": (put(*FIRST, value=[1]), REFUSED),
+    "no path": (drop(*FIRST, "filepath"), REFUSED),
+    "empty path": (put(*FIRST, "filepath", value=" "), REFUSED),
+    "path a number": (put(*FIRST, "filepath", value=7), REFUSED),
+    "path upward": (put(*FIRST, "filepath", value="../../etc/passwd"), SURVIVED),
+    "absolute path": (put(*FIRST, "filepath", value="/etc/passwd"), SURVIVED),
+    "path of an address": (put(*FIRST, "filepath", value="https://a:hunter2@b/p0.png"), SURVIVED),
+    "tags null": (put(*FIRST, "tags", value=None), SURVIVED),
+    "tags as numbers": (put(*FIRST, "tags", value=[1, {"a": 2}]), SURVIVED),
+    "labels null": (put(*FIRST, "ground_truth", value=None), SURVIVED),
+    "labels as text": (put(*FIRST, "ground_truth", value="red"), SURVIVED),
+    "classifications null": (put(*FIRST, "ground_truth", "classifications", value=None), REFUSED),
+    "classifications as texts": (put(*FIRST, "ground_truth", "classifications", value=["red"]), REFUSED),
+    "class of labels a list": (put(*FIRST, "ground_truth", "_cls", value=["x"]), SURVIVED),
+    "unknown class of labels": (put(*FIRST, "ground_truth", "_cls", value="Regression"), SURVIVED),
+    "a label null": (put(*FIRST, "ground_truth", "classifications", 0, "label", value=None), REFUSED),
+    "a label a list": (put(*FIRST, "ground_truth", "classifications", 0, "label", value=["x"]), REFUSED),
+    "a label with escapes": (
+        put(*FIRST, "ground_truth", "classifications", 0, "label", value="\x1b[2J"),
+        REFUSED,
+    ),
+    "the same path twice": (put("samples", 1, "filepath", value="data/p0.png"), REFUSED),
     "unknown members": (put("extra", value={"a": [[1]]}), SURVIVED),
 }
 
@@ -365,6 +398,7 @@ def cases() -> list[Case]:
     tables = (
         ("coco", "annotations/instances_default.json", COCO, COCO_CASES),
         ("fiftyone", "labels.json", FIFTYONE, FIFTYONE_CASES),
+        ("samples", "samples.json", SAMPLES, SAMPLE_CASES),
         ("label studio", "export.json", CHOICES, STUDIO_CASES),
         ("json-min", "export.json", MINIMAL, MINIMAL_CASES),
     )

@@ -1,7 +1,9 @@
-"""Texts, sound and clips: damaged, disguised and unusual ones among good ones."""
+"""Texts, shards, sound and clips: damaged, disguised and unusual ones among good ones."""
 
+import gzip
 import io
 import struct
+import tarfile
 import wave
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -10,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from embedding_core.features.registry import EXTRACTORS
 from tests.clips import write_clip
@@ -21,6 +24,15 @@ PRELOAD = ("av", "sklearn.feature_extraction.text")
 ANY = f"{REFUSED}|{SURVIVED}"
 EITHER = f"{SKIPPED}|{SURVIVED}"
 Content = bytes | Callable[[], bytes]
+
+
+def _picture() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 40, 40)).save(file, "PNG")
+    return file.getvalue()
+
+
+PICTURE = _picture()
 
 
 def _write(path: Path, content: Content) -> None:
@@ -87,6 +99,35 @@ TABLES: dict[str, tuple[str, Content, str]] = {
     ),
     "JSON cut": ("t.jsonl", b'{"text": "ab", "class": "a"}\n{"text": "cd", "cla', REFUSED),
     "JSON nested deeply": ("t.jsonl", b'{"text": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", REFUSED),
+    "JSON labels of several types": (
+        "t.jsonl",
+        b'{"text": "ab", "class": 1}\n{"text": "cd", "class": "b"}\n{"text": "ef", "class": true}\n',
+        SURVIVED,
+    ),
+    "JSON labels nested": (
+        "t.jsonl",
+        b'{"text": "ab", "class": "a"}\n{"text": "cd", "class": {"b": 1}}\n{"text": "e", "class": [[1]]}\n',
+        REFUSED,
+    ),
+    "JSON label with a lone surrogate": (
+        "t.jsonl",
+        b'{"text": "ab", "class": "a\\ud800"}\n{"text": "cd", "class": "b"}\n',
+        REFUSED,
+    ),
+    "JSON id of 400 digits": (
+        "t.jsonl",
+        b'{"id": 1' + b"0" * 400 + b', "text": "ab", "class": "a"}\n{"id": 2, "text": "cd", "class": "b"}\n',
+        SURVIVED,
+    ),
+    "JSON ids twice": (
+        "t.jsonl",
+        b'{"id": 2, "text": "ab", "class": "a"}\n{"id": 2, "text": "cd", "class": "b"}\n',
+        REFUSED,
+    ),
+    "a split with escapes": ("t.csv", b"text,class,split\nab,a,\x1b[2J\ncd,b,test\n", SURVIVED),
+    "sentences beside numbers": ("t.csv", b"text,class,n\nab cd ef,a,1\ngh ij kl,b,2\n", SURVIVED),
+    "names beside numbers": ("t.csv", b"text,class,n\na,a,1\nd,b,2\n", SURVIVED),
+    "labels of a table that is missing": ("t.csv", b"text,n\na b c,1\nd e f,2\n", REFUSED),
     "a long text": (
         "t.jsonl",
         lambda: b'{"text": "' + b"w " * 9_000_000 + b'", "class": "a"}\n',
@@ -102,6 +143,63 @@ def tables() -> Iterator[Case]:
             f"table: {name}",
             lambda place, file=file, content=content: _write(place.source / file, content),
             ("run", f"{{source}}/{file}", *run_until("features")[2:]),
+            expect=expect,
+        )
+
+
+def shard(*members: tuple[str, bytes] | tarfile.TarInfo, form: int = tarfile.PAX_FORMAT) -> bytes:
+    """A tar file with two good pictures and these members."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+        for one in (("1.png", PICTURE), ("1.cls", b"a"), ("2.png", PICTURE), ("2.cls", b"b"), *members):
+            if isinstance(one, tarfile.TarInfo):
+                archive.addfile(one)
+                continue
+            member = tarfile.TarInfo(one[0])
+            member.size = len(one[1])
+            archive.addfile(member, io.BytesIO(one[1]))
+    return file.getvalue()
+
+
+def strange_member(
+    name: str, kind: bytes = tarfile.REGTYPE, target: str = "", size: int = 0
+) -> tarfile.TarInfo:
+    """The header of a member without content."""
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname, member.size = kind, target, size
+    return member
+
+
+SHARDS: dict[str, tuple[Content, str]] = {
+    "good": (lambda: shard(), SURVIVED),
+    "empty": (bytes(1024), REFUSED),
+    "no archive": (b"no archive" * 200, REFUSED),
+    "cut": (lambda: shard(("3.png", bytes(5000)))[:4000], REFUSED),
+    "compressed": (lambda: gzip.compress(shard()), REFUSED),
+    "1,000 members of one key": (lambda: shard(*(("3.png", PICTURE) for _ in range(1000))), ANY),
+    "a link": (lambda: shard(strange_member("3.png", tarfile.SYMTYPE, "/etc/passwd")), SURVIVED),
+    "a link to a member": (lambda: shard(strange_member("3.png", tarfile.LNKTYPE, "1.png")), SURVIVED),
+    "a device": (lambda: shard(strange_member("3.png", tarfile.CHRTYPE)), SURVIVED),
+    "a FIFO": (lambda: shard(strange_member("3.png", tarfile.FIFOTYPE)), SURVIVED),
+    "a member that claims 8 TB": (lambda: shard(strange_member("3.png", size=1 << 43)), REFUSED),
+    "a sparse member": (lambda: shard(strange_member("3.png", tarfile.GNUTYPE_SPARSE)), ANY),
+    "names upward": (lambda: shard(("../../../owned.png", PICTURE), ("/owned.png", PICTURE)), SURVIVED),
+    "names with escapes": (lambda: shard(("\x1b[2J.png", PICTURE), ("\x1b[2J.cls", b"a")), SURVIVED),
+    "a long name": (lambda: shard(("n" * 100_000 + ".png", PICTURE)), REFUSED),
+    "a label with escapes": (lambda: shard(("3.png", PICTURE), ("3.cls", b"\x1b[2J")), REFUSED),
+    "a label of 2 MB": (lambda: shard(("3.png", PICTURE), ("3.cls", b"a" * 2_000_000)), REFUSED),
+    "JSON nested deeply": (lambda: shard(("3.png", PICTURE), ("3.json", b"[" * 100_000)), REFUSED),
+    "a picture that is none": (lambda: shard(("3.png", b"no picture"), ("3.cls", b"a")), SKIPPED),
+}
+
+
+def shards() -> Iterator[Case]:
+    """Shards of WebDataset."""
+    for name, (content, expect) in SHARDS.items():
+        yield Case(
+            f"shard: {name}",
+            lambda place, content=content: _write(place.source / "x.tar", content),
+            ("run", "{source}/x.tar", *run_until("features")[2:]),
             expect=expect,
         )
 
@@ -185,4 +283,4 @@ def sounds() -> Iterator[Case]:
 
 def cases() -> list[Case]:
     """Every case of this section."""
-    return [*texts(), *tables(), *clips(), *sounds()]
+    return [*texts(), *tables(), *shards(), *clips(), *sounds()]

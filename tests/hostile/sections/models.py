@@ -1,9 +1,12 @@
 """Model files that were swapped, damaged or forged since they were tracked; `annotate` must not use them."""
 
+import contextlib
+import hashlib
 import io
 import json
 import os
 import pickle
+import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from storage.tracking.models import LABELED_DIGEST, LABELED_FILE
 from tests.hostile.case import REFUSED, SURVIVED, Case, Place
 from tests.hostile.samples import encode, flip, picture
 from tests.hostile.sections.arrays import Executed, claim, npy
@@ -212,6 +216,69 @@ def flip_at(fraction: float, data: bytes) -> bytes:
     return flip(data, int(len(data) * fraction))
 
 
+def labeled_items(home: Path) -> list[Path]:
+    """The tracked files with the labeled items of the models."""
+    return sorted(home.glob(f"mlartifacts/**/{LABELED_FILE}"))
+
+
+def record(name: str, change: Change, forged: bool = False, **options: Any) -> Case:
+    """The labeled items changed; `forged` also changes the digest in the database."""
+
+    def make(place: Place) -> None:
+        new_items(place)
+        (path,) = labeled_items(place.home)
+        path.write_bytes(change(path.read_bytes()))
+        if forged:
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            with contextlib.closing(sqlite3.connect(place.home / "mlflow.db")) as database, database:
+                database.execute("UPDATE tags SET value = ? WHERE key = ?", (digest, LABELED_DIGEST))
+
+    return Case(f"labeled items, {name}", make, ANNOTATE, check=not_used, **options)
+
+
+def planted(name: str, plant: Callable[[Path], object]) -> Case:
+    """Something else in the place of the labeled items."""
+
+    def make(place: Place) -> None:
+        new_items(place)
+        replace_by(plant)(labeled_items(place.home))
+
+    return Case(f"labeled items, {name}", make, ANNOTATE, check=not_used)
+
+
+def each_other_array(new: bytes) -> Change:
+    """Replace every array but the facts."""
+    return lambda data: archive(
+        {name: old if name == "facts.npy" else new for name, old in members(data).items()}
+    )
+
+
+RECORDS: dict[str, Change] = {
+    **{name: CHANGES[name] for name in ("empty", "text", "a pickle", "zeros", "cut", "an empty archive")},
+    "without facts": with_members(facts__npy=None),
+    "facts of null": with_members(facts__npy=npy(np.frombuffer(b"null", np.uint8))),
+    "deep facts": with_members(facts__npy=npy(np.frombuffer(b"[" * 100_000, np.uint8))),
+    "ids of objects": with_members(ids__npy=npy(np.frombuffer(b"[{}, {}]", np.uint8))),
+    "other labels": with_members(labels__npy=npy(np.zeros((3, 3), np.int8))),
+    "arrays of text": each_other_array(b"hello"),
+    "arrays that claim 10^12 numbers": each_other_array(claim("<f8", "(1000000000000,)")),
+    "features of nan": with_members(X__npy=npy(np.full((2, 7), np.nan, np.float32))),
+    "rows outside": with_members(rows__npy=npy(np.array([10**15]))),
+}
+
+
+def _records() -> Iterator[Case]:
+    for name, change in RECORDS.items():
+        yield record(name, change)
+        yield record(f"{name}, with its digest", change, forged=True)
+    yield planted("missing", lambda path: None)
+    yield planted("a folder", lambda path: path.mkdir())
+    yield planted("a pipe", os.mkfifo)
+    yield planted("a link to /dev/zero", lambda path: path.symlink_to("/dev/zero"))
+    for text in ("0", "1", "-1", "nan", "inf", "1e999", "x", "0.5.5"):
+        yield Case(f"precision {text}", new_items, (*ANNOTATE, "--precision", text))
+
+
 def _others() -> Iterator[Case]:
     yield Case("unchanged", new_items, ANNOTATE, expect=SURVIVED, says=("2 items",))
     yield swapped("swapped for that of another method", rotate)
@@ -248,4 +315,4 @@ def prepare(shared: Path) -> None:
 
 def cases() -> list[Case]:
     """The cases of this section."""
-    return [*(one(title, change) for title, change in CHANGES.items()), *_others()]
+    return [*(one(title, change) for title, change in CHANGES.items()), *_records(), *_others()]

@@ -178,7 +178,37 @@ NPZ: dict[str, tuple[Content, str]] = {
         ANY,
     ),
     "no members": (lambda: npz({}), REFUSED),
+    "splits": (lambda: npz(splits()), SURVIVED),
+    "splits of texts": (lambda: npz(splits(x_train=np.full((ROWS, 4), "a"))), REFUSED),
+    "splits of other shapes": (lambda: npz(splits(x_test=np.ones((3, 5)))), REFUSED),
+    "splits of single numbers": (lambda: npz(splits(x_train=np.array(3.0), x_test=np.array(3.0))), REFUSED),
+    "splits without features": (
+        lambda: npz(splits(x_train=np.ones((ROWS, 0)), x_test=np.ones((3, 0)))),
+        REFUSED,
+    ),
+    "splits with NaN": (lambda: npz(splits(x_test=np.full((3, 4), np.nan))), REFUSED),
+    "a split without labels": (lambda: npz(splits(y_test=None)), SURVIVED),
+    "splits without labels": (lambda: npz(splits(y_train=None, y_test=None)), REFUSED),
+    "too few labels of a split": (lambda: npz(splits(y_train=np.ones(2))), REFUSED),
+    "labels of splits of other types": (lambda: npz(splits(y_test=np.full(3, "a"))), REFUSED),
+    "labels of splits of objects": (
+        lambda: npz(splits(y_train=np.full(ROWS, Executed(), dtype=object))),
+        REFUSED,
+    ),
+    "a split of 700 MB of zeros": (lambda: npz(splits(x_test=zeros(700 << 20))), REFUSED),
+    "an empty split": (lambda: npz(splits(x_test=np.ones((0, 4)), y_test=np.ones(0))), SURVIVED),
 }
+
+
+def splits(**changes: Any) -> dict[str, Any]:
+    """Arrays by split as Keras has them, with changes; None removes an array."""
+    good = {
+        "x_train": np.ones((ROWS, 4)),
+        "y_train": np.arange(ROWS) % 2,
+        "x_test": np.ones((3, 4)),
+        "y_test": np.arange(3) % 2,
+    }
+    return {f"{name}.npy": array for name, array in {**good, **changes}.items() if array is not None}
 
 
 def damaged() -> Iterator[Case]:

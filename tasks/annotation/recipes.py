@@ -1,113 +1,26 @@
-"""Annotation: labels and scores for new items from a fitted model, with the features of its recipe."""
+"""Whether new items fit the recipe of a model, and which of their columns are its features."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from embedding_core.registry import method_modules
-from storage.artifacts.artifact import Artifact
-from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.schemas import Annotations, Features, pack_annotations, unpack_annotations
-from storage.artifacts.store import ArtifactStore
+from storage.artifacts.schemas import Features
 from storage.errors import SourceError
 from storage.sources import OpenedSource
-from tasks.dataset import load_blocks, side_by_side
-from tasks.stage import Stage, Workspace, digest_of
-from tasks.stages.feature_blocks import BlockPlan, blocks_of_recipe
+from tasks.annotation.model import FittedModel
+from tasks.dataset import side_by_side
 from tasks.stages.features import FILES, GIVEN, TABLE, extractor_recipe, supplied_part
 from tasks.stages.learning import LEARNED
-
-if TYPE_CHECKING:
-    from embedding_core.annotator import Annotator
+from tasks.stages.links import LINKS
 
 # Column names that only count: such features are matched by position.
 _NUMBERED = re.compile(r"f\d+")
 _SHOWN = 3
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """A model that annotates.
-
-    Attributes
-    ----------
-    annotator : Annotator
-    digest : str
-        Digest of the stored bytes of the model.
-    run, method : str
-        The tracked run it belongs to, and its name in that run.
-    """
-
-    annotator: "Annotator"
-    digest: str
-    run: str
-    method: str
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """The run and the method, as the annotations record them."""
-        return {"run": self.run, "method": self.method}
-
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """How the features that the model was fitted to were computed."""
-        return dict(self.annotator.recipe or {})
-
-    @property
-    def blocks(self) -> list[BlockPlan]:
-        """The blocks of features that the model was fitted to."""
-        return blocks_of_recipe(self.recipe)
-
-    @property
-    def supplied_names(self) -> tuple[str, ...]:
-        """Names of the features that the source supplied."""
-        given = [block.recipe for block in self.blocks if block.recipe.get("extractor", GIVEN) == GIVEN]
-        return tuple(name for recipe in given for name in recipe.get("feature_names") or ())
-
-
-def stage(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Stage:
-    """Labels and scores of all readable items.
-
-    Raises
-    ------
-    SourceError
-        The supplied features are not those of the model.
-    """
-    annotator = model.annotator
-    return Stage(
-        name="annotation",
-        code=(*method_modules(annotator.method, annotator.params or {}), "embedding_core.annotator"),
-        params=model.facts,
-        inputs={"features": digest_of(features), "model": model.digest},
-        produce=lambda: _annotate(model, path, features, workspace),
-    )
-
-
-def load_annotations(store: ArtifactStore, ref: ArtifactRef) -> Annotations:
-    """Load the labels and scores that the stage stored."""
-    return unpack_annotations(store.read(ref))
-
-
-def _annotate(model: FittedModel, path: str, features: ArtifactRef | None, workspace: Workspace) -> Artifact:
-    assert features is not None
-    annotator, (found, _) = model.annotator, load_blocks(workspace.store, features)
-    readable = np.logical_and.reduce([one.readable for one in found])
-    X = _match_blocks(found, model, path)[readable]
-    return pack_annotations(
-        Annotations(
-            ids=[name for name, fine in zip(found[0].ids, readable, strict=True) if fine],
-            label_names=[str(name) for name in annotator.classes_],
-            labels=annotator.predict(X),
-            scores=annotator.predict_scores(X),
-        )
-    )
-
-
-def _match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
+def match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
     """The feature matrix with the columns of the model, block by block."""
     matched = [
         match_columns(
@@ -121,6 +34,18 @@ def _match_blocks(found: list[Features], model: FittedModel, path: str) -> Any:
     return side_by_side(matched)
 
 
+def column_names(found: list[Features], model: FittedModel) -> list[str] | None:
+    """Names of the columns of the feature matrix; None if they have none, such as hashed terms."""
+    names: list[str] = []
+    for one, block in zip(found, model.blocks, strict=True):
+        known = block.recipe.get("feature_names") or one.feature_names
+        if known is None and not isinstance(one.X, np.ndarray):
+            return None
+        own = known or [f"feature {number}" for number in range(one.X.shape[1])]
+        names += own if len(found) == 1 else [f"{block.name}: {name}" for name in own]
+    return names
+
+
 def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
     """Reject a source of another kind, and a recipe that this installation computes differently."""
     from embedding_core.features.registry import EXTRACTORS, extractor_class
@@ -128,6 +53,12 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
     path, extractor = source.options.path, recipe.get("extractor", GIVEN)
     if extractor == TABLE:  # its columns are matched by name
         return
+    if extractor == LINKS:
+        raise SourceError(
+            "the model was trained on features propagated along links (links:ppr), which belong to the items "
+            "of its collection. Run the pipeline on a collection with the new items and their links, or "
+            "train on plain features with source.edges: `labelscape auto` offers methods that use links."
+        )
     contents = " and ".join(source.contents)
     if extractor == GIVEN:
         if "features" not in source.contents:
@@ -152,6 +83,12 @@ def check_recipe(recipe: Mapping[str, Any], source: OpenedSource) -> None:
         raise SourceError(
             f"{path} contains {contents}, but the model was trained on {reads}. Give a source of new {reads}."
         )
+    check_extractor(recipe)
+
+
+def check_extractor(recipe: Mapping[str, Any]) -> None:
+    """Reject a recipe that this installation computes differently."""
+    extractor = recipe["extractor"]
     now = extractor_recipe(extractor, recipe[extractor])
     if now.get(FILES) != recipe.get(FILES):
         raise SourceError(
@@ -169,7 +106,13 @@ def _changed_files(now: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     """The files of the extractor that are not those of the recipe, with the path of the model."""
     before, after = recipe.get(FILES, {}), now.get(FILES, {})
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-    return f"{', '.join(names)} (model {recipe[recipe['extractor']].get('path')})"
+    parameters = recipe[recipe["extractor"]]
+    places = [f" ({what} {path})" for what, path in _places(parameters) if path]
+    return ", ".join(names) + "".join(places)
+
+
+def _places(parameters: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    return [("model", parameters.get("path")), ("codebook", parameters.get("codebook"))]
 
 
 def match_columns(found: Features, recipe: Mapping[str, Any], n_features: int, path: str) -> Any:
@@ -179,7 +122,7 @@ def match_columns(found: Features, recipe: Mapping[str, Any], n_features: int, p
     ...), the number of columns must be equal.
     """
     wanted, names = recipe.get("feature_names"), found.feature_names
-    if wanted and names and wanted != names and not _is_numbered(wanted) and not _is_numbered(names):
+    if wanted and names and wanted != names and not is_numbered(wanted) and not is_numbered(names):
         missing = [name for name in wanted if name not in set(names)]
         if missing:
             shown = ", ".join(missing[:_SHOWN]) + (", ..." if len(missing) > _SHOWN else "")
@@ -197,21 +140,6 @@ def match_columns(found: Features, recipe: Mapping[str, Any], n_features: int, p
     return found.X
 
 
-def _is_numbered(names: list[str]) -> bool:
+def is_numbered(names: list[str]) -> bool:
+    """Whether names only count."""
     return all(_NUMBERED.fullmatch(name) for name in names)
-
-
-def write_annotations(found: Annotations, out: Path, facts: Mapping[str, str]) -> list[Path]:
-    """Write one row per item as Parquet and CSV: id, labels joined by |, and one score per label."""
-    import pyarrow as pa
-
-    from storage.exports import write_csv, write_parquet
-
-    joined = ["|".join(np.array(found.label_names)[row > 0]) for row in found.labels]
-    columns: dict[str, Any] = {"id": found.ids, "labels": joined}
-    columns |= {f"score:{name}": found.scores[:, k] for k, name in enumerate(found.label_names)}
-    table = pa.table(columns).replace_schema_metadata(dict(facts))
-    return [
-        write_parquet(table, out.with_name(out.name + ".parquet"), "--out"),
-        write_csv(table, out.with_name(out.name + ".csv"), "--out"),
-    ]

@@ -1,0 +1,164 @@
+"""`refresh` and `watch`: bring a collection up to date, once or whenever its files change."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from flows.commands.options import Subparsers, add_command, add_configuration, add_paranoid, read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flows.config import RunConfig
+    from flows.refresh import RefreshResult
+    from tasks.report.tables import Table
+
+
+def add_parser(commands: Subparsers) -> None:
+    """Declare the commands."""
+    parser = add_command(commands, "refresh", refresh, json=True, staged=True)
+    add_configuration(parser)
+    add_paranoid(parser)
+    parser.add_argument("--force", action="store_true", help="compare again even if nothing has changed")
+    parser = add_command(commands, "watch", watch)
+    add_configuration(parser)
+    parser.add_argument(
+        "--settle",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="time without a change after which a burst of changes counts as over (default: %(default)g)",
+    )
+    parser.add_argument(
+        "--event",
+        action="store_true",
+        help="send the event labelscape.changed to Prefect instead, for deployments with --on-change",
+    )
+    parser.add_argument("--name", help="name of the deployment for --event, as that of `serve --name`")
+    parser.add_argument("--once", action="store_true", help="stop after the first change")
+
+
+def refresh(options: argparse.Namespace) -> int:
+    """Refresh once and print what moved."""
+    config = _check(options)
+    result = refresh_here(config, options)
+    from flows.terminal import show
+
+    if options.json:
+        known = {**asdict(result), "files": [str(file) for file in result.files]}
+        show(json.dumps(known, indent=2, ensure_ascii=False))
+    else:
+        show(refresh_text(config, result))
+    return 0
+
+
+def refresh_here(config: RunConfig, options: argparse.Namespace, force: bool | None = None) -> RefreshResult:
+    """Refresh in this process, and send notices, also about a failure."""
+    from flows.deployed_runs import collection_name
+    from flows.notifications import Notice, send
+    from flows.refresh import Refresh
+    from flows.runner import Run
+    from storage.credentials import hide_secrets
+    from tasks.safe_text import printable
+
+    def execute(plan: Any) -> Any:
+        return Run(plan, session=options.session).execute(options.verbose)
+
+    warn = options.session.reporter.warn
+    try:
+        result = Refresh(config, execute).run(options.force if force is None else force)
+    except Exception as error:
+        text = printable(hide_secrets(f"{type(error).__name__}: {error}"))
+        send(config, Notice("failure", collection_name(config), text), warn)
+        raise
+    for notice in result.notices():
+        send(config, notice, warn)
+    return result
+
+
+def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
+    """The result for a terminal."""
+    from flows.score_moves import moves_table
+
+    if result.cached:
+        return [f"{'Cached':<11}{result.line}"]
+    lines: list[str | Table] = ["", moves_table(result.moves, config.evaluation.sort_by), ""]
+    lines += [f"{'changed' if not place else '':<11}{cause}" for place, cause in enumerate(result.causes)]
+    lines += [f"{'drop':<11}{result.drop}"] if result.drop else []
+    lines += [f"{'champion':<11}{result.champion}"] if result.champion else []
+    place = f", {result.files[0].with_suffix('')}.*" if result.files else ""
+    lines += [f"{'annotated':<11}{result.annotated} items without labels{place}"]
+    lines += [f"{'note':<11}{note}" for note in result.notes]
+    return [*lines, *(f"{kind:<11}{run}" for kind, run in result.runs.items())]
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Refresh, or send an event, after each burst of changes."""
+    from flows.watch import announce_change, check_settle, watch_files, watched_places
+
+    check_settle(options.settle)
+    _check_name(options)
+    config = _check(options)
+    watched_places(config)  # refuse what cannot be watched before the first refresh
+    from flows.terminal import show
+
+    def changed(count: int) -> None:
+        show(f"changed    {count} file{'s' * (count != 1)}")
+        if options.event:
+            _go_on(lambda: [f"event      {announce_change(config, count, options.name)}"])
+        else:
+            _go_on(refreshed)
+
+    def refreshed() -> list[str | Table]:
+        return refresh_text(config, refresh_here(config, options, force=False))
+
+    if not options.event:
+        _go_on(refreshed, first=True)
+    show(f"watching   {config.source.path}; stop with Ctrl-C")
+    watch_files(config, changed, options.settle, options.once)
+    return 0
+
+
+def _go_on(work: Callable[[], list[str | Table]], first: bool = False) -> None:
+    """Show the result of some work, or why it failed, such as a file that is only half saved.
+
+    At the first attempt, an error in the settings is raised: they are not read again.
+    """
+    from embedding_core.errors import InvalidInput
+    from flows.terminal import show, tell
+    from storage.credentials import hide_secrets
+    from storage.errors import ConfigError, LabelscapeError
+
+    try:
+        show(work())
+    except (LabelscapeError, InvalidInput) as error:
+        if first and isinstance(error, ConfigError):
+            raise
+        tell(f"failed     {hide_secrets(str(error))}\nwatching goes on; the next change is a new attempt.")
+
+
+def _check_name(options: argparse.Namespace) -> None:
+    from flows.schedule import check_name
+    from storage.errors import ConfigError
+
+    if options.name is None:
+        return
+    check_name(options.name, "--name")
+    if not options.event:
+        raise ConfigError("--name names a deployment and needs --event; leave it out, or add --event.")
+
+
+def _check(options: argparse.Namespace) -> RunConfig:
+    from flows.run_settings import check_config, check_source
+    from storage.credentials import keep
+
+    config = read_config(options)
+    check_config(config)
+    check_source(config)
+    from flows.config import find_home
+
+    keep(config.notify.webhook, find_home(config))
+    return config

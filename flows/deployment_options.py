@@ -1,0 +1,70 @@
+"""What deployments of labelscape have in common: one run at a time, triggers, detection of crashes."""
+
+import contextlib
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from flows.crash_detection import ensure_crash_detection
+from flows.notifications import collection_resource
+
+CHANGED_EVENT = "labelscape.changed"
+"""Event that starts the deployments of a collection; any program may send it."""
+
+
+def one_at_a_time(config: Mapping[str, Any]) -> Any:
+    """The limit of a deployment: one run at a time; one that becomes due meanwhile waits, or is skipped.
+
+    A run that waited finds most stages fresh. See `flows.deployed_runs` for several that wait.
+    """
+    from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+
+    waits = overlap_of(config) == "wait"
+    strategy = ConcurrencyLimitStrategy.ENQUEUE if waits else ConcurrencyLimitStrategy.CANCEL_NEW
+    return ConcurrencyLimitConfig(limit=1, collision_strategy=strategy)
+
+
+def overlap_of(config: Mapping[str, Any]) -> str:
+    """The setting `schedule.overlap` of the parameters of a flow."""
+    return str((config.get("schedule") or {}).get("overlap", "wait"))
+
+
+def make_runner(name: str, config: Mapping[str, Any]) -> Any:
+    """A runner for a deployment; it survives a server that goes away."""
+    from flows.steady_runner import SteadyRunner
+
+    # The server can only cancel a run that the runner has submitted.
+    limit = 1 if overlap_of(config) == "wait" else 5
+    return SteadyRunner(name=name, pause_on_shutdown=False, limit=limit)
+
+
+def make_triggers(flow: str, name: str, on_change: bool) -> list[Any]:
+    """Triggers of a deployment: the event that the collection has changed, if that is wanted."""
+    if not on_change:
+        return []
+    from prefect.events import DeploymentEventTrigger
+
+    return [
+        DeploymentEventTrigger(
+            name=f"{flow}/{name} on change",
+            expect={CHANGED_EVENT},
+            match={"prefect.resource.id": collection_resource(name)},
+        )
+    ]
+
+
+def how_to_start(name: str, on_change: bool) -> str:
+    """A line that says how another program starts the deployment; empty if it cannot."""
+    if not on_change:
+        return ""
+    resource = shlex.quote(collection_resource(name))
+    return f"\nstart it by an event:  prefect events emit {CHANGED_EVENT} --resource-id {resource}"
+
+
+def detect_crashes() -> None:
+    """Let the server mark runs as crashed whose process was killed; one without automations does not."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    with contextlib.suppress(PrefectHTTPStatusError), get_client(sync_client=True) as client:
+        ensure_crash_detection(client)

@@ -1,0 +1,191 @@
+"""What can be said about predicted labels as a whole: expected precision, a promise, drift of the new items.
+
+Everything is plain data, which the annotations keep and `labelscape annotate` prints.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.artifacts.labeled_items import LabeledItems
+from tasks.annotation.evidence import Rows
+
+if TYPE_CHECKING:
+    from embedding_core.annotation.precision_promise import LabelExpectation, PrecisionPromise
+    from embedding_core.annotator import Annotator
+
+LOW_PRECISION = 0.5
+"""Labels with a lower expected precision are to be checked."""
+# What is left of a promise after the test whether new items are like the labeled ones.
+HOLDS, DOUBTFUL, VOID, NONE = "holds", "doubtful", "void", "none"
+_STATES = {"same": HOLDS, "untested": HOLDS, "warn": DOUBTFUL, "void": VOID}
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """Labels (m, K) of new items and the thresholds (K,) that decided; None for the highest score."""
+
+    labels: NDArray[np.int8]
+    thresholds: NDArray[np.float64] | None
+
+
+def make_promise(labeled: LabeledItems, precision: float, confidence: float) -> "PrecisionPromise":
+    """One threshold for all labels from the out-of-fold scores; of single labels only the best one counts."""
+    from embedding_core.annotation.precision_promise import promise_precision
+
+    return promise_precision(_promised_scores(labeled), labeled.labels, precision, confidence)
+
+
+def _promised_scores(labeled: LabeledItems) -> NDArray[np.float64]:
+    assert labeled.scores is not None
+    return keep_best(labeled.scores) if labeled.single_label else labeled.scores
+
+
+def keep_best(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores in which all but the highest one of each row are -1, below every threshold."""
+    from embedding_core.knn_classifier import decide_labels
+
+    return np.where(decide_labels(scores, single_label=True) == 1, scores, -1.0)
+
+
+def decide(
+    annotator: "Annotator", scores: NDArray[np.float64], promise: "PrecisionPromise | None"
+) -> Decision:
+    """Decide labels by the thresholds of the model, or by that of a promise.
+
+    A promise abstains from labels that no labeled item got, and from all labels if nothing can be promised.
+    """
+    from embedding_core.model_selection.thresholds import exceed_thresholds
+
+    if promise is None:
+        return Decision(annotator.decide(scores), annotator.decision_thresholds())
+    cut = np.inf if promise.threshold is None else max(promise.threshold, 0.0)
+    thresholds = np.where(promise.labels.given > 0, cut, np.inf)
+    written = keep_best(scores) if annotator.single_label else scores
+    return Decision(exceed_thresholds(written, thresholds), thresholds)
+
+
+def expect(labeled: LabeledItems | None, promise: "PrecisionPromise | None") -> "LabelExpectation | None":
+    """How often each label was given rightly to labeled items by models that had not seen them."""
+    from embedding_core.annotation.precision_promise import expect_labels
+    from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
+
+    if promise is not None:
+        return promise.labels
+    if labeled is None or labeled.scores is None or labeled.folds is None:
+        return None
+    decided = decide_out_of_fold(
+        labeled.scores, labeled.labels, labeled.folds, labeled.tune_for, labeled.single_label
+    )
+    return expect_labels(decided, labeled.labels)
+
+
+def describe_labels(
+    names: Sequence[str],
+    decision: Decision,
+    labeled: LabeledItems | None,
+    expected: "LabelExpectation | None",
+) -> list[dict[str, Any]]:
+    """One record per label: how often it was given, what to expect, and whether to check it."""
+    from embedding_core.annotation.plausibility import is_implausible, times_share
+
+    given, items = decision.labels.sum(axis=0), len(decision.labels)
+    unknown = np.full(len(names), np.nan)
+    times, odd, carriers = unknown, np.zeros(len(names), dtype=bool), None
+    if labeled is not None:
+        carriers = labeled.labels.sum(axis=0)
+        times = times_share(given, items, carriers, len(labeled.ids))
+        odd = is_implausible(given, items, carriers, len(labeled.ids))
+    precision = expected.precision if expected else unknown
+    recall = expected.recall if expected else unknown
+    return [
+        {
+            "label": name,
+            "given": int(given[k]),
+            "threshold": None if decision.thresholds is None else finite(decision.thresholds[k]),
+            "carriers": None if carriers is None else int(carriers[k]),
+            "expected_precision": finite(precision[k]),
+            "expected_recall": finite(recall[k]),
+            "times_share": finite(times[k]),
+            "implausible": bool(odd[k]),
+            "check": bool(given[k] and (odd[k] or (expected and not precision[k] >= LOW_PRECISION))),
+        }
+        for k, name in enumerate(names)
+    ]
+
+
+def describe_promise(
+    promise: "PrecisionPromise", labeled: LabeledItems, drift: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The promise, what is left of it after the test for drift, and the labels that it abstains from."""
+    from embedding_core.annotation.precision_promise import rows_needed_per_label
+
+    needed = rows_needed_per_label(
+        _promised_scores(labeled), labeled.labels, promise.target, promise.confidence
+    )
+    verdict = drift["verdict"] if drift else "untested"
+    return {
+        "precision": promise.target,
+        "confidence": promise.confidence,
+        "state": NONE if promise.threshold is None else _STATES[verdict],
+        "sentence": promise.sentence,
+        "threshold": promise.threshold,
+        "checked": promise.checked,
+        "wrong": promise.wrong,
+        "expected_recall": promise.expected_recall,
+        "suggestions_needed": promise.needed,
+        "labeled_items": len(labeled.ids),
+        "labeled_items_needed": promise.rows_needed,
+        "abstained": [
+            {"label": name, "more_labeled_items": None if rows is None else max(0, rows - len(labeled.ids))}
+            for name, rows, given in zip(labeled.label_names, needed, promise.labels.given, strict=True)
+            if not given
+        ],
+    }
+
+
+def describe_drift(annotator: "Annotator", rows: Rows, names: Sequence[str] | None) -> dict[str, Any]:
+    """Whether the new items are like the labeled ones; if not, which blocks and features moved most."""
+    from embedding_core.annotation.drift import detect_drift
+
+    found = detect_drift(rows.known_prepared, rows.new_prepared)
+    moved = _find_moved(annotator, rows, names) if found.verdict in ("warn", "void") else {}
+    return {
+        "verdict": found.verdict,
+        "sentence": found.sentence,
+        "auc": finite(found.auc),
+        "p_value": found.p_value,
+        "labeled": found.labeled,
+        "new": found.new,
+        "blocks": moved.get("blocks", []),
+        "features": moved.get("features", []),
+    }
+
+
+def _find_moved(annotator: "Annotator", rows: Rows, names: Sequence[str] | None) -> dict[str, list[Any]]:
+    from embedding_core.annotation.drift import moved_blocks, moved_features
+    from embedding_core.preprocessing import Preprocessor
+
+    known, new, scaler = rows.known_prepared, rows.new_prepared, annotator.scaler_
+    kept = [np.arange(known.shape[1])]
+    blocks: list[Any] = []
+    if isinstance(scaler, Preprocessor):
+        kept = scaler.kept_columns()
+        widths = [(str(block["name"]), len(one)) for block, one in zip(scaler.blocks, kept, strict=True)]
+        blocks = list(moved_blocks(known, new, widths)) if len(widths) > 1 else []
+    columns = np.concatenate(kept)
+    features: list[Any] = []
+    if names is not None and len(columns) == known.shape[1] and columns.max(initial=0) < len(names):
+        features = list(moved_features(known, new, [names[column] for column in columns]))
+    return {
+        key: [{"name": one.name, "size": finite(one.size)} for one in found]
+        for key, found in (("blocks", blocks), ("features", features))
+    }
+
+
+def finite(value: Any) -> float | None:
+    """A number for JSON; None for NaN and infinite ones."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,235 @@
+"""Tracked runs as rows that can be filtered, sorted, grouped and tabulated; one row per classifier."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from storage.errors import ConfigError
+from storage.tracking.client import ComparedRun
+from tasks.report.ranking import (
+    LOWER_IS_BETTER,
+    METRIC_TITLES,
+    Entry,
+    format_score,
+    metric_arrow,
+    metric_title,
+)
+from tasks.report.tables import Table
+from tasks.stages.tracking import BASELINE_TAG, CHANGES_TAG, SCORES_TAG, SETTINGS_TAG
+
+# Columns besides metrics and settings.
+_PLAIN = ("method", "classifier", "run", "name", "differs", "started", "settings", "changes")
+_TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs"}
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method with one classifier in one run."""
+
+    run: ComparedRun
+    classifier: str
+    metrics: Mapping[str, float]
+    spreads: Mapping[str, float]
+
+    @property
+    def title(self) -> str:
+        """Title of the method with its classifier, as in the table of a run."""
+        mark = " (baseline)" if self.is_baseline else ""
+        return Entry(self.run.method, self.classifier, {}).title({self.run.method: self.run.title}) + mark
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the method is a plain baseline."""
+        return self.run.tags.get(BASELINE_TAG) == "true"
+
+    def text(self, column: str) -> str:
+        """The cell of a column: a metric, a setting by its dotted name, or one of the plain columns."""
+        if column in self.metrics:
+            return format_score(self.metrics[column], self.spreads.get(column))
+        plain = {
+            "method": self.run.method,
+            "classifier": self.classifier,
+            "run": self.run.parent_id[:8],
+            "name": self.run.run_name,
+            "differs": self.run.run_name.partition(" · ")[2] or self.run.run_name,
+            "started": self.run.started.strftime("%Y-%m-%d %H:%M"),
+            "settings": self.run.run_tags.get(SETTINGS_TAG, ""),
+            "changes": self.run.run_tags.get(CHANGES_TAG, ""),
+        }
+        return plain[column] if column in plain else self.run.params.get(column, "")
+
+
+def make_rows(runs: Sequence[ComparedRun]) -> list[MethodRow]:
+    """One row per method and classifier; metrics of further classifiers are named `10nn/macro_f1`."""
+    rows = []
+    for run in runs:
+        found: dict[str, tuple[dict[str, float], dict[str, float]]] = {run.classifier: ({}, {})}
+        for place, values in enumerate((run.metrics, run.metrics_std)):
+            for name, value in values.items():
+                prefix, _, metric = name.rpartition("/")
+                classifier = prefix if metric in METRIC_TITLES and prefix else run.classifier
+                key = metric if classifier == prefix else name
+                found.setdefault(classifier, ({}, {}))[place][key] = value
+        rows += [MethodRow(run, classifier, *values) for classifier, values in found.items()]
+    return rows
+
+
+def sort_rows(rows: Sequence[MethodRow], metric: str) -> list[MethodRow]:
+    """Sort rows best first; rows without the metric come last."""
+    sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
+    return sorted(rows, key=lambda row: sign * row.metrics[metric] if metric in row.metrics else float("inf"))
+
+
+def newest_of_each(rows: Sequence[MethodRow]) -> list[MethodRow]:
+    """Of rows with identical scores keep only those of the run that started last, in the given order."""
+    newest: dict[tuple[str, str], datetime] = {}
+    for row in rows:
+        key = _scores(row)
+        newest[key] = max(row.run.started, newest.get(key, row.run.started))
+    return [row for row in rows if row.run.started == newest[_scores(row)]]
+
+
+def _scores(row: MethodRow) -> tuple[str, str]:
+    return row.run.method, row.run.tags.get(SCORES_TAG, row.run.run_id)
+
+
+def known_columns(rows: Sequence[MethodRow]) -> list[str]:
+    """Every column that some row has: metrics, plain columns, settings."""
+    metrics = {name for row in rows for name in row.metrics}
+    settings = sorted({name for row in rows for name in row.run.params})
+    return [*(name for name in METRIC_TITLES if name in metrics), *_PLAIN, *settings]
+
+
+def check_columns(names: Sequence[str], rows: Sequence[MethodRow], option: str) -> None:
+    """Refuse a column that no row has."""
+    known = known_columns(rows)
+    for name in names:
+        if rows and name not in known and name not in METRIC_TITLES:
+            near = difflib.get_close_matches(name, known, n=1) or [
+                one for one in known if one.endswith(f".{name}")
+            ]
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}."
+            raise ConfigError(f"{option} {name}: no run has such a metric or setting; {hint}")
+
+
+def parse_conditions(texts: Sequence[str]) -> dict[str, str]:
+    """Read conditions such as `affinity.n_neighbors=15` or `method=mlda`."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise ConfigError(f"--where {text}: give a condition as KEY=VALUE, for instance method=mlda.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def parse_day(text: str, option: str) -> datetime:
+    """Read a day or a time in ISO 8601; without a time zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option} {text}: give a day such as 2026-11-18, or a time in ISO 8601.") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def select_rows(
+    rows: Sequence[MethodRow],
+    conditions: Mapping[str, str],
+    since: datetime | None = None,
+    before: datetime | None = None,
+) -> list[MethodRow]:
+    """The rows that meet every condition, of runs that started from `since` until before `before`."""
+    check_columns(list(conditions), rows, "--where")
+    return [
+        row
+        for row in rows
+        if all(_equal(row.text(name), value) for name, value in conditions.items())
+        and (since is None or row.run.started >= since)
+        and (before is None or row.run.started < before)
+    ]
+
+
+def _equal(found: str, wanted: str) -> bool:
+    try:
+        return float(found) == float(wanted)
+    except ValueError:
+        return found == wanted
+
+
+def varying_settings(rows: Sequence[MethodRow]) -> list[str]:
+    """Settings whose values differ between the rows of one method."""
+    shared = sorted(set.intersection(*(set(row.run.params) for row in rows))) if rows else []
+    return [name for name in shared if len({row.run.params[name] for row in rows}) > 1 and "." in name]
+
+
+def comparison_table(rows: Sequence[MethodRow], sort_by: str, columns: Sequence[str]) -> Table:
+    """Tabulate rows, best first; narrow terminals drop columns from the right."""
+    header = ("method", *(_column_title(name) for name in columns))
+    cells = tuple((row.title, *(row.text(name) for name in columns)) for row in rows)
+    texts = frozenset(place for place, name in enumerate(columns, start=1) if name not in METRIC_TITLES)
+    caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
+    last = [place for place, name in enumerate(columns, start=1) if name in ("settings", "changes")]
+    rest = [place for place in range(len(columns), 1, -1) if place not in last]
+    return Table(header, cells, caption, texts=texts, optional=(*last, *rest))
+
+
+def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
+    """One row per value of a setting: how many results it has, and the best one. `rows` are best first."""
+    groups: dict[str, list[MethodRow]] = {}
+    for row in rows:
+        groups.setdefault(row.text(key), []).append(row)
+    cells = tuple(
+        (value or "–", str(len(found)), found[0].title, found[0].text(sort_by), found[0].text("run"))
+        for value, found in groups.items()
+    )
+    header = (key, "results", "best", _column_title(sort_by), "run")
+    caption = f"best {metric_title(sort_by)} of each value, best first"
+    return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1))
+
+
+def _column_title(name: str) -> str:
+    if name in METRIC_TITLES:
+        return f"{metric_title(name)} {metric_arrow(name)}"
+    return _TITLES.get(name, name)
+
+
+def as_records(rows: Sequence[MethodRow]) -> list[dict[str, object]]:
+    """Rows as plain data, with every metric, setting and tag."""
+    return [
+        {
+            "title": row.run.title,
+            "method": row.run.method,
+            "classifier": row.classifier,
+            "metrics": dict(row.metrics),
+            "metrics_std": dict(row.spreads),
+            "baseline": row.is_baseline,
+            "params": row.run.params,
+            "run_id": row.run.run_id,
+            "parent_id": row.run.parent_id,
+            "run_name": row.run.run_name,
+            "started": row.run.started.isoformat(),
+            "tags": row.run.tags,
+            "run_tags": row.run.run_tags,
+        }
+        for row in rows
+    ]
+
+
+def as_cells(rows: Sequence[MethodRow], columns: Sequence[str]) -> list[list[object]]:
+    """A header and rows for CSV: numbers in full, mean and standard deviation in two columns."""
+    metrics = [name for name in columns if name in METRIC_TITLES]
+    others = [name for name in columns if name not in METRIC_TITLES and name not in ("method", "classifier")]
+    header: list[object] = ["method", "classifier", "baseline"]
+    header += [part for name in metrics for part in (name, f"{name}_std")]
+    cells: list[list[object]] = [
+        [
+            row.run.method,
+            row.classifier,
+            row.is_baseline,
+            *(part for name in metrics for part in (row.metrics.get(name, ""), row.spreads.get(name, ""))),
+            *(row.text(name) for name in others),
+        ]
+        for row in rows
+    ]
+    return [[*header, *others], *cells]

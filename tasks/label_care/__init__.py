@@ -1,0 +1,1 @@
+"""Care of labels: the review of a collection, corrections, what to label next, and what labels gained."""

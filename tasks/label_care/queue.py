@@ -1,0 +1,137 @@
+"""What to label next: a queue of items, each with a reason, spread over the collection."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.artifacts.annotations import Annotations
+from storage.errors import ConfigError
+from tasks.annotation.files import Margins
+from tasks.label_care.cards import Card
+from tasks.label_care.suggestions import SUSPECT
+
+KINDS: Mapping[str, str] = {
+    "random": "a random sample: no other order is reliably better, and forecast and promise stay valid",
+    "closest": "items whose labels are closest to being decided otherwise; measured on four sets they were "
+    "worth nothing over random (RESULTS.md), and the labeled items are no random sample any more",
+    "confirm": "predictions of rare labels to confirm or reject: finds more carriers of them",
+    "errors": "labeled items with probable label errors: improves the labels, adds none",
+    "unlike": "items unlike all labeled ones: shows what the model has never seen",
+}
+Order = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Items to label: cards in their order, and what this kind of queue is for."""
+
+    kind: str
+    cards: Sequence[Card]
+
+    @property
+    def purpose(self) -> str:
+        """What items of this kind are for."""
+        return KINDS[self.kind]
+
+
+def make_queue(
+    kind: str,
+    found: Annotations,
+    carriers: Mapping[str, int],
+    count: int,
+    place: Callable[[Order], Any],
+) -> Queue:
+    """Choose unlabeled items.
+
+    Parameters
+    ----------
+    kind : str
+        "random", "closest", "confirm" or "unlike".
+    found : Annotations
+        Predictions for the unlabeled items.
+    carriers : mapping of str to int
+        Labeled items with each label.
+    count : int
+    place : callable
+        Returns the coordinates (m, r) of some of the items.
+    """
+    from embedding_core.label_care.spread import POOL, spread_out
+
+    order, reasons = _ORDERS[kind](found, carriers)
+    if kind != "random" and len(order) > count:
+        pool = order[: POOL * count]
+        order = pool[spread_out(np.arange(len(pool)), place(pool), count)]
+    cards = [_card(kind, found, row, reasons(row)) for row in order[:count].tolist()]
+    return Queue(kind, cards)
+
+
+def error_queue(cards: Sequence[Card], count: int) -> Queue:
+    """The labeled items that are probably labeled wrong, from the cards of a review."""
+    chosen = [card for card in cards if card.kind == SUSPECT][:count]
+    return Queue("errors", chosen)
+
+
+def _card(kind: str, found: Annotations, row: int, reason: str) -> Card:
+    names = found.label_names
+    proposed = tuple(name for name, given in zip(names, found.labels[row], strict=True) if given)
+    scores = {name: float(score) for name, score in zip(names, found.scores[row], strict=True)}
+    return Card(found.ids[row], kind, None, proposed, (reason,), scores=scores)
+
+
+def _random(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
+    # The same sample until answers come in.
+    order = np.random.default_rng(len(found.ids)).permutation(len(found.ids))
+    return order, lambda row: "Drawn at random."
+
+
+def _closest(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
+    margins = Margins(found)
+
+    def reason(row: int) -> str:
+        doubt = margins.doubts[row]
+        side = "above" if doubt.margin > 0 else "below"
+        return f"{found.label_names[doubt.label]} is only {abs(doubt.margin):.3f} {side} its threshold."
+
+    return np.array(margins.order, dtype=np.intp), reason
+
+
+def _confirm(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
+    counts = np.array([carriers.get(name, 0) for name in found.label_names])
+    rare = counts <= np.median(counts)
+    chosen: dict[int, tuple[tuple[int, int], int]] = {}
+    for label in np.flatnonzero(rare).tolist():
+        rows = np.flatnonzero(found.labels[:, label])
+        ranked = rows[np.argsort(-found.scores[rows, label], kind="stable")]
+        for rank, row in enumerate(ranked.tolist()):
+            key = (rank, int(counts[label]))
+            if row not in chosen or key < chosen[row][0]:
+                chosen[row] = key, label
+    order = sorted(chosen, key=lambda row: (chosen[row][0], row))
+
+    def reason(row: int) -> str:
+        label = chosen[row][1]
+        name, score = found.label_names[label], found.scores[row, label]
+        return f"{name} is predicted ({score:.2f}); {carriers.get(name, 0)} items carry it."
+
+    return np.array(order, dtype=np.intp), reason
+
+
+def _unlike(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
+    if found.novelty is None:
+        raise ConfigError(
+            "--by unlike: this model has no record of its labeled items; train one with `labelscape auto`."
+        )
+    novelty = found.novelty
+    order = np.argsort(-novelty, kind="stable")
+    return order, lambda row: f"It is more isolated than {novelty[row]:.0%} of the labeled items."
+
+
+_ORDERS: dict[str, Callable[[Annotations, Mapping[str, int]], tuple[Order, Callable[[int], str]]]] = {
+    "random": _random,
+    "closest": _closest,
+    "confirm": _confirm,
+    "unlike": _unlike,
+}
