@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from storage.cluster_record import find_certificates
 from storage.errors import ConfigError
 from tasks.budget import Budget
-from tasks.cluster_worker import WorkerRefused, describe_installation, find_mismatch, run_jobs
+from tasks.cluster_worker import WorkerRefused, describe_code, describe_installation, find_mismatch, run_jobs
 from tasks.executor import Executor, Job, Prefer, Result, WorkerKilled
 
 CONNECT_SECONDS = 10.0
@@ -189,7 +189,11 @@ class ClusterExecutor(Executor):
         if not workers:
             return
         found = self._client.run(
-            find_mismatch, describe_installation(), workers=sorted(workers), on_error="return"
+            find_mismatch,
+            describe_installation(),
+            describe_code(),
+            workers=sorted(workers),
+            on_error="return",
         )
         for worker, reason in sorted(found.items()):
             if isinstance(reason, OSError):  # it has just ended

@@ -3,6 +3,7 @@
 A worker with other code or other versions of numeric packages could give other numbers, so it runs no job.
 """
 
+import hashlib
 import os
 import pickle
 import platform
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from embedding_core.errors import InvalidInput
-from storage.artifacts.fingerprint import digest_packages
+from storage.artifacts.fingerprint import digest_sources
 from tasks.executor import ONE_THREAD
 from tasks.store_handle import keep_copies_in
 
@@ -49,7 +50,14 @@ def describe_installation() -> dict[str, str]:
     """Return what must be equal on the client and on every worker."""
     facts = {"Python": platform.python_version(), "the processor": platform.machine()}
     facts |= {name: _version(name) for name in _NUMERIC}
-    return {**facts, CODE: digest_packages(_PACKAGES)}
+    code = "\n".join(f"{file} {digest}" for file, digest in describe_code().items())
+    return {**facts, CODE: hashlib.sha256(code.encode()).hexdigest()}
+
+
+@cache
+def describe_code() -> dict[str, str]:
+    """Return a digest of each source file that a job may use."""
+    return digest_sources(_PACKAGES)
 
 
 def _version(package: str) -> str:
@@ -59,15 +67,34 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def find_mismatch(expected: Mapping[str, str]) -> str | None:
-    """Say how this installation differs from the expected one; None if it does not."""
+def find_mismatch(expected: Mapping[str, str], code: Mapping[str, str] | None = None) -> str | None:
+    """Say how this installation differs from the expected one; None if it does not.
+
+    Parameters
+    ----------
+    expected : mapping
+        The installation of the client, see `describe_installation`.
+    code : mapping, optional
+        Its source files, see `describe_code`; those that differ are then named.
+    """
     found = describe_installation()
     differing = [name for name, value in expected.items() if found.get(name) != value]
     words = [
-        f"{CODE} differs" if name == CODE else f"{name} is {found.get(name)} instead of {expected[name]}"
+        f"{CODE} differs{_name_files(code)}"
+        if name == CODE
+        else f"{name} is {found.get(name)} instead of {expected[name]}"
         for name in differing
     ]
     return ", ".join(words) or None
+
+
+def _name_files(expected: Mapping[str, str] | None) -> str:
+    if expected is None:
+        return ""
+    found = describe_code()
+    files = sorted(file for file in {*expected, *found} if expected.get(file) != found.get(file))
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return f" ({', '.join(files[:3])}{more})"
 
 
 def run_jobs(expected: Mapping[str, str], payload: bytes) -> tuple[list[Any], list[str], float]:

@@ -24,6 +24,7 @@ from flows.config import RunConfig, load_config
 from flows.pipeline import TrainingPlan, TrainingProducts, walk
 from flows.runner import Run, RunResult, open_workspace
 from flows.stages import Compute, StageSelection
+from storage import credentials
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.store import ArtifactStore, Outcome
 from tasks.reporter import Reporter
@@ -54,6 +55,16 @@ def unchanged_environment() -> Iterator[None]:
                 os.environ[name] = before[name]
             else:
                 del os.environ[name]
+
+
+@pytest.fixture(autouse=True)
+def unchanged_secrets() -> Iterator[None]:
+    """Forget the secrets that a test made known: they would be hidden in the messages of later tests."""
+    before = credentials._secrets.copy(), credentials._entered.copy()
+    yield
+    for known, earlier in zip((credentials._secrets, credentials._entered), before, strict=True):
+        known.clear()
+        known.update(earlier)
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,11 @@ def use_cache_file(file: Path) -> None:
 def _package_folders(package: str) -> tuple[Path, ...]:
     # A top-level name has no parent, so find_spec imports nothing; it also knows editable installs.
     spec = importlib.util.find_spec(package)
-    return tuple(Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ())
+    if spec is None or spec.origin is None:
+        # A folder of the same name hides the package of an editable install: Dask's workers have a `storage`.
+        folder = Path(__file__).resolve().parents[2] / package
+        return (folder,) if folder.is_dir() else ()
+    return tuple(map(Path, spec.submodule_search_locations or ()))
 
 
 @cache
@@ -242,18 +246,17 @@ def module_imports(module: str) -> frozenset[str]:
     return facts.imports if facts else frozenset()
 
 
-def digest_packages(packages: Sequence[str] = PACKAGES) -> str:
-    """Return one digest of the source files of some packages, to compare two installations.
+def digest_sources(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Return a digest of each source file of some packages, to compare two installations.
 
     Comments count here: parsing every file would take seconds in each worker of a cluster.
     """
-    found = hashlib.blake2b(digest_size=16)
-    for package in packages:
-        for folder in _package_folders(package):
-            for file in sorted(folder.rglob("*.py")):
-                inner = file.relative_to(folder).as_posix()
-                found.update(f"{package}/{inner} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return found.hexdigest()
+    return {
+        f"{package}/{file.relative_to(folder).as_posix()}": hashlib.sha256(file.read_bytes()).hexdigest()[:32]
+        for package in packages
+        for folder in _package_folders(package)
+        for file in sorted(folder.rglob("*.py"))
+    }
 
 
 def code_fingerprint(roots: Sequence[str]) -> dict[str, str]:

@@ -329,7 +329,7 @@ class TestRefusedWorkers:
     def test_one_without_labelscape_is_refused(self, tmp_path: Path) -> None:
         hidden = tmp_path / "hidden" / "tasks"
         hidden.mkdir(parents=True)
-        (hidden / "__init__.py").write_text("")
+        (hidden / "__init__.py").write_text("raise ImportError('labelscape is not installed')\n")
         with dask_cluster(tmp_path / "cluster", workers=1) as own:
             own.add_workers(1, PYTHONPATH=str(hidden.parent))
             expected = pytest.warns(UserWarning, match="gets no jobs: it cannot import labelscape")
