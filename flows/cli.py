@@ -148,10 +148,12 @@ def _dispatch(options: argparse.Namespace, own_process: bool) -> int:
     except OutputLost as lost:
         return _end_without_output(lost, " Results are in the home folder." if options.staged else "")
     except Exception as error:
-        code = _explain(error, options)
-        if options.resumable and _can_resume(error):
-            tell(_resume_line(options))
-        return code
+        if interrupts.received is None:
+            code = _explain(error, options)
+            if options.resumable and _can_resume(error):
+                tell(_resume_line(options))
+            return code
+        number = interrupts.received  # what was stopped fails in its own way, such as a pool without workers
     except BaseException as stop:
         if not _is_termination(stop):
             raise

@@ -56,6 +56,11 @@ class Interrupts:
     ----------
     last_words : callable
         Text to print before the process ends, given the number of the signal. It is printed once.
+
+    Attributes
+    ----------
+    received : int or None
+        Number of the first signal; an error after it is a consequence of stopping.
     """
 
     def __init__(self, last_words: Callable[[int], str]) -> None:
@@ -82,7 +87,7 @@ class Interrupts:
         there.close()
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _raise)
+                signal.signal(number, self._raise)
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(here,), name="interrupts", daemon=True).start()
 
@@ -132,6 +137,10 @@ class Interrupts:
             os._exit(code)
         return code
 
+    def _raise(self, number: int, frame: object) -> None:
+        self.received = self.received or number
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
     def _watch(self, guard: socket.socket) -> None:
         """End the process if the main thread does not."""
         first = _next_signal(guard, None)
@@ -160,10 +169,6 @@ class Interrupts:
 def _is_interrupt(error: BaseException | None) -> bool:
     """Whether an exception is what a handler of a signal raised, here or in Prefect."""
     return error is not None and not isinstance(error, Exception)
-
-
-def _raise(number: int, frame: object) -> None:
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def _next_signal(guard: socket.socket, seconds: float | None) -> int | None:

@@ -225,13 +225,17 @@ def start_command(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 def interrupt_at(run: "subprocess.Popen[str]", beginning: str, number: int = signal.SIGINT) -> str:
     """Send SIGINT, or another signal, when a message begins with a text; return the messages that follow."""
     assert run.stderr
+    said = []
     for line in run.stderr:
+        said.append(line)
         if line.startswith(beginning):
             break
+    else:
+        pytest.fail(f"it ended before {beginning!r}: {''.join(said)}")
     run.send_signal(number)
-    err = run.communicate(timeout=120)[1]
-    assert run.returncode == 128 + number
-    assert "Traceback" not in err
+    err = run.communicate(timeout=240)[1]
+    assert run.returncode == 128 + number, err
+    assert "Traceback" not in err, err
     return err
 
 

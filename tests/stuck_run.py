@@ -4,7 +4,8 @@ With the arguments `train SOURCE HOME` it runs the deployed flow, as a process o
 
 It writes the line "stuck" when it is there. HOW is "fit": a real SVM fit in the main thread; "jobs": every
 fold sleeps in the C library, in whichever thread or process the executor runs it; "call": a fold waits in the
-C library, which no signal interrupts; or "lock": it also holds Python's lock.
+C library, which no signal interrupts; "lock": it also holds Python's lock; or "pool": a fold that is stopped
+fails as a pool does whose workers were stopped first.
 """
 
 import ctypes
@@ -15,6 +16,7 @@ import time
 
 import psutil
 
+from tasks.executor import WorkerKilled
 from tasks.folds import FoldJob
 
 
@@ -33,6 +35,14 @@ def wait_in_c(job: FoldJob) -> list[object]:
 def wait_with_the_lock(job: FoldJob) -> list[object]:
     """Stand-in for a call that keeps all Python threads from running."""
     return _lock_twice(ctypes.PyDLL(None))
+
+
+def lose_the_pool(job: FoldJob) -> list[object]:
+    """Stand-in for a pool whose workers are gone before the main thread reacts to the signal."""
+    try:
+        sleep_in_c(job)
+    finally:
+        raise WorkerKilled("a worker process was killed")
 
 
 def _lock_twice(library: ctypes.CDLL) -> list[object]:
@@ -77,7 +87,8 @@ if __name__ == "__main__":
     else:
         import tasks.stages.evaluation
 
-        stuck = {"jobs": sleep_in_c, "call": wait_in_c, "lock": wait_with_the_lock}[how]
+        ways = {"jobs": sleep_in_c, "call": wait_in_c, "lock": wait_with_the_lock, "pool": lose_the_pool}
+        stuck = ways[how]
         tasks.stages.evaluation.evaluate_fold = stuck  # type: ignore[assignment]
     if arguments[0] == "train":
         from flows.config import load_config
