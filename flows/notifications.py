@@ -5,6 +5,7 @@ a webhook and a message of a notification block of Prefect. A notice that cannot
 """
 
 import base64
+import importlib
 import json
 import os
 import shlex
@@ -18,6 +19,7 @@ from urllib.parse import unquote
 
 from flows.config import RunConfig, find_home
 from storage.credentials import hide_secrets, reveal_hook
+from storage.errors import ServiceError
 from storage.urls import split_address
 
 About = Literal["failure", "drop", "champion"]
@@ -129,7 +131,13 @@ def _post(address: str, notice: Notice) -> None:
 
 
 def _use_block(name: str, notice: Notice) -> None:
+    from prefect.blocks.abstract import NotificationError
     from prefect.blocks.core import Block
 
+    importlib.import_module("flows.mail_block")  # Prefect loads blocks of types that are imported
     found: Any = Block.load(name)
-    found.notify(body=hide_secrets(notice.text), subject=hide_secrets(notice.title))
+    try:
+        with found.raise_on_failure():  # otherwise Prefect ignores a failure
+            found.notify(body=hide_secrets(notice.text), subject=hide_secrets(notice.title))
+    except NotificationError as error:  # it has no text of its own
+        raise ServiceError(" ".join(error.log.split()) or "not delivered") from None

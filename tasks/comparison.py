@@ -1,6 +1,7 @@
 """Tracked runs as rows that can be filtered, sorted, grouped and tabulated; one row per classifier."""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from tasks.stages.tracking import BASELINE_TAG, CHANGES_TAG, SCORES_TAG, SETTING
 
 # Columns besides metrics and settings.
 _PLAIN = ("method", "classifier", "run", "name", "differs", "started", "settings", "changes")
+_DEFAULTS = "defaults"
 _TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs"}
 
 
@@ -52,12 +54,22 @@ class MethodRow:
             "classifier": self.classifier,
             "run": self.run.parent_id[:8],
             "name": self.run.run_name,
-            "differs": self.run.run_name.partition(" · ")[2] or self.run.run_name,
+            "differs": self._differs(),
             "started": self.run.started.strftime("%Y-%m-%d %H:%M"),
             "settings": self.run.run_tags.get(SETTINGS_TAG, ""),
             "changes": self.run.run_tags.get(CHANGES_TAG, ""),
         }
         return plain[column] if column in plain else self.run.params.get(column, "")
+
+    def _differs(self) -> str:
+        """The configured name, else what the run's own name says besides its source and its methods."""
+        given = self.run.run_params.get("name", "null")
+        parts = self.run.run_name.split(" · ")
+        if given != "null" or not parts[1:]:
+            return self.run.run_name if given != "null" else _DEFAULTS
+        methods = re.findall(r"\w+", self.run.run_params.get("embedding.methods", ""))
+        own = [one for one in parts[1:] if one not in ("+".join(methods), f"{len(methods)} methods")]
+        return " · ".join(own) or _DEFAULTS
 
 
 def make_rows(runs: Sequence[ComparedRun]) -> list[MethodRow]:
@@ -109,8 +121,15 @@ def check_columns(names: Sequence[str], rows: Sequence[MethodRow], option: str) 
             near = difflib.get_close_matches(name, known, n=1) or [
                 one for one in known if one.endswith(f".{name}")
             ]
-            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}."
+            hint = f"did you mean {near[0]}?" if near else _describe_columns(known, rows)
             raise ConfigError(f"{option} {name}: no run has such a metric or setting; {hint}")
+
+
+def _describe_columns(known: Sequence[str], rows: Sequence[MethodRow]) -> str:
+    """What can be chosen; of the settings, which are many, only those that differ."""
+    own = [name for name in known if name in METRIC_TITLES or name in _PLAIN]
+    names = ", ".join(dict.fromkeys([*own, *varying_settings(rows)]))
+    return f"choose from {names}, or another setting by its full name (`labelscape config --show`)."
 
 
 def parse_conditions(texts: Sequence[str]) -> dict[str, str]:
@@ -175,9 +194,13 @@ def comparison_table(rows: Sequence[MethodRow], sort_by: str, columns: Sequence[
 
 
 def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
-    """One row per value of a setting: how many results it has, and the best one. `rows` are best first."""
+    """One row per value of a setting: how many results it has, and the best one. `rows` are best first.
+
+    Baselines are left out where a setting is compared: most settings do not change them.
+    """
     groups: dict[str, list[MethodRow]] = {}
-    for row in rows:
+    methods = [row for row in rows if not row.is_baseline] if key not in _PLAIN else []
+    for row in methods or rows:
         groups.setdefault(row.text(key), []).append(row)
     cells = tuple(
         (value or "–", str(len(found)), found[0].title, found[0].text(sort_by), found[0].text("run"))
@@ -185,6 +208,7 @@ def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
     )
     header = (key, "results", "best", _column_title(sort_by), "run")
     caption = f"best {metric_title(sort_by)} of each value, best first"
+    caption += "; without plain baselines" if methods and len(methods) < len(rows) else ""
     return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1))
 
 

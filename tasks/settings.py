@@ -517,7 +517,7 @@ class NotifySettings(Settings):
     )
     webhook: str | None = Field(None, description="http address that the message is posted to, as JSON")
     block: str | None = Field(
-        None, description="notification block of Prefect, such as sendgrid-email/mine for e-mail"
+        None, description="notification block of Prefect, such as labelscape-email/mine for e-mail"
     )
 
     @field_validator("about", mode="before")
@@ -543,5 +543,5 @@ class NotifySettings(Settings):
     @classmethod
     def _names_a_block(cls, block: str | None) -> str | None:
         if block is not None and len([part for part in block.split("/") if part.strip()]) != 2:
-            raise ValueError("is not a block of Prefect; write TYPE/NAME, such as sendgrid-email/mine")
+            raise ValueError("is not a block of Prefect; write TYPE/NAME, such as labelscape-email/mine")
         return block

@@ -19,7 +19,7 @@ ARGUMENTS = (
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
-WAIT_MS = 120_000
+WAIT_MS = 240_000
 
 
 @dataclass

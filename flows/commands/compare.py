@@ -22,6 +22,7 @@ from tasks.run_difference import RunDifference, compare_runs, score_table
 from tasks.stages.tracking import list_collections
 
 _SHOWN_CHANGES = 20
+_SHOWN_OTHERS = 5
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -85,6 +86,7 @@ def compare(options: argparse.Namespace) -> int:
         show_verbatim(_as_csv(cells).rstrip())
         return 0
     title = f"experiment {experiment}, {tracker.uri}"
+    others = [] if options.experiment else [one.name for one in list_collections(tracker)[1:]]
     if options.markdown:
         show_verbatim(render_markdown(table).rstrip())
     elif options.html:
@@ -92,7 +94,7 @@ def compare(options: argparse.Namespace) -> int:
     elif not chosen:
         show([title, "no result meets these conditions; leave some out, or see `labelscape compare --all`."])
     else:
-        show([title, table])
+        show([title, *_name_others(others), table])
         if chosen and not options.group_by:
             show(f"\n{_judge_run(tracker, found, chosen[0], options.sort_by)}")
     return 0
@@ -211,6 +213,11 @@ def _find_run(by_run: dict[str, list[MethodRow]], name: str) -> list[MethodRow]:
         known = ", ".join(run[:8] for run in list(by_run)[:5])
         raise ConfigError(f"--diff {name} {what}; the newest are {known}.")
     return by_run[near[0]]
+
+
+def _name_others(names: Sequence[str]) -> list[str]:
+    more = f" and {len(names) - _SHOWN_OTHERS} more" if len(names) > _SHOWN_OTHERS else ""
+    return [f"others: {', '.join(names[:_SHOWN_OTHERS])}{more}"] if names else []
 
 
 def _newest_experiment(tracker: Tracker) -> str:

@@ -1,7 +1,10 @@
 """Notices: a real web server receives them, a real program reads them, and secrets stay out of everything."""
 
+import email
+import email.message
 import http.server
 import json
+import socketserver
 import sys
 import threading
 from collections.abc import Iterator
@@ -43,6 +46,36 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: object) -> None:
         """Be quiet."""
+
+
+class Mailbox(socketserver.ThreadingTCPServer):
+    """A mail server that keeps its mail; it does not know recipients at `nowhere`."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.received: list[email.message.Message] = []
+        super().__init__(("127.0.0.1", 0), _Mail)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_address[1]}"
+
+
+class _Mail(socketserver.StreamRequestHandler):
+    server: Mailbox
+
+    def handle(self) -> None:
+        self._say("220 here")
+        while line := self.rfile.readline().upper():
+            if line.startswith(b"DATA"):
+                self._say("354 go on")
+                lines = iter(self.rfile.readline, b".\r\n")
+                self.server.received.append(email.message_from_bytes(b"".join(lines)))
+            self._say("550 unknown" if b"@NOWHERE" in line else "250 fine")
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
 
 
 @pytest.fixture
@@ -102,6 +135,43 @@ def test_a_program_reads_the_notice(tmp_path: Path) -> None:
     script.write_text(f"import sys; open({str(tmp_path / 'got.json')!r}, 'w').write(sys.stdin.read())")
     send(configured(tmp_path, command=f"{sys.executable} {script}"), NOTICE, pytest.fail)
     assert json.loads((tmp_path / "got.json").read_text())["text"] == NOTICE.text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # imported by Apprise
+class TestMail:
+    @pytest.fixture
+    def mailbox(self, engine: str) -> Iterator[Mailbox]:
+        with Mailbox() as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield server
+            server.shutdown()
+
+    @staticmethod
+    def save_block(name: str, mailbox: Mailbox, recipient: str) -> str:
+        from pydantic import SecretStr
+
+        from flows.mail_block import MailBlock
+
+        url = f"mailto://{mailbox.address}?mode=insecure&from=labelscape@example.org&to={recipient}"
+        MailBlock(url=SecretStr(url)).save(name, overwrite=True)
+        return f"labelscape-email/{name}"
+
+    def test_a_block_sends_a_mail(self, mailbox: Mailbox, tmp_path: Path) -> None:
+        block = self.save_block("mail", mailbox, "me@example.org")
+        send(configured(tmp_path, block=block), NOTICE, pytest.fail)
+        (mail,) = mailbox.received
+        assert mail["To"] == "me@example.org"
+        assert mail["Subject"] == "labelscape: photos: scores dropped"
+        body = next(part for part in mail.walk() if part.get_content_type() == "text/plain")
+        assert body.get_payload(decode=True) == NOTICE.text.encode()
+
+    def test_a_mail_that_is_refused_is_a_warning(self, mailbox: Mailbox, tmp_path: Path) -> None:
+        block, warnings = self.save_block("lost", mailbox, "me@nowhere"), list[str]()
+        send(configured(tmp_path, block=block), NOTICE, warnings.append)
+        assert mailbox.received == []
+        assert "notify.block: ServiceError: " in warnings[0]
+        assert "me@nowhere" in warnings[0], "the reason that the block reports"
 
 
 def test_what_fails_is_a_warning_without_secrets(inbox: Inbox, tmp_path: Path) -> None:

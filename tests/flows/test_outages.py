@@ -147,7 +147,7 @@ def test_model_selection_and_experiments_are_recorded_later_under_their_flows(
 def ask(prefect: dict[str, str], path: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {prefect['PREFECT_API_AUTH_STRING']}"}
     request = urllib.request.Request(f"{prefect['PREFECT_API_URL']}/{path}", headers=headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=240) as answer:
         return dict(json.load(answer))
 
 

@@ -207,7 +207,7 @@ def run_now(client: Any, run: Any) -> None:
 def stop(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(timeout=60)
+        process.wait(timeout=240)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -262,7 +262,7 @@ class TestRealServer:
         due = wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
         run_now(client, due[0])
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "shelf", "--run-once"]
-        subprocess.run(command, cwd=tmp_path, env=environment(server), check=True, timeout=180)
+        subprocess.run(command, cwd=tmp_path, env=environment(server), check=True, timeout=240)
         assert [run.id for run in runs_of(client, found, "COMPLETED")] == [due[0].id]
         assert (tmp_path / "ran.txt").read_text() == "demo threads:3"
 
@@ -334,7 +334,7 @@ class TestRealServer:
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         file = ["--prefect-file", str(REPOSITORY / "prefect.yaml")]
         surroundings = environment(server) | {"PWD": str(tmp_path)}
-        subprocess.run([*command, *file], cwd=tmp_path, env=surroundings, check=True, timeout=120)
+        subprocess.run([*command, *file], cwd=tmp_path, env=surroundings, check=True, timeout=240)
         found = deployment_named(client, "labelscape-train/nightly")
         assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])
         assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("labelscape", 1)

@@ -14,7 +14,7 @@ import pytest
 
 from flows.services import Services, down, up
 from storage.servers import read_token
-from tests.browser import Visit, open_browser, visiting
+from tests.browser import WAIT_MS, Visit, open_browser, visiting
 from tests.conftest import REPOSITORY, interrupt_at, start_command
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def visible(visit: Visit, *texts: str) -> None:
     """Every text is on the page and inside the window, without scrolling."""
     for text in texts:
         found = visit.page.get_by_text(text).first
-        found.wait_for(timeout=120_000)
+        found.wait_for(timeout=WAIT_MS)
         box, window = found.bounding_box(), visit.page.viewport_size
         assert box, text
         assert 0 <= box["x"] < window["width"], f"{text}: {box}"
@@ -131,7 +131,7 @@ class TestMLflow:
         query = f"runs={json.dumps(ids)}&experiments={json.dumps([experiment_of(scene)])}".replace(" ", "")
         with visiting(browser, f"{scene.servers.mlflow_url}/#/compare-runs?{query}") as visit:
             for text in (FIRST, SECOND, "affinity.n_neighbors", "macro_f1", "data.items"):
-                visit.page.get_by_text(text).first.wait_for(timeout=120_000)
+                visit.page.get_by_text(text).first.wait_for(timeout=WAIT_MS)
             shown = visit.page.inner_text("body")
             assert "Comparing 2 Runs" in shown
             assert "Parallel Coordinates Plot" in shown
@@ -148,7 +148,7 @@ class TestMLflow:
             visible(visit, SECOND)
         with visiting(browser, report) as visit:
             page = visit.page.frame_locator("iframe").first
-            page.get_by_text("Results").first.wait_for(timeout=120_000)
+            page.get_by_text("Results").first.wait_for(timeout=WAIT_MS)
 
 
 class TestPrefect:
@@ -184,7 +184,7 @@ class TestPrefect:
         page = f"{scene.servers.prefect_ui}/artifacts/artifact/{artifact['latest_id']}"
         with visiting(browser, page) as visit:
             picture = visit.page.locator("img[src^='data:image/png']").first
-            picture.wait_for(timeout=120_000)
+            picture.wait_for(timeout=WAIT_MS)
             assert picture.evaluate("one => one.naturalWidth") > 300
 
     def test_a_mistake_is_refused_before_a_flow_run_exists(self, scene: Scene) -> None:

@@ -22,6 +22,7 @@ from tasks.comparison import (
     varying_settings,
 )
 from tasks.run_difference import compare_runs, score_table
+from tasks.stages.tracking import BASELINE_TAG
 
 SETTINGS = {"affinity.n_neighbors": "10", "evaluation.folds": "3", "evaluation.seed": "1"}
 TAGS = {"labelscape.digest.manifest": "m", "labelscape.code.features": "c", "labelscape.settings": "s"}
@@ -109,6 +110,8 @@ class TestSelecting:
             parse_day("soon", "--after")
         with pytest.raises(ConfigError, match=r"did you mean affinity\.n_neighbors\?"):
             check_columns(["n_neighbors"], self.rows, "--columns")
+        with pytest.raises(ConfigError, match="changes, affinity.n_neighbors, or another setting by its full"):
+            check_columns(["k"], self.rows, "--where")
 
     def test_settings_that_vary(self) -> None:
         assert varying_settings(self.rows) == ["affinity.n_neighbors"]
@@ -121,6 +124,35 @@ def test_the_best_of_each_value() -> None:
         ("15", "2", "MLDA, 10NN", "0.800 ± 0.020"),
         ("10", "2", "MLDA, 10NN", "0.400 ± 0.020"),
     ]
+
+
+def test_baselines_do_not_hide_what_a_setting_does() -> None:
+    plain = run("r1", "svm", f1=0.8, tags={BASELINE_TAG: "true"})
+    rows = sort_rows(make_rows([run("r1", f1=0.3), plain]), "macro_f1")
+    (best,) = (table := group_table(rows, "affinity.n_neighbors", "macro_f1")).rows
+    assert best[:3] == ("10", "2", "MLDA, 10NN")
+    assert table.caption.endswith("without plain baselines")
+    by_method = group_table(rows, "method", "macro_f1")
+    assert [row[0] for row in by_method.rows] == ["svm", "mlda"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "shown"),
+    [
+        ("photos", {}, "defaults"),
+        ("photos · mlda", {"embedding.methods": '["mlda"]'}, "defaults"),
+        ("photos · mlda+dle · hsv · n_neighbors=15", {"embedding.methods": '["mlda", "dle"]'},
+         "hsv · n_neighbors=15"),
+        ("photos · 4 methods · hsv", {"embedding.methods": '["a", "b", "c", "d"]'}, "hsv"),
+        ("photos · auto", {}, "auto"),
+        ("my · own", {"name": "my · own"}, "my · own"),
+    ],
+)  # fmt: skip
+def test_what_differs_does_not_repeat_source_and_methods(
+    name: str, settings: dict[str, str], shown: str
+) -> None:
+    (row, _) = make_rows([run(name, settings=settings)])
+    assert row.text("differs") == shown
 
 
 def test_chosen_columns() -> None:
