@@ -1,7 +1,7 @@
 """A notification block of Prefect that sends e-mail through any mail server; importing it imports Prefect.
 
-`prefect block register -m flows.mail_block` makes it known to a server, for the setting `notify.block`. Prefect's
-own block for e-mail knows one provider only.
+`prefect block register -m flows.mail_block` makes it known to a server, for the setting `notify.block`.
+Prefect's own block for e-mail knows one provider only.
 """
 
 from prefect.blocks.notifications import AppriseNotificationBlock

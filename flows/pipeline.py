@@ -460,5 +460,5 @@ class TrainingPlan(Plan[TrainingProducts]):
         links = page_links(tracked, run.flow_run, workspace.home)
         around = report.Circumstances(run.stages, run.damaged, run.id, links)
         page = report.write_report(products.report, workspace, around)
-        list_report(page.parent, about_run(run))
+        list_report(page.parent, about_run(run, self.result_tables(products, workspace.store)))
         return page

@@ -140,7 +140,7 @@ class SelectionPlan(Plan[SelectionResult]):
         tracked = load_tracked(workspace.store, products.tracked) if products.tracked else None
         content = render_selection(story, run.id, page_links(tracked, run.flow_run, workspace.home))
         page = lay_out(folder, PAGE, hashlib.sha256(content).hexdigest(), lambda: {PAGE: content})
-        list_report(folder, about_run(run))
+        list_report(folder, about_run(run, self.result_tables(products, workspace.store)))
         return page
 
     def result_tables(self, products: SelectionResult, store: ArtifactStore) -> dict[str, Table]:

@@ -120,6 +120,8 @@ class RunRecord:
         The source that the experiment belongs to; None for an experiment that the user named.
     about : str
         Description of a new experiment in Markdown.
+    headline : str
+        The result in a few words, for the description of the experiment.
     columns : mapping of str to int
         Columns with their widths for the saved view of a new experiment, see `storage.tracking.saved_view`.
     labeled_items : bytes or None
@@ -141,6 +143,7 @@ class RunRecord:
     dataset: DatasetRecord | None = None
     owner: str | None = None
     about: str = ""
+    headline: str = ""
     columns: Mapping[str, int] = field(default_factory=dict)
     labeled_items: bytes | None = None
 

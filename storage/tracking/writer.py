@@ -111,6 +111,8 @@ class RunWriter:
                 children[method.name] = run_id
                 if method.name == record.leader:
                     self._log_metrics(parent_id, _rounded(method), (), None)
+        with contextlib.suppress(*engine_errors()):  # the run is logged; its mention is not worth an error
+            self._show_newest(experiment_id, record)
         return TrackedRun(parent_id, children, experiment_id, redact(self.uri))
 
     def _find_experiment(self, record: RunRecord) -> str:
@@ -128,8 +130,7 @@ class RunWriter:
             try:
                 made = str(self.client.create_experiment(name, self._artifact_location(), tags))
                 if record.columns:
-                    link = saved_view.ADDRESS.format(experiment_id=made)
-                    self.client.set_experiment_tag(made, NOTE, f"[Show scores]({link}). {record.about}")
+                    self.client.set_experiment_tag(made, NOTE, f"{_show_scores(made)} {record.about}")
                 return made
             except engine_errors():
                 found = self.client.get_experiment_by_name(name)  # another run may have just created it
@@ -147,6 +148,14 @@ class RunWriter:
                 f"tracking.experiment={name!r} to record both there, or another name to keep them apart."
             )
         return str(found.experiment_id)
+
+    def _show_newest(self, experiment_id: str, record: RunRecord) -> None:
+        """Put the result of this run into the description of the experiment, unless a user has changed it."""
+        known = self.client.get_experiment(experiment_id).tags.get(NOTE, "")
+        begin = _show_scores(experiment_id)
+        if record.headline and known.startswith(begin) and known.endswith(record.about):
+            note = shorten(f"{begin} {record.headline} {record.about}", MAX_TAG_CHARS)
+            self.client.set_experiment_tag(experiment_id, NOTE, note)
 
     def _artifact_location(self) -> str | None:
         if self.artifact_root is None or is_http(self.uri):
@@ -269,6 +278,11 @@ def _experiment_tags(record: RunRecord) -> dict[str, str]:
         saved_view.TAG: saved_view.make_view(record.columns, time.time()) if record.columns else "",
     }
     return {**EXPERIMENT_KIND, **{name: text for name, text in tags.items() if text}}
+
+
+def _show_scores(experiment_id: str) -> str:
+    """The link to the saved view, with which the description of an experiment begins."""
+    return f"[Show scores]({saved_view.ADDRESS.format(experiment_id=experiment_id)})."
 
 
 def _describe(record: RunRecord, artifacts: str) -> str:

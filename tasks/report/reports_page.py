@@ -10,16 +10,23 @@ from storage.artifacts.disk import read_if_there, store_errors, temporary_path, 
 from storage.artifacts.locks import hold_lock
 from storage.artifacts.run_log import LoggedRun
 from tasks.report.page import PAGE, page_environment
-from tasks.report.tables import format_time
+from tasks.report.tables import Table, format_time
 
 LATEST = "latest"
 _ABOUT = "run.json"
 _FIELDS = ("name", "source", "time", "id")
+# Reports of earlier versions have none.
+_BEST = "best"
 
 
-def about_run(run: LoggedRun) -> dict[str, str]:
-    """What the list of reports shows of a run."""
-    return {"name": run.name, "source": run.source, "time": format_time(run.repeated), "id": run.id}
+def about_run(run: LoggedRun, tables: Mapping[str, Table]) -> dict[str, str]:
+    """What the list of reports shows of a run; the first of its tables has the best result first."""
+    about = {"name": run.name, "source": run.source, "time": format_time(run.repeated), "id": run.id}
+    table = next((one for one in tables.values() if one.rows), None)
+    if table is None:
+        return about
+    title, score = table.rows[0][:2]
+    return {**about, _BEST: f"{title}: {table.header[1].rstrip(' ↑↓')} {score}"}
 
 
 def list_report(folder: Path, about: Mapping[str, str]) -> None:
@@ -30,7 +37,7 @@ def list_report(folder: Path, about: Mapping[str, str]) -> None:
     folder : Path
         The folder of the report, beside those of the others.
     about : mapping of str to str
-        Of its run: `name`, `source`, `time`, `id`.
+        Of its run: `name`, `source`, `time`, `id`, and `best` if it has scores.
     """
     reports = folder.parent
     with store_errors(reports), hold_lock(reports / f".{PAGE}.lock"):
@@ -60,7 +67,8 @@ def find_reports(reports: Path) -> list[dict[str, Any]]:
             continue
         try:
             known = json.loads(raw)
-            found.append({"folder": folder.name, **{name: str(known[name]) for name in _FIELDS}})
+            own = {name: str(known[name]) for name in _FIELDS}
+            found.append({"folder": folder.name, _BEST: str(known.get(_BEST, "")), **own})
         except (ValueError, KeyError, TypeError):  # damaged; its run writes it again
             continue
     return sorted(found, key=lambda one: one["time"], reverse=True)

@@ -233,8 +233,11 @@ def complete_record(
     leader = next((method for method in record.methods if method.name == record.leader), None)
     changes = describe_counts(facts.find_changes())
     data = {"data": numbers}
+    metric = str(facts.config.get("evaluation", {}).get("sort_by", ""))
+    best = _describe_best(leader, metric)
     return replace(
         record,
+        methods=[replace(method, metrics=_first(method.metrics, metric)) for method in record.methods],
         params={**facts.config, **data, **({"best_method": leader.name} if leader else {})},
         shared_params={**_without_methods(facts.config), **data},
         tags={
@@ -244,10 +247,11 @@ def complete_record(
             CHANGES_TAG: changes or "none",
         },
         dataset=DatasetRecord(items_name(facts), manifest.digest, facts.place, numbers),
-        note=_describe_run(facts, numbers, changes, leader),
+        note=_describe_run(facts, numbers, changes, best),
         links={"flow run in Prefect": address} if (address := facts.tags.get(FLOW_RUN_URL)) else {},
         owner=facts.place if facts.owned and facts.place else None,
-        columns=_columns(str(facts.config.get("evaluation", {}).get("sort_by", ""))),
+        columns=_columns(metric),
+        headline=f"Newest run, `{record.name.replace('`', '')}`: {best}." if best else "",
         about=f"Runs of labelscape on `{facts.place}`. Each run has one run per method below it.",
     )
 
@@ -279,16 +283,25 @@ def _without_methods(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**shared, "embedding": kept}
 
 
-def _describe_run(facts: Facts, numbers: Mapping[str, int], changes: str, leader: MethodRecord | None) -> str:
+def _first(metrics: Mapping[str, float], metric: str) -> dict[str, float]:
+    """The metrics with one of them first: MLflow's compare page draws the one that was logged first."""
+    return {name: metrics[name] for name in dict.fromkeys([metric, *metrics]) if name in metrics}
+
+
+def _describe_best(leader: MethodRecord | None, metric: str) -> str:
+    if leader is None or metric not in leader.metrics:
+        return ""
+    score = format_score(leader.metrics[metric], leader.metrics_std.get(metric))
+    return f"best {leader.title}, {metric_title(metric)} {score}"
+
+
+def _describe_run(facts: Facts, numbers: Mapping[str, int], changes: str, best: str) -> str:
     """The description of a run in Markdown."""
-    metric = str(facts.config.get("evaluation", {}).get("sort_by", ""))
     lines = [
         f"{numbers['items']} items, {numbers['labeled']} of them labeled, {numbers['labels']} labels "
         f"(`{facts.place}`)"
     ]
-    if leader and metric in leader.metrics:
-        score = format_score(leader.metrics[metric], leader.metrics_std.get(metric))
-        lines.append(f"best: {leader.title}, {metric_title(metric)} {score}")
+    lines += [best] if best else []
     lines.append(f"changed settings: {facts.settings or 'none'}")
     lines.append(f"items since the last run: {changes or 'no change'}")
     return "\n".join(f"- {line}" for line in lines)

@@ -120,7 +120,7 @@ class TestMLflow:
         address = f"{scene.servers.mlflow_url}/#/experiments/{experiment_of(scene)}"
         with visiting(browser, address) as visit:
             visit.page.set_viewport_size({"width": 1400, "height": 900})
-            visible(visit, "iris · pca", "iris (", "Show scores")
+            visible(visit, "iris · pca", "iris (", "Show scores", "Newest run", ", macro F1 0.9")
             assert "workflowType=machine_learning" in visit.page.url
             link = visit.page.get_by_text("Show scores").first.evaluate("one => one.href")
         with visiting(browser, link) as visit:
@@ -135,6 +135,8 @@ class TestMLflow:
             shown = visit.page.inner_text("body")
             assert "Comparing 2 Runs" in shown
             assert "Parallel Coordinates Plot" in shown
+            chosen = visit.page.locator("[title='macro_f1']").first  # drawn without a click
+            chosen.wait_for(timeout=WAIT_MS)
 
     def test_a_run_leads_to_its_flow_run_and_its_report(self, scene: Scene, browser: Any) -> None:
         with visiting(browser, scene.labelscape("open", "mlflow", "--print").stdout.strip()) as visit:
@@ -224,6 +226,6 @@ class TestReport:
 
     def test_the_list_of_reports(self, scene: Scene, browser: Any) -> None:
         with visiting(browser, (scene.home / "reports" / "index.html").as_uri()) as visit:
-            visible(visit, FIRST, SECOND)
+            visible(visit, FIRST, SECOND, ": macro F1 0.9")
             visit.page.get_by_role("link", name=SECOND).first.click()
             visible(visit, f"labelscape run --as {scene.second['run']}")

@@ -159,6 +159,18 @@ class TestLogging:
             "metrics.`macro_f1`",
         ]
 
+    def test_the_description_of_an_experiment_has_the_newest_result(
+        self, tracker: Tracker, client: Any
+    ) -> None:
+        given = {"about": "Runs on photos.", "columns": {"metrics.macro_f1": 90}}
+        for score in ("0.7", "0.8"):
+            done = tracker.log(record("newest", **given, headline=f"Best {score}."), TRUSTED)
+        tags = client.get_experiment(done.experiment_id).tags
+        assert tags["mlflow.note.content"].endswith("). Best 0.8. Runs on photos.")
+        client.set_experiment_tag(done.experiment_id, "mlflow.note.content", "My own words.")
+        tracker.log(record("newest", **given, headline="Best 0.9."), TRUSTED)
+        assert client.get_experiment(done.experiment_id).tags["mlflow.note.content"] == "My own words."
+
     def test_an_experiment_of_another_source_is_not_used(self, tracker: Tracker) -> None:
         tracker.log(record("whose", owner="/a/photos"), TRUSTED)
         tracker.log(record("whose", owner="/a/photos"), TRUSTED)

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tasks.report.reports_page import list_report
+from storage.artifacts.run_log import LoggedRun
+from tasks.report.reports_page import about_run, list_report
+from tasks.report.tables import Table
 
 
 def add(reports: Path, place: str, time: str = "2026-11-18 06:00:00", name: str = "") -> str:
@@ -22,6 +24,16 @@ def test_every_report_newest_first(tmp_path: Path) -> None:
     page = add(tmp_path, "a", "2026-11-18 08:00:00")
     assert page.index("run a") < page.index("run b")
     assert (tmp_path / "latest").readlink() == Path("a")
+
+
+def test_the_best_result_of_a_run_is_listed(tmp_path: Path) -> None:
+    run = LoggedRun("photos · mlda", "photos", "photos", {}, {}, 1.0)
+    scores = Table(("method", "macro F1 ↑"), (("MLDA, 10NN", "0.980 ± 0.018"), ("PCA", "0.9")), "")
+    assert about_run(run, {})["name"] == "photos · mlda"
+    assert "best" not in about_run(run, {"Scores": Table(("method", "macro F1 ↑"), (), "")})
+    (tmp_path / "a").mkdir()
+    list_report(tmp_path / "a", about_run(run, {"Scores": scores}))
+    assert "<td>MLDA, 10NN: macro F1 0.980 ± 0.018</td>" in add(tmp_path, "b")
 
 
 def test_names_stay_text(tmp_path: Path) -> None:
