@@ -1,7 +1,7 @@
 """Tracking: log a run to MLflow as one parent run with one child per method; its record is an artifact."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from storage.urls import redact
 from tasks.annotation.labeled import pack_labeled_items
 from tasks.changes import describe_counts
 from tasks.maintenance.lineage import LineageGraph, flatten_lineage
-from tasks.report.ranking import Entry, format_score, metric_title, rank_entries
+from tasks.report.ranking import LOWER_IS_BETTER, Entry, format_score, metric_title, rank_entries
 from tasks.settings import TrackingSettings
 from tasks.stage import Stage, Workspace, digest_of
 from tasks.stages.embedding import Data, load_model_payload
@@ -234,7 +234,7 @@ def complete_record(
     changes = describe_counts(facts.find_changes())
     data = {"data": numbers}
     metric = str(facts.config.get("evaluation", {}).get("sort_by", ""))
-    best = _describe_best(leader, metric)
+    best = _describe_best(record.methods, metric)
     return replace(
         record,
         methods=[replace(method, metrics=_first(method.metrics, metric)) for method in record.methods],
@@ -288,11 +288,20 @@ def _first(metrics: Mapping[str, float], metric: str) -> dict[str, float]:
     return {name: metrics[name] for name in dict.fromkeys([metric, *metrics]) if name in metrics}
 
 
-def _describe_best(leader: MethodRecord | None, metric: str) -> str:
-    if leader is None or metric not in leader.metrics:
+def _describe_best(methods: Sequence[MethodRecord], metric: str) -> str:
+    """The best method with its classifier; metrics of further classifiers are named `10nn/macro_f1`."""
+    scored = [
+        (value, method, name.rpartition("/")[0] or method.classifier, method.metrics_std.get(name))
+        for method in methods
+        for name, value in method.metrics.items()
+        if name == metric or name.endswith(f"/{metric}")
+    ]
+    if not scored:
         return ""
-    score = format_score(leader.metrics[metric], leader.metrics_std.get(metric))
-    return f"best {leader.title}, {metric_title(metric)} {score}"
+    choose = min if metric in LOWER_IS_BETTER else max
+    value, method, classifier, spread = choose(scored, key=lambda one: one[0])
+    title = Entry(method.name, classifier, {}).title({method.name: method.title})
+    return f"best {title}, {metric_title(metric)} {format_score(value, spread)}"
 
 
 def _describe_run(facts: Facts, numbers: Mapping[str, int], changes: str, best: str) -> str:

@@ -110,9 +110,7 @@ class TestSelecting:
             parse_day("soon", "--after")
         with pytest.raises(ConfigError, match=r"did you mean affinity\.n_neighbors\?"):
             check_columns(["n_neighbors"], self.rows, "--columns")
-        with pytest.raises(
-            ConfigError, match=r"changes, affinity\.n_neighbors, or another setting"
-        ):
+        with pytest.raises(ConfigError, match=r"changes, affinity\.n_neighbors, or another setting"):
             check_columns(["k"], self.rows, "--where")
 
     def test_settings_that_vary(self) -> None:

@@ -33,7 +33,7 @@ def test_the_best_result_of_a_run_is_listed(tmp_path: Path) -> None:
     assert "best" not in about_run(run, {"Scores": Table(("method", "macro F1 ↑"), (), "")})
     (tmp_path / "a").mkdir()
     list_report(tmp_path / "a", about_run(run, {"Scores": scores}))
-    assert "<td>MLDA, 10NN: macro F1 0.980 ± 0.018</td>" in add(tmp_path, "b")
+    assert "<td>MLDA, 10NN: macro F1 0.980\u00a0±\u00a00.018</td>" in add(tmp_path, "b")
 
 
 def test_names_stay_text(tmp_path: Path) -> None:
