@@ -144,7 +144,7 @@ def _dispatch(options: argparse.Namespace, own_process: bool) -> int:
         check_environment()
         return int(options.function(options))
     except KeyboardInterrupt as stop:
-        number = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
+        number: int = signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT
     except OutputLost as lost:
         return _end_without_output(lost, " Results are in the home folder." if options.staged else "")
     except Exception as error:
