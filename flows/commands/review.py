@@ -50,7 +50,7 @@ def review(options: argparse.Namespace) -> int:
     source, home = expand_path(options.source, "argument"), find_home(request.here)
     out = choose_folder(options.out, _OUT, source, home)
     options.session.reporter.say(f"model      {name_model(request.model)}")
-    result = Run(make_review_plan(request, options), session=options.session).execute(options.verbose)
+    result = Run(make_review_plan(request), session=options.session).execute(options.verbose)
     settings = request.config.source
     workspace = open_workspace(request.config, options.session.reporter)
     opened = open_collection(settings, workspace, allow_missing=True)

@@ -22,9 +22,11 @@ from embedding_core.label_care.forecast import (
     gain_interval,
     ridge_learner,
 )
+from embedding_core.label_care.gains import Judgment, paired_gain
 from embedding_core.label_care.spread import spread_out
 from embedding_core.label_care.suspects import contradiction, find_suspects
 from embedding_core.label_care.together import label_pairs
+from embedding_core.metrics import multilabel_metrics
 
 
 def planted(n: int = 300, K: int = 4, flips: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -200,3 +202,37 @@ def test_the_same_seed_gives_the_same_forecast() -> None:
     X = rng.normal(size=(60, 5))
     Y = (X[:, :2] > 0).astype(np.int8)
     assert forecast_gains(X, Y) == forecast_gains(X, Y)
+
+
+def test_a_gain_is_judged_by_the_present_labels_in_the_groups_of_the_new_folds() -> None:
+    rng = np.random.default_rng(0)
+    Y = (rng.random((60, 3)) < 0.5).astype(np.int8)
+    folds = np.repeat(np.arange(5), 12)
+    half, right = Y.copy(), Judgment(Y, Y.astype(float))
+    half[::2] = 1 - half[::2]
+    old = Judgment(half, half.astype(float))
+    gain = paired_gain(Y, old, right, folds)
+    expected = [
+        multilabel_metrics(Y[rows], half[rows], half[rows].astype(float), skip_absent=True)["macro_f1"]
+        for rows in (np.flatnonzero(folds == fold) for fold in range(5))
+    ]
+    assert gain.old == pytest.approx(np.mean(expected))
+    assert gain.new == 1.0
+    assert gain.lead.beyond_noise
+    assert not paired_gain(Y, old, old, folds).lead.beyond_noise
+    assert paired_gain(Y, right, old, folds).lead.mean == -gain.lead.mean
+    loss = paired_gain(Y, old, right, folds, "hamming_loss")
+    assert loss.new < loss.old
+    assert loss.lead.mean > 0
+
+
+def test_signatures_are_paired_by_the_index_as_by_all_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(1_500, 20)).astype(np.float32)
+    whole[100:160] = whole[:60] + 1e-3 * rng.normal(size=(60, 20)).astype(np.float32)
+    cropped = rng.normal(size=whole.shape).astype(np.float32)
+    cropped[200:230] = whole[300:330]
+    exact = signature_pairs(whole, cropped, 0.3)
+    assert len(exact) == 60 + 30
+    monkeypatch.setattr("embedding_core.knn_classifier.EXACT_ITEMS", 1_000)
+    np.testing.assert_array_equal(signature_pairs(whole, cropped, 0.3), exact)
