@@ -61,9 +61,8 @@ def review(options: argparse.Namespace) -> int:
     found["name"] = opened.name
     cards = make_cards(found, labels_by_id(collection), options.n, collection.single_label, checked)
     merge = merge_command(request, options.source)
-    files = write_review(
-        found, collection, out, cards, f"Merge the saved file with: {merge}", settings.label_separator
-    )
+    said = f"Merge the saved file with: {merge}"
+    files = write_review(found, collection, out, cards, said, settings.label_separator, options.n)
     if options.json:
         record = {**found, "files": [str(file) for file in files], "lacking": request.model.fitted.lacking}
         show(json.dumps(record, indent=2, ensure_ascii=False))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from storage.artifacts.annotations import Annotations
 from storage.errors import ConfigError
+from storage.quoting import count_of
 from tasks.annotation.files import Margins
 from tasks.label_care.cards import Card
 from tasks.label_care.suggestions import SUSPECT
@@ -138,7 +139,9 @@ def _confirm(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Ca
     def reason(row: int) -> str:
         label = chosen[row][1]
         name, score = found.label_names[label], found.scores[row, label]
-        return f"{name} is predicted ({score:.2f}); {carriers.get(name, 0)} items carry it."
+        cut = "" if found.thresholds is None else f", threshold {found.thresholds[label]:.2f}"
+        known = count_of(carriers.get(name, 0), "labeled item has", "labeled items have")
+        return f"{name} is predicted (score {score:.2f}{cut}); {known} it."
 
     return np.array(order, dtype=np.intp), reason
 

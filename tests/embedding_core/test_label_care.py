@@ -18,6 +18,7 @@ from embedding_core.label_care.duplicates import (
 from embedding_core.label_care.forecast import (
     GainForecast,
     fit_curve,
+    fit_ridge,
     forecast_gains,
     gain_interval,
     ridge_learner,
@@ -171,8 +172,25 @@ def test_the_forecast_for_another_number_follows_the_same_curve() -> None:
     assert (low, high) == gain_interval(gain)
 
 
-def test_leave_one_out_thresholds_of_ridge_are_those_of_refits() -> None:
-    """The scores behind the thresholds equal those of fits without each row, at the same penalty."""
+@pytest.mark.parametrize("features", [4, 60])
+def test_leave_one_out_errors_of_ridge_are_those_of_refits(features: int) -> None:
+    """Also with more features than rows, where the mean of all rows would give a row away."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, features)) + 3.0
+    Y = (X[:, :2] + 0.3 * rng.normal(size=(30, 2)) > 3.2).astype(np.int8)
+    dual, errors = fit_ridge(X @ X.T, Y)
+    centered = X - X.mean(axis=0)
+    # (G + c I) d = y - mean(y) gives the penalty
+    rest = Y - Y.mean(axis=0) - centered @ centered.T @ dual
+    penalty = float((rest * dual).sum() / (dual * dual).sum())
+    for row in range(30):
+        others = np.delete(np.arange(30), row)
+        Z, y = X[others] - X[others].mean(axis=0), Y[others].mean(axis=0)
+        W = np.linalg.solve(Z.T @ Z + penalty * np.eye(features), Z.T @ (Y[others] - y))
+        np.testing.assert_allclose(errors[row], Y[row] - y - (X[row] - X[others].mean(axis=0)) @ W, atol=1e-8)
+
+
+def test_thresholds_of_ridge_fit_the_labels() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30, 4))
     Y = (X[:, :2] + 0.3 * rng.normal(size=(30, 2)) > 0.2).astype(np.int8)
@@ -188,9 +206,10 @@ def test_a_forecast_needs_enough_labels() -> None:
 
 def test_harder_labels_gain_more_and_the_most_gaining_one_is_named() -> None:
     rng = np.random.default_rng(7)
-    X = rng.normal(size=(120, 30))
+    X = rng.normal(size=(120, 60))
+    X[:, :30] = X[:, :1] + 0.1 * rng.normal(size=(120, 30))  # half of the features say the same
     easy = X[:, 0] > 0
-    hard = X @ rng.normal(size=30) > 0
+    hard = X[:, 30:] @ rng.normal(size=30) > 0
     made = forecast_gains(X, np.column_stack([easy, hard]).astype(np.int8), 100)
     assert made["macro_f1"].gain > 0
     assert made["macro_f1"].best_label == 1
