@@ -114,8 +114,11 @@ def load_config(file: Path | None, overrides: Sequence[str] = (), **given: Any) 
     values = _read_toml(file) if file is not None else {}
     chosen = [_split_override(override) for override in overrides]
     for keys, value in chosen:
-        place = keys in (["source", "path"], ["source", "edges"]) and isinstance(value, str)
-        _set_dotted(values, keys, place_from(Path(), value) if place else value)
+        if isinstance(value, str) and keys in (["source", "path"], ["source", "edges"]):
+            value = place_from(Path(), value)
+        elif isinstance(value, str) and value and keys == ["schedule", "answers"]:
+            value = _absolute(Path(), value, "schedule.answers")
+        _set_dotted(values, keys, value)
         if keys in (["features", "extractors"], ["features", "onnx", "path"]):
             _place_models(values["features"], Path())
     _merge(values, given)
@@ -152,6 +155,9 @@ def _read_toml(file: Path) -> dict[str, Any]:
                 place = place_from(file.parent, source[key])
                 # `labels` may also name a column, or a file beside the data.
                 source[key] = place if key != "labels" or Path(place).exists() else source[key]
+    schedule = values.get("schedule")
+    if isinstance(schedule, dict) and isinstance(schedule.get("answers"), str) and schedule["answers"]:
+        schedule["answers"] = _absolute(file.parent, schedule["answers"], "schedule.answers")
     _place_models(values.get("features"), file.parent)
     return values
 

@@ -108,6 +108,10 @@ def _show(config: RunConfig, result: RefreshResult) -> None:
     lines = [f"# {result.line}", "", "Changed since the last refresh:", ""]
     lines += [f"- {cause}" for cause in result.causes]
     lines += ["", f"{result.annotated} items without labels were annotated.", ""]
+    lines += [f"- answers: {result.merged}"] if result.merged else []
+    lines += [f"- gained: {'; '.join(result.gained)}"] if result.gained else []
+    lines += [f"- to label next: `{result.queue[0]}`"] if result.queue else []
+    lines += [""]
     lines += [render_markdown(moves_table(result.moves, config.evaluation.sort_by))]
     lines += [f"- {note}" for note in result.notes]
     text = hide_secrets("\n".join(lines))

@@ -30,6 +30,8 @@ def digest_places(config: RunConfig | Mapping[str, Any]) -> str:
         # A program or an address that a run uses must not come from a parameter that others can edit.
         "notify": config.notify.model_dump_json(),
         "server": config.schedule.database,
+        # Answers are merged into the labels of the source.
+        "answers": f"{config.schedule.answers} {config.source.path}" if config.schedule.answers else None,
         # Executors on the machine of the run may be exchanged; all give the same results.
         "executor": config.executor if parse_executor(config.executor)[0] == "cluster" else None,
     }
@@ -43,7 +45,7 @@ def check_places(config: RunConfig) -> None:
         return
     # Deployments of an earlier version have none of these.
     unset = {"notify": _digest(NotifySettings().model_dump_json())}
-    unset |= {name: _digest(None) for name in ("server", "executor")}
+    unset |= {name: _digest(None) for name in ("server", "answers", "executor")}
     known = unset | json.loads(deployed)
     given = json.loads(digest_places(config))
     changed = [name for name in given if given[name] != known.get(name)]

@@ -16,13 +16,14 @@ from flows.annotate import (
 )
 from flows.commands.annotate import read_settings
 from flows.commands.options import open_tracker
-from flows.config import RunConfig, as_override, place_from
+from flows.config import RunConfig, as_override, find_home, place_from
 from flows.rerun import command_here
 from flows.runner import RunResult
 from flows.selection import SelectionResult
 from flows.stages import StageRunner
 from storage.artifacts.disk import store_errors
 from storage.artifacts.keys import ArtifactRef
+from storage.artifacts.locks import hold_lock
 from storage.artifacts.run_log import Kind
 from storage.errors import ConfigError, TrackingError
 from storage.paths import expand_path
@@ -31,10 +32,13 @@ from storage.sources import OpenedSource
 from storage.tracking.client import Tracker
 from tasks.annotation import Request
 from tasks.label_care import findings
+from tasks.label_care.corrections import Merged, merge_corrections, read_corrections
 from tasks.label_care.gain import Gain, settle_gain
 from tasks.runs import source_place
 from tasks.settings import SourceSettings
+from tasks.stage import Workspace
 from tasks.stages.features import extractor_recipe, recipe_stage
+from tasks.stages.ingest import open_collection
 from tasks.stages.tracking import make_tracker
 
 _SAVED = "corrections.csv"
@@ -74,12 +78,17 @@ class ReviewPlan(AnnotationPlan):
 
 @dataclass(frozen=True)
 class CareRequest:
-    """What a command about labels works on: the configuration of the source, the model, and its tracker."""
+    """What a command about labels works on: the configuration of the source, the model, and its tracker.
+
+    `uri` is the tracker and `given` the settings of the source as the user stated them, to repeat the run.
+    """
 
     config: RunConfig
     model: ChosenModel
     tracker: Tracker
     here: RunConfig
+    uri: str | None = None
+    given: tuple[str, ...] = ()
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -108,18 +117,35 @@ def read_request(options: argparse.Namespace) -> CareRequest:
     model = choose_model(tracker, ModelSelector(options.run, options.method, experiment))
     labeled = model.fitted.labeled
     config = annotation_config(options.source, here, labeled.source if labeled else None, given, True)
-    return CareRequest(config, model, tracker, here)
+    uri = tracker.uri if options.uri else None
+    return CareRequest(config, model, tracker, here, uri, tuple(options.set))
 
 
-def make_review_plan(request: CareRequest, options: argparse.Namespace) -> ReviewPlan:
+def configured_request(config: RunConfig, experiment: str | None) -> CareRequest:
+    """The model of a configured collection, for a refresh."""
+    tracker = make_tracker(config.tracking.uri, find_home(config))
+    own = experiment or find_experiment_of(tracker, config, config.source.path)
+    model = choose_model(tracker, ModelSelector(experiment=own))
+    labeled = model.fitted.labeled
+    read = annotation_config(config.source.path, config, labeled.source if labeled else None, None, True)
+    return CareRequest(read, model, tracker, config)
+
+
+def make_review_plan(request: CareRequest) -> ReviewPlan:
     """The plan that reviews the collection of a request."""
     return ReviewPlan(
-        request.config,
-        request.model,
-        request.tracker.uri if options.uri else None,
-        request=Request(unlabeled=True),
-        given=tuple(options.set),
+        request.config, request.model, request.uri, request=Request(unlabeled=True), given=request.given
     )
+
+
+def merge_file(
+    path: Path, source: SourceSettings, workspace: Workspace, labels_file: Path, replace: bool = False
+) -> Merged:
+    """Merge a file of answers into the labels of a source, one merge at a time; see `merge_corrections`."""
+    corrections = read_corrections(path, source.label_separator)
+    with store_errors(workspace.home), hold_lock(workspace.home / ".labels.lock"):
+        opened = open_collection(source, workspace, allow_missing=True)
+        return merge_corrections(corrections, opened, workspace.cache_dir, labels_file, replace)
 
 
 def merge_command(request: CareRequest, source: str) -> str:

@@ -27,7 +27,7 @@ from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.run_log import RunLog
 from storage.artifacts.schemas import unpack_manifest
 from storage.artifacts.store import ArtifactStore
-from storage.errors import StoreError, TrackingError
+from storage.errors import ConfigError, SourceError, StoreError, TrackingError
 from storage.tracking.models import flatten_params
 from tasks.changes import compare_readings
 from tasks.reporter import Reporter
@@ -75,6 +75,12 @@ class RefreshResult:
         Number of items that were annotated.
     files : tuple of Path
         Their labels.
+    merged : str
+        What the answers that arrived since the last refresh changed.
+    gained : tuple of str
+        What labels that changed since the last model gained, in sentences.
+    queue : tuple of Path
+        Files of the items to label next, the page first.
     runs : mapping of str to str
         Id of each run by its kind.
     notes : tuple of str
@@ -90,6 +96,9 @@ class RefreshResult:
     new_champion: bool = False
     annotated: int = 0
     files: tuple[Path, ...] = ()
+    merged: str = ""
+    gained: tuple[str, ...] = ()
+    queue: tuple[Path, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -155,10 +164,13 @@ class Refresh:
 
     def run(self, force: bool = False) -> RefreshResult:
         """Do what is needed; with `force` even if nothing changed."""
-        view, known = look(self.config), self._load()
+        known = self._load()
+        merged = self._merge_answers(known)
+        view = look(self.config)
         before = known.get("states", {}).get(self._digest)
         if before and not force and self._is_unchanged(before, view):
-            return RefreshResult(view.name, cached=True, runs=before["runs"])
+            notes = tuple(self._notes)
+            return RefreshResult(view.name, cached=True, merged=merged, runs=before["runs"], notes=notes)
         last = before or known.get("states", {}).get(known.get("last", ""), {})
         trained = self._train() if "run" in self.config.schedule.refresh else None
         selected = self._select() if "auto" in self.config.schedule.refresh else None
@@ -166,6 +178,7 @@ class Refresh:
         annotated, files = 0, list[Path]()
         if "annotate" in self.config.schedule.refresh:
             annotated, files = self._annotate(selected.products.experiment_name if selected else None)
+        queue = self._write_queue(selected.products.experiment_name if selected else None)
         manifest = self._manifest_of(result) if result else view.manifest
         drop = selected.products.drop if selected else self._find_drop(last)
         champion, is_new = _describe_champion(selected.products) if selected else ("", False)
@@ -178,6 +191,9 @@ class Refresh:
             new_champion=is_new,
             annotated=annotated,
             files=tuple(files),
+            merged=merged,
+            gained=tuple(self._gained(selected)),
+            queue=tuple(queue),
             runs=dict(self._runs),
             notes=tuple(self._notes),
         )
@@ -222,6 +238,40 @@ class Refresh:
             self._notes.append(f"nothing was annotated: {error}")
             return 0, []
 
+    def _merge_answers(self, known: dict[str, Any]) -> str:
+        """Merge the answers if their file is new; what cannot be merged is a note, and is tried again."""
+        from flows.refresh_labels import digest_answers, merge_answers
+
+        digest = digest_answers(self.config)
+        if digest is None or digest == known.get("answers"):
+            return ""
+        try:
+            merged = merge_answers(self.config)
+        except (ConfigError, SourceError) as error:
+            self._notes.append(f"answers were not merged: {error}")
+            return ""
+        known["answers"] = digest
+        self._store.write_pointer(_pointer(self.config), known)
+        return merged
+
+    def _write_queue(self, experiment: str | None) -> list[Path]:
+        """The items to label next, by the champion; none if nothing is left to label."""
+        from flows.refresh_labels import write_refreshed_queue
+
+        if not self.config.schedule.queue:
+            return []
+        try:
+            return write_refreshed_queue(self.config, self._execute, experiment)
+        except (ConfigError, SourceError, TrackingError) as error:
+            self._notes.append(f"no queue was written: {error}")
+            return []
+
+    def _gained(self, selected: RunResult[SelectionResult] | None) -> list[str]:
+        from flows.label_care import report_gain
+
+        gain = report_gain(self.config, selected) if selected else None
+        return gain.sentences() if gain else []
+
     def _find_drop(self, last: Mapping[str, Any]) -> str:
         """A drop of the best score of `run`, for refreshes without `auto`."""
         metric, moves = self.config.evaluation.sort_by, compare_scores(last.get("scores", {}), self._scores)
@@ -255,7 +305,9 @@ class Refresh:
 
     @property
     def _digest(self) -> str:
-        text = canonical_json([known_settings(self.config), self.config.schedule.refresh])
+        schedule = self.config.schedule
+        queue = [schedule.queue] if schedule.queue else []
+        text = canonical_json([known_settings(self.config), schedule.refresh, *queue])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def _load(self) -> dict[str, Any]:
@@ -286,7 +338,7 @@ class Refresh:
         states = {**known.get("states", {})}
         states.pop(self._digest, None)
         kept = dict(list(states.items())[-(_REMEMBERED - 1) :])
-        content = {"last": self._digest, "states": {**kept, self._digest: state}}
+        content = {**known, "last": self._digest, "states": {**kept, self._digest: state}}
         self._store.write_pointer(_pointer(self.config), content)
 
     def _mark(self, result: RunResult[Any], drop: str) -> None:

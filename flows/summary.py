@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from embedding_core.registry import get_method
 from flows.config import RunConfig, find_home
@@ -11,7 +11,7 @@ from flows.rerun import command_here
 from flows.runner import RunResult
 from flows.services import running
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import TRACKING, LoggedRun
+from storage.artifacts.run_log import TRACKING, LoggedRun, RunLog
 from storage.artifacts.schemas import Score, unpack_manifest
 from storage.tracking.client import TrackedRun
 from tasks.report.data import NoteRow
@@ -23,9 +23,14 @@ from tasks.stages.evaluation import load_scores, sampling_note
 from tasks.stages.features import load_skipped
 from tasks.stages.tracking import load_tracked
 
+if TYPE_CHECKING:
+    from tasks.label_care.gain import Gain
+
 Training: TypeAlias = RunResult[TrainingProducts]
 # Skipped files that are shown with the reason.
 _LISTED_FILES = 5
+# Width of the words before the lines.
+_WIDTH = 11
 
 
 def load_all_scores(result: Training) -> list[Score]:
@@ -48,6 +53,21 @@ def summarize_run(config: RunConfig, result: Training, earlier: LoggedRun | None
         "map": _find_map(result),
         "methods": _methods(load_all_scores(result), tracked.children if tracked else {}),
     }
+
+
+def find_gain(config: RunConfig, result: Training) -> "Gain | None":
+    """What labels that changed since the last `run` of the source gained; None if none did."""
+    log = RunLog(result.store).entries()
+    here = next((one for one in log if one.id == result.run_id), None)
+    if here is None:
+        return None
+    of_source = (one for one in log if (one.kind, one.source) == (here.kind, here.source))
+    last = next((one for one in of_source if one.id != here.id), None)
+    if last is None or last.stages.get("ingest") == here.stages.get("ingest"):
+        return None
+    from tasks.label_care.run_gain import compare_runs_by_labels
+
+    return compare_runs_by_labels(result.store, last.stages, here.stages, config.evaluation.sort_by)
 
 
 def _find_map(result: Training) -> str | None:
@@ -143,8 +163,10 @@ def _methods(rows: list[Score], run_ids: dict[str, str]) -> dict[str, Any]:
     return methods
 
 
-def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -> list[str | Table]:
-    """Return the table of results, the verdict, and where to find more."""
+def summary_text(
+    config: RunConfig, result: Training, summary: dict[str, Any], gain: "Gain | None" = None
+) -> list[str | Table]:
+    """Return the table of results, the verdict, what changed labels gained, and where to find more."""
     rows = load_all_scores(result)
     lines: list[str | Table] = []
     if rows:
@@ -155,7 +177,7 @@ def summary_text(config: RunConfig, result: Training, summary: dict[str, Any]) -
         note = sampling_note(result.store, result.products.scores.values(), sort_by)
         table = score_table(rows, sort_by=sort_by, titles=titles, baselines=baselines, note=note)
         lines = ["", table, "", judge(rows, sort_by, baselines, titles).text]
-    return [*lines, "", *closing_lines(config, summary)]
+    return [*lines, "", *(gain.lines(_WIDTH) if gain else ()), *closing_lines(config, summary)]
 
 
 def closing_lines(config: RunConfig, summary: dict[str, Any], remedy: str | None = None) -> list[str]:

@@ -487,6 +487,15 @@ class ScheduleSettings(Settings):
         description="largest drop of the best score, in evaluation.sort_by, after which a refresh may still "
         "replace or refit the champion",
     )
+    queue: int = Field(
+        0,
+        ge=0,
+        le=1_000,
+        description="items to label next that a refresh draws at random and writes into the home; 0: none",
+    )
+    answers: str | None = Field(
+        None, description="corrections file that a refresh merges into the labels whenever it has changed"
+    )
     overlap: Literal["wait", "skip"] = Field(
         "wait", description="a run that becomes due while another one is active: wait for it, or skip"
     )

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.neighbors import NearestNeighbors
 
 from embedding_core.errors import InvalidInput
 from embedding_core.graph.knn import nearest_others, squared_lengths
+from embedding_core.knn_classifier import nearest_rows
 from embedding_core.metrics import multilabel_metrics
 
 NEIGHBORS = 5
@@ -51,7 +51,10 @@ class Flattery:
 
 
 def find_neighborhood(X: Any, n_neighbors: int = NEIGHBORS) -> Neighborhood:
-    """Search the nearest other rows of each row of X (n, p) in blocks; the cost is that of a kNN graph."""
+    """Search the nearest other rows of each row of X (n, p): at the cost of a kNN graph, and as it does.
+
+    Neighbors of many dense rows are found by an index, see `nearest_others`.
+    """
     n = X.shape[0]
     if n < 2:
         raise InvalidInput(f"{n} item; near-duplicates need at least two.")
@@ -82,6 +85,8 @@ def signature_pairs(
 ) -> NDArray[np.intp]:
     """Return pairs (e, 2) of pictures whose signatures agree, also if one is a slight crop of the other.
 
+    Neighbors of many pictures are found by an index, see `nearest_rows`.
+
     Parameters
     ----------
     whole, cropped : ndarrays of shape (n, d)
@@ -89,12 +94,10 @@ def signature_pairs(
     reach : float
         Largest distance of signatures that agree.
     """
-    n = len(whole)
-    k = min(n_neighbors + 1, n)
+    k = min(n_neighbors + 1, len(whole))
     found = []
-    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(whole)
     for queries in (whole, cropped):
-        distances, indices = search.kneighbors(queries)
+        distances, indices = nearest_rows(whole, queries, k)
         rows, places = np.nonzero(distances <= reach)
         found.append(np.column_stack([rows, indices[rows, places]]))
     pairs = np.sort(np.concatenate(found), axis=1)

@@ -168,7 +168,7 @@ def forecast_gains(
 def ridge_learner(
     X: Any, Y: NDArray[np.int8], queries: Any
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score rows by ridge regression of z-scored rows (sparse rows as given).
+    """Score rows by ridge regression with an intercept, of z-scored rows (sparse rows as given).
 
     The penalty has the least leave-one-out error of five; thresholds are those of "macro_f1" on leave-one-out
     scores.
@@ -177,19 +177,38 @@ def ridge_learner(
         scaler = Scaler("zscore").fit(X)
         X, queries = scaler.transform(X), scaler.transform(queries)
     K, K_new = _products(X, X), _products(queries, X)
-    values, V = np.linalg.eigh(K)
-    mean = Y.mean(axis=0)
-    moments, squares = V.T @ (Y - mean), V**2
+    means = K.mean(axis=0)
+    dual, errors = fit_ridge(K, Y)
+    scores = (K_new - K_new.mean(axis=1, keepdims=True) - means + means.mean()) @ dual + Y.mean(axis=0)
+    return scores, tune_thresholds(Y - errors, Y, "macro_f1")
+
+
+def fit_ridge(K: NDArray[np.float64], Y: NDArray[np.int8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit ridge regression with an intercept from inner products K (n, n).
+
+    Returns the dual coefficients (n, K) of centered rows, and the leave-one-out errors (n, K), both with the
+    penalty of the least error.
+
+    Notes
+    -----
+    Without a row, the mean of the others is another one too. The hat matrix is 1 1ᵀ / n + G (G + c I)⁻¹ with
+    the centered G, so the error without row i is that of the fit, c d_i, divided by
+    c [(G + c I)⁻¹]_ii - 1 / n. If the last term were left out, a small penalty would seem to predict each row
+    from the sum of all others.
+    """
+    means = K.mean(axis=0)
+    values, V = np.linalg.eigh(K - means - means[:, None] + means.mean())
+    moments, squares = V.T @ (Y - Y.mean(axis=0)), V**2
     best: tuple[float, NDArray[np.float64], NDArray[np.float64]] | None = None
-    for penalty in max(float(np.trace(K)) / len(K), 1e-12) * 10.0 ** np.arange(-2, 3):
+    for penalty in max(float(values.sum()) / len(K), 1e-12) * 10.0 ** np.arange(-2, 3):
         inverse = 1 / (np.maximum(values, 0) + penalty)
         dual = V @ (inverse[:, None] * moments)
-        errors = dual / (squares @ inverse)[:, None]
+        errors = dual / (squares @ inverse - 1 / (len(K) * penalty))[:, None]
         loss = float((errors**2).mean())
         if best is None or loss < best[0]:
-            best = loss, dual, Y - errors
+            best = loss, dual, errors
     assert best is not None
-    return K_new @ best[1] + mean, tune_thresholds(best[2], Y, "macro_f1")
+    return best[1], best[2]
 
 
 def _products(A: Any, B: Any) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from flows.commands.options import Subparsers, add_command, add_configuration, add_paranoid, read_config
@@ -49,9 +50,9 @@ def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     result = Run(SelectionPlan(config), session=options.session).execute(options.verbose)
     summary = summarize_auto(config, result, earlier)
     gain = report_gain(config, result)
-    summary["gain"] = vars(gain) if gain else None
+    summary["gain"] = asdict(gain) if gain else None
     text = json.dumps(summary, indent=2, ensure_ascii=False) if options.json else ""
     show(text or auto_text(config, result, summary))
     if gain and not options.json:
-        show(["", *gain.lines()])
+        show(["", *gain.lines(12)])
     return 0

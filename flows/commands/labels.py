@@ -5,16 +5,13 @@ import json
 
 from flows.commands.annotate import read_settings
 from flows.commands.options import Subparsers, add_command, add_json
-from flows.label_care import own_label_file, source_settings
+from flows.label_care import merge_file, own_label_file, source_settings
 from flows.runner import open_workspace
 from flows.terminal import show
-from storage.artifacts.disk import store_errors
-from storage.artifacts.locks import hold_lock
 from storage.paths import expand_path
 from storage.quoting import count_of, list_names, quote
-from tasks.label_care.corrections import Merged, merge_corrections, read_corrections
+from tasks.label_care.corrections import Merged
 from tasks.safe_text import join_words
-from tasks.stages.ingest import open_collection
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -57,11 +54,9 @@ def apply(options: argparse.Namespace) -> int:
     source = expand_path(options.source, "argument")
     settings = source_settings(here, given)
     workspace = open_workspace(here, options.session.reporter)
-    corrections = read_corrections(expand_path(options.corrections, "argument"), settings.label_separator)
     target = expand_path(options.labels, "--labels").absolute() if options.labels else own_label_file(source)
-    with store_errors(workspace.home), hold_lock(workspace.home / ".labels.lock"):
-        opened = open_collection(settings, workspace, allow_missing=True)
-        merged = merge_corrections(corrections, opened, workspace.cache_dir, target, options.replace)
+    answers = expand_path(options.corrections, "argument")
+    merged = merge_file(answers, settings, workspace, target, options.replace)
     command = join_words(["labelscape", "auto", options.source, *_sets(options, merged)])
     if options.json:
         record = {**vars(merged), "place": str(merged.place), "log": str(merged.log), "next": command}

@@ -48,7 +48,8 @@ def refresh(options: argparse.Namespace) -> int:
     from flows.terminal import show
 
     if options.json:
-        known = {**asdict(result), "files": [str(file) for file in result.files]}
+        known = asdict(result)
+        known |= {name: [str(file) for file in known[name]] for name in ("files", "queue")}
         show(json.dumps(known, indent=2, ensure_ascii=False))
     else:
         show(refresh_text(config, result))
@@ -83,15 +84,18 @@ def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
     """The result for a terminal."""
     from flows.score_moves import moves_table
 
+    merged = [f"{'merged':<11}{result.merged}"] if result.merged else []
+    notes = [f"{'note':<11}{note}" for note in result.notes]
     if result.cached:
-        return [f"{'Cached':<11}{result.line}"]
+        return [f"{'Cached':<11}{result.line}", *merged, *notes]
     lines: list[str | Table] = ["", moves_table(result.moves, config.evaluation.sort_by), ""]
     lines += [f"{'changed' if not place else '':<11}{cause}" for place, cause in enumerate(result.causes)]
     lines += [f"{'drop':<11}{result.drop}"] if result.drop else []
     lines += [f"{'champion':<11}{result.champion}"] if result.champion else []
     place = f", {result.files[0].with_suffix('')}.*" if result.files else ""
-    lines += [f"{'annotated':<11}{result.annotated} items without labels{place}"]
-    lines += [f"{'note':<11}{note}" for note in result.notes]
+    lines += [f"{'annotated':<11}{result.annotated} items without labels{place}", *merged]
+    lines += [f"{'' if row else 'gained':<11}{line}" for row, line in enumerate(result.gained)]
+    lines += [f"{'next':<11}{result.queue[0]}", *notes] if result.queue else notes
     return [*lines, *(f"{kind:<11}{run}" for kind, run in result.runs.items())]
 
 

@@ -50,7 +50,7 @@ def review(options: argparse.Namespace) -> int:
     source, home = expand_path(options.source, "argument"), find_home(request.here)
     out = choose_folder(options.out, _OUT, source, home)
     options.session.reporter.say(f"model      {name_model(request.model)}")
-    result = Run(make_review_plan(request, options), session=options.session).execute(options.verbose)
+    result = Run(make_review_plan(request), session=options.session).execute(options.verbose)
     settings = request.config.source
     workspace = open_workspace(request.config, options.session.reporter)
     opened = open_collection(settings, workspace, allow_missing=True)
@@ -61,9 +61,8 @@ def review(options: argparse.Namespace) -> int:
     found["name"] = opened.name
     cards = make_cards(found, labels_by_id(collection), options.n, collection.single_label, checked)
     merge = merge_command(request, options.source)
-    files = write_review(
-        found, collection, out, cards, f"Merge the saved file with: {merge}", settings.label_separator
-    )
+    said = f"Merge the saved file with: {merge}"
+    files = write_review(found, collection, out, cards, said, settings.label_separator, options.n)
     if options.json:
         record = {**found, "files": [str(file) for file in files], "lacking": request.model.fitted.lacking}
         show(json.dumps(record, indent=2, ensure_ascii=False))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from flows.commands.options import (
@@ -144,9 +144,10 @@ def _execute(
     check_source(config)
     plan = TrainingPlan(config, confirmed=getattr(options, "yes", True))
     result = Run(plan, selection, options.session).execute(options.verbose)
-    from flows.summary import summarize_run, summary_text
+    from flows.summary import find_gain, summarize_run, summary_text
 
-    summary = summarize_run(config, result, earlier)
+    gain = find_gain(config, result)
+    summary = {**summarize_run(config, result, earlier), "gain": asdict(gain) if gain else None}
     text = json.dumps(summary, indent=2, ensure_ascii=False) if options.json else ""
-    show(text or summary_text(config, result, summary))
+    show(text or summary_text(config, result, summary, gain))
     return 0

@@ -5,23 +5,26 @@ the number of labels is a run of MLflow.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedding_core.model_selection.significance import Lead
 from storage.artifacts.disk import read_if_there, store_errors, write_atomically
 from storage.artifacts.labeled_items import LabeledItems, load_labeled_items
 from storage.tracking.client import Tracker
 from storage.tracking.curve import LabelCurve
+from tasks.report.ranking import metric_title
 from tasks.runs import source_id
 from tasks.settings import SourceSettings
 
 if TYPE_CHECKING:
     from embedding_core.annotator import Annotator
     from embedding_core.label_care.forecast import GainForecast
+    from embedding_core.label_care.gains import Judgment
 
 MORE = 100
 """Labels that a forecast adds."""
@@ -40,11 +43,15 @@ class Gain:
     common : int
         Items that both know.
     old, new : float
-        Macro F1 of both models on these, judged by the labels as they are now.
+        The metric of both models on these, judged by the labels as they are now, as means over the folds.
     score_before, score : float
-        Macro F1 of each model on its own labeled items.
+        The metric of each model on its own labeled items.
     forecast : tuple of float or None
         Forecast gain and its interval for this many labels.
+    lead : Lead or None
+        Of the present model on the common items, fold by fold; None if there are fewer than two folds.
+    metric, model : str
+        The metric, and the name of the model if there are several.
     """
 
     labels_before: int
@@ -56,32 +63,48 @@ class Gain:
     score_before: float
     score: float
     forecast: tuple[float, float, float] | None = None
+    lead: Lead | None = None
+    metric: str = "macro_f1"
+    model: str = ""
 
     @property
     def happened(self) -> float:
-        """The gain in macro F1, each model on its own labeled items."""
+        """The gain in the metric, each model on its own labeled items."""
         return self.score - self.score_before
 
-    def lines(self) -> list[str]:
-        """Sentences for the terminal."""
+    def lines(self, width: int) -> list[str]:
+        """Sentences for the terminal after a first word of this width."""
+        texts = self.sentences()
+        return [f"{'' if place else 'gained':<{width}}{text}" for place, text in enumerate(texts)]
+
+    def sentences(self) -> list[str]:
+        """What was gained, and what was forecast."""
         added = self.labels - self.labels_before
+        which = f"{self.model}, " if self.model else ""
         lines = [
-            f"gained      {added:+d} labeled items, {self.relabeled} relabeled: macro F1 "
+            f"{added:+d} labeled items, {self.relabeled} relabeled: {which}{metric_title(self.metric)} "
             f"{self.score_before:.3f} → {self.score:.3f} ({self.happened:+.3f})"
         ]
         if self.common:
             lines.append(
-                f"            on the {self.common} items that both models know, by the present labels: "
-                f"{self.old:.3f} → {self.new:.3f} ({self.new - self.old:+.3f})"
+                f"on the {self.common} items that both models know, by the present labels: "
+                f"{self.old:.3f} → {self.new:.3f} ({self.new - self.old:+.3f}{_noise(self.lead)})"
             )
         if self.forecast is not None and added > 0:
             gain, low, high = self.forecast
             inside = "inside" if low <= self.happened <= high else "outside"
             lines.append(
-                f"            forecast for {added} more labels: {gain:+.3f}, between {low:+.3f} and "
-                f"{high:+.3f}; what happened is {inside}"
+                f"forecast for {added} more labels: {gain:+.3f}, between {low:+.3f} and {high:+.3f}; "
+                f"what happened is {inside}"
             )
         return lines
+
+
+def _noise(lead: Lead | None) -> str:
+    """Whether a difference, in either direction, is more than noise."""
+    if lead is None:
+        return ""
+    return f", {'more than' if abs(lead.mean) > lead.needed else 'within'} noise ({lead.needed:.3f})"
 
 
 def forecast_for(annotator: "Annotator", labeled: LabeledItems) -> "GainForecast":
@@ -119,7 +142,7 @@ def settle_gain(
     items = _labeled(tracker, run_id)
     if items is None or items.scores is None:
         return None
-    score = _macro_f1(items, items.labels)
+    score = _macro_f1(items)
     gain = _compare(known, items, score, tracker)
     LabelCurve(tracker, experiment).add(
         items.total, {"macro_f1": score, **_forecast_points(known, items, gain)}
@@ -146,17 +169,29 @@ def _compare(known: Mapping[str, Any], items: LabeledItems, score: float, tracke
         return None
     truth = items.labels[np.ix_(now, new_columns)]
     made = known.get("forecast")
-    return Gain(
+    gain = Gain(
         before.total,
         items.total,
         relabeled,
-        len(shared),
-        _macro_f1(before, truth, then, old_columns),
-        _macro_f1(items, truth, now, new_columns),
+        *(0, 0.0, 0.0),
         float(known["macro_f1"]),
         score,
         _forecast_at(made, items.total) if made else None,
     )
+    old, new = _judge(before, then, old_columns), _judge(items, now, new_columns)
+    assert items.folds is not None  # an item with scores has a fold
+    return judge_common(gain, truth, old, new, items.folds[now])
+
+
+def judge_common(gain: Gain, truth: Any, old: "Judgment", new: "Judgment", folds: Any) -> Gain:
+    """The gain with the comparison of both models on the items that both know."""
+    from embedding_core.label_care.gains import paired_gain
+
+    if not truth.size:
+        return gain
+    found = paired_gain(truth, old, new, folds, gain.metric)
+    lead = found.lead if found.lead.folds > 1 else None
+    return replace(gain, common=len(truth), old=found.old, new=found.new, lead=lead)
 
 
 def _forecast_at(made: Mapping[str, Any], rows: int) -> tuple[float, float, float]:
@@ -173,23 +208,26 @@ def _forecast_points(known: Mapping[str, Any], items: LabeledItems, gain: Gain |
     return {name: gain.score_before + value for name, value in zip(names, gain.forecast, strict=True)}
 
 
-def _macro_f1(
-    items: LabeledItems, Y: Any, rows: list[int] | None = None, columns: list[int] | None = None
-) -> float:
-    """Macro F1 of out-of-fold decisions on some rows and labels, judged by labels Y."""
+def _macro_f1(items: LabeledItems) -> float:
+    """Macro F1 of the out-of-fold decisions on all items."""
     from embedding_core.metrics import multilabel_metrics
+
+    found = _judge(items, range(len(items.ids)), range(len(items.label_names)))
+    if not found.decided.size:
+        return 0.0
+    return multilabel_metrics(items.labels, found.decided, found.scores, skip_absent=True)["macro_f1"]
+
+
+def _judge(items: LabeledItems, rows: Sequence[int], columns: Sequence[int]) -> "Judgment":
+    """Out-of-fold decisions on some rows and labels."""
+    from embedding_core.label_care.gains import Judgment
     from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
 
     assert items.scores is not None
     assert items.folds is not None
     decided = decide_out_of_fold(items.scores, items.labels, items.folds, items.tune_for, items.single_label)
-    chosen = np.ix_(
-        range(len(items.ids)) if rows is None else rows,
-        range(len(items.label_names)) if columns is None else columns,
-    )
-    if not chosen[0].size or not chosen[1].size:
-        return 0.0
-    return multilabel_metrics(Y, decided[chosen], items.scores[chosen], skip_absent=True)["macro_f1"]
+    chosen = np.ix_(rows, columns)
+    return Judgment(decided[chosen], items.scores[chosen])
 
 
 def _labeled(tracker: Tracker, run_id: str) -> LabeledItems | None:

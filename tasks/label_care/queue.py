@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from storage.artifacts.annotations import Annotations
 from storage.errors import ConfigError
+from storage.quoting import count_of
 from tasks.annotation.files import Margins
 from tasks.label_care.cards import Card
 from tasks.label_care.suggestions import SUSPECT
@@ -58,20 +59,44 @@ def make_queue(
     place : callable
         Returns the coordinates (m, r) of some of the items.
     """
-    from embedding_core.label_care.spread import POOL, spread_out
-
     order, reasons = _ORDERS[kind](found, carriers)
-    if kind != "random" and len(order) > count:
-        pool = order[: POOL * count]
-        order = pool[spread_out(np.arange(len(pool)), place(pool), count)]
+    if kind != "random":  # spread out, it would not be a random sample
+        order = _spread(order, count, place)
     cards = [_card(kind, found, row, reasons(row)) for row in order[:count].tolist()]
     return Queue(kind, cards)
 
 
-def error_queue(cards: Sequence[Card], count: int) -> Queue:
-    """The labeled items that are probably labeled wrong, from the cards of a review."""
-    chosen = [card for card in cards if card.kind == SUSPECT][:count]
-    return Queue("errors", chosen)
+def error_queue(cards: Sequence[Card], count: int, place: Callable[[Order], Any]) -> Queue:
+    """The labeled items that are probably labeled wrong, from the cards of a review.
+
+    Parameters
+    ----------
+    cards : sequence of Card
+        The most suspect first; `pool_size(count)` of them if there are as many.
+    count : int
+    place : callable
+        Returns the coordinates (m, r) of the items of some of the suspect cards, by their places among them.
+    """
+    suspects = [card for card in cards if card.kind == SUSPECT]
+    chosen = _spread(np.arange(len(suspects)), count, place)
+    return Queue("errors", [suspects[row] for row in chosen.tolist()])
+
+
+def pool_size(count: int) -> int:
+    """Items among which a queue of this length is spread out."""
+    from embedding_core.label_care.spread import POOL
+
+    return POOL * count
+
+
+def _spread(order: Order, count: int, place: Callable[[Order], Any]) -> Order:
+    """Items of the beginning of a ranking that are spread over the collection."""
+    from embedding_core.label_care.spread import spread_out
+
+    if len(order) <= count:
+        return order
+    pool = order[: pool_size(count)]
+    return pool[spread_out(np.arange(len(pool)), place(pool), count)]
 
 
 def _card(kind: str, found: Annotations, row: int, reason: str) -> Card:
@@ -82,7 +107,7 @@ def _card(kind: str, found: Annotations, row: int, reason: str) -> Card:
 
 
 def _random(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
-    # The same sample until answers come in.
+    # Uniform: promise and forecast rest on it. The same sample until answers come in.
     order = np.random.default_rng(len(found.ids)).permutation(len(found.ids))
     return order, lambda row: "Drawn at random."
 
@@ -114,7 +139,9 @@ def _confirm(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Ca
     def reason(row: int) -> str:
         label = chosen[row][1]
         name, score = found.label_names[label], found.scores[row, label]
-        return f"{name} is predicted ({score:.2f}); {carriers.get(name, 0)} items carry it."
+        cut = "" if found.thresholds is None else f", threshold {found.thresholds[label]:.2f}"
+        known = count_of(carriers.get(name, 0), "labeled item has", "labeled items have")
+        return f"{name} is predicted (score {score:.2f}{cut}); {known} it."
 
     return np.array(order, dtype=np.intp), reason
 

@@ -13,6 +13,8 @@ from tasks.label_care.suggestions import Checked, Findings, Labels, is_decided
 
 PAGE = "review.html"
 _ROWS = 30
+# Items of a group of near-duplicates that are named.
+_NAMED = 6
 # Smaller differences of scores are not worth a word.
 _LEVEL = 0.005
 
@@ -37,9 +39,15 @@ def without_checked(found: Findings, checked: Checked) -> dict[str, Any]:
 
 
 def write_review(
-    found: Findings, collection: Collection, out: Path, cards: Sequence[Card], merge: str, separator: str
+    found: Findings,
+    collection: Collection,
+    out: Path,
+    cards: Sequence[Card],
+    merge: str,
+    separator: str,
+    most: int,
 ) -> list[Path]:
-    """Write the tables and the page into a folder; return the files."""
+    """Write the tables and the page, with at most `most` items of each kind, into a folder."""
     import pyarrow as pa
 
     from storage.exports import write_bytes, write_csv
@@ -50,7 +58,7 @@ def write_review(
         files.append(write_csv(pa.table(columns), out / name, "--out"))
     text = PageText(
         f"Review of {collection_title(collection, found)}",
-        "What looks wrong with the labels. Decide by keyboard, save the file, and merge it.",
+        "What looks wrong with the labels. Decide by keyboard or touch, save the file, and merge it.",
         merge,
         [
             _tile(found["items"], "item"),
@@ -59,7 +67,7 @@ def write_review(
             _tile(found["duplicates_total"], "group of near-duplicates", "groups of near-duplicates"),
             _tile(found["unlike_total"], "unlike all others", "unlike all others"),
         ],
-        flattery_lines(found),
+        [*cut_lines(found, most), *flattery_lines(found)],
         page_tables(found),
     )
     page = render_labeling(text, cards, collection, found["label_names"], separator)
@@ -120,6 +128,19 @@ def _csv_tables(
     }
 
 
+def cut_lines(found: Findings, most: int) -> list[str]:
+    """How much of the ranking of probable errors the page and the table have, if not all."""
+    items = len({one["id"] for one in found["suspects"]})
+    listed, total = len(found["suspects"]), found["suspects_total"]
+    if items <= most and listed == total:
+        return []
+    rows = f"{listed:,} of {total:,}" if listed < total else f"all {total:,}"
+    return [
+        f"The page has the {min(items, most):,} most suspect items, suspects.csv {rows} probable errors. "
+        "What is decided leaves room for others in the next review."
+    ]
+
+
 def flattery_lines(found: Findings) -> list[str]:
     """How much near-duplicates in other folds flatter the scores, in a sentence."""
     known = found["flattery"]
@@ -144,16 +165,15 @@ def page_tables(found: Findings) -> list[PageTable]:
         PageTable(
             "Probable errors by label",
             ("label", "probably wrong", "probably missing"),
-            tuple((name, str(wrong), str(missing)) for name, (wrong, missing) in by_label[:_ROWS]),
+            tuple((name, f"{wrong:,}", f"{missing:,}") for name, (wrong, missing) in by_label[:_ROWS]),
             "Judged by models that had not seen the item; most are errors of the model, not of the label.",
+            _more(len(by_label), "labels"),
         ),
         PageTable(
             "Near-duplicates",
             ("items", "labels"),
-            tuple(
-                (", ".join(one["ids"]), "differ" if one["differ"] else "equal") for one in duplicates[:_ROWS]
-            ),
-            caption=_more(found["duplicates_total"], "groups"),
+            tuple((_name_group(one), "differ" if one["differ"] else "equal") for one in duplicates[:_ROWS]),
+            caption=_more(found["duplicates_total"], "groups", "duplicates.csv", len(duplicates)),
         ),
         PageTable(
             "Labels that always or never occur together",
@@ -170,6 +190,8 @@ def page_tables(found: Findings) -> list[PageTable]:
                 )
                 for one in found["pairs"][:_ROWS]
             ),
+            "a → b: nearly all items with a also have b. a, b: almost no item has both.",
+            _more(len(found["pairs"]), "pairs", "label_pairs.csv", len(found["pairs"])),
         ),
         PageTable(
             "Names of labels that look alike",
@@ -178,9 +200,20 @@ def page_tables(found: Findings) -> list[PageTable]:
                 (" / ".join(one["names"]), " / ".join(map(str, one["counts"])), one["why"])
                 for one in found["names"][:_ROWS]
             ),
+            caption=_more(len(found["names"]), "groups of names"),
         ),
     ]
 
 
-def _more(total: int, what: str) -> str:
-    return f"The first {_ROWS} of {total:,} {what}; duplicates.csv lists them." if total > _ROWS else ""
+def _name_group(group: Mapping[str, Any]) -> str:
+    """The first items of a group of near-duplicates."""
+    rest = group["size"] - len(group["ids"][:_NAMED])
+    return ", ".join(group["ids"][:_NAMED]) + (f" and {rest:,} more" if rest else "")
+
+
+def _more(total: int, what: str, file: str = "", listed: int = 0) -> str:
+    """How many rows of a table are shown, if not all, and how many the CSV file has."""
+    if total <= _ROWS:
+        return ""
+    rows = "all" if listed == total else f"{listed:,}"
+    return f"The first {_ROWS} of {total:,} {what}{f'; {file} lists {rows}' if file else ''}."

@@ -11,7 +11,7 @@ from typing import Any
 from tasks.maintenance.lineage import GONE, LineageEntry
 
 # Seven columns fill the width of the page.
-_BOX, _GAP, _LINE, _PAD, _SPACE = 132, 18, 15, 8, 12
+_BOX, _GAP, _LINE, _PAD, _SPACE = 140, 18, 15, 8, 12
 _LETTERS = 22
 _SETTINGS, _VARIANTS = 3, 8
 _HEADER = ("artifact", "digest", "code", "settings", "took", "made (UTC)", "versions")

@@ -48,8 +48,8 @@ class Surface:
         return X.astype(np.float32), Y
 
 
-def write_collection(path: Path, n: int) -> None:
-    """Write n items; a fifth is unlabeled."""
+def write_collection(path: Path, n: int, unlabeled: float = 0.2) -> None:
+    """Write n items, of which this share is unlabeled."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -63,7 +63,7 @@ def write_collection(path: Path, n: int) -> None:
             X, Y = surface.draw(m)
             found = [
                 None if hidden else [names[k] for k in np.flatnonzero(row)]
-                for hidden, row in zip(rng.random(m) < 0.2, Y, strict=True)
+                for hidden, row in zip(rng.random(m) < unlabeled, Y, strict=True)
             ]
             ids = pa.array([f"item{number:08d}" for number in range(start, start + m)])
             values = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), FEATURES)

@@ -18,13 +18,16 @@ from embedding_core.label_care.duplicates import (
 from embedding_core.label_care.forecast import (
     GainForecast,
     fit_curve,
+    fit_ridge,
     forecast_gains,
     gain_interval,
     ridge_learner,
 )
+from embedding_core.label_care.gains import Judgment, paired_gain
 from embedding_core.label_care.spread import spread_out
 from embedding_core.label_care.suspects import contradiction, find_suspects
 from embedding_core.label_care.together import label_pairs
+from embedding_core.metrics import multilabel_metrics
 
 
 def planted(n: int = 300, K: int = 4, flips: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -169,8 +172,25 @@ def test_the_forecast_for_another_number_follows_the_same_curve() -> None:
     assert (low, high) == gain_interval(gain)
 
 
-def test_leave_one_out_thresholds_of_ridge_are_those_of_refits() -> None:
-    """The scores behind the thresholds equal those of fits without each row, at the same penalty."""
+@pytest.mark.parametrize("features", [4, 60])
+def test_leave_one_out_errors_of_ridge_are_those_of_refits(features: int) -> None:
+    """Also with more features than rows, where the mean of all rows would give a row away."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(30, features)) + 3.0
+    Y = (X[:, :2] + 0.3 * rng.normal(size=(30, 2)) > 3.2).astype(np.int8)
+    dual, errors = fit_ridge(X @ X.T, Y)
+    centered = X - X.mean(axis=0)
+    # (G + c I) d = y - mean(y) gives the penalty
+    rest = Y - Y.mean(axis=0) - centered @ centered.T @ dual
+    penalty = float((rest * dual).sum() / (dual * dual).sum())
+    for row in range(30):
+        others = np.delete(np.arange(30), row)
+        Z, y = X[others] - X[others].mean(axis=0), Y[others].mean(axis=0)
+        W = np.linalg.solve(Z.T @ Z + penalty * np.eye(features), Z.T @ (Y[others] - y))
+        np.testing.assert_allclose(errors[row], Y[row] - y - (X[row] - X[others].mean(axis=0)) @ W, atol=1e-8)
+
+
+def test_thresholds_of_ridge_fit_the_labels() -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(30, 4))
     Y = (X[:, :2] + 0.3 * rng.normal(size=(30, 2)) > 0.2).astype(np.int8)
@@ -186,9 +206,10 @@ def test_a_forecast_needs_enough_labels() -> None:
 
 def test_harder_labels_gain_more_and_the_most_gaining_one_is_named() -> None:
     rng = np.random.default_rng(7)
-    X = rng.normal(size=(120, 30))
+    X = rng.normal(size=(120, 60))
+    X[:, :30] = X[:, :1] + 0.1 * rng.normal(size=(120, 30))  # half of the features say the same
     easy = X[:, 0] > 0
-    hard = X @ rng.normal(size=30) > 0
+    hard = X[:, 30:] @ rng.normal(size=30) > 0
     made = forecast_gains(X, np.column_stack([easy, hard]).astype(np.int8), 100)
     assert made["macro_f1"].gain > 0
     assert made["macro_f1"].best_label == 1
@@ -200,3 +221,37 @@ def test_the_same_seed_gives_the_same_forecast() -> None:
     X = rng.normal(size=(60, 5))
     Y = (X[:, :2] > 0).astype(np.int8)
     assert forecast_gains(X, Y) == forecast_gains(X, Y)
+
+
+def test_a_gain_is_judged_by_the_present_labels_in_the_groups_of_the_new_folds() -> None:
+    rng = np.random.default_rng(0)
+    Y = (rng.random((60, 3)) < 0.5).astype(np.int8)
+    folds = np.repeat(np.arange(5), 12)
+    half, right = Y.copy(), Judgment(Y, Y.astype(float))
+    half[::2] = 1 - half[::2]
+    old = Judgment(half, half.astype(float))
+    gain = paired_gain(Y, old, right, folds)
+    expected = [
+        multilabel_metrics(Y[rows], half[rows], half[rows].astype(float), skip_absent=True)["macro_f1"]
+        for rows in (np.flatnonzero(folds == fold) for fold in range(5))
+    ]
+    assert gain.old == pytest.approx(np.mean(expected))
+    assert gain.new == 1.0
+    assert gain.lead.beyond_noise
+    assert not paired_gain(Y, old, old, folds).lead.beyond_noise
+    assert paired_gain(Y, right, old, folds).lead.mean == -gain.lead.mean
+    loss = paired_gain(Y, old, right, folds, "hamming_loss")
+    assert loss.new < loss.old
+    assert loss.lead.mean > 0
+
+
+def test_signatures_are_paired_by_the_index_as_by_all_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(1_500, 20)).astype(np.float32)
+    whole[100:160] = whole[:60] + 1e-3 * rng.normal(size=(60, 20)).astype(np.float32)
+    cropped = rng.normal(size=whole.shape).astype(np.float32)
+    cropped[200:230] = whole[300:330]
+    exact = signature_pairs(whole, cropped, 0.3)
+    assert len(exact) == 60 + 30
+    monkeypatch.setattr("embedding_core.knn_classifier.EXACT_ITEMS", 1_000)
+    np.testing.assert_array_equal(signature_pairs(whole, cropped, 0.3), exact)

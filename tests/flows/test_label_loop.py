@@ -203,3 +203,41 @@ def test_only_a_format_that_joins_labels_refuses_the_separator(
     refused = command("export", run["id"], "--to", "csv", "--out", tmp_path / "csv")
     assert refused.code == 2
     assert "'red|pink' contains '|'" in refused.err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("inline")
+def test_run_says_what_corrections_gained(command: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2)) + np.where(np.arange(120) % 2, 2, -2)[:, None]
+    wrong, hidden = set(range(0, 40, 4)), set(range(100, 110))
+
+    def write(wrong: set[int], hidden: set[int]) -> None:
+        rows = ["id,a,b,class"]
+        for row, (a, b) in enumerate(X):
+            given = "" if row in hidden else "odd" if row % 2 != (row in wrong) else "even"
+            rows.append(f"i{row},{a:.4f},{b:.4f},{given}")
+        (tmp_path / "table.csv").write_text("\n".join(rows) + "\n")
+
+    def run(*words: str) -> str:
+        settings = ("tracking.enabled=false", "evaluation.folds=5", "evaluation.baselines=['1nn']")
+        given = [word for one in settings for word in ("--set", one)]
+        done = command("run", tmp_path / "table.csv", "--methods", "mlda", *given, *words)
+        assert done.code == 0, done.err
+        return done.out
+
+    write(wrong, hidden)
+    assert "gained" not in run()
+    write(set(), set())
+    gain = json.loads(run("--json"))["gain"]
+    assert (gain["labels"], gain["labels_before"], gain["relabeled"]) == (120, 110, 10)
+    assert (gain["common"], gain["metric"]) == (110, "macro_f1")
+    assert gain["new"] > gain["old"]
+    assert gain["lead"]["mean"] == pytest.approx(gain["new"] - gain["old"])
+    write(wrong, set())
+    said = run()
+    assert "gained     +0 labeled items, 10 relabeled: " in said
+    assert "on the 120 items that both models know, by the present labels: " in said
+    assert "noise (" in said
+    (tmp_path / "table.csv").write_text((tmp_path / "table.csv").read_text().replace("a,b", "a,c"))
+    assert "gained" not in run()  # other features, the same labels

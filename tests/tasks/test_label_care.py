@@ -1,9 +1,12 @@
-"""Suggestions of a review: one class where items have one, and no decision asked twice."""
+"""Suggestions of a review: one class where items have one, and no decision asked twice; queues."""
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from storage.artifacts.annotations import Annotations
+from tasks.label_care.queue import error_queue, make_queue
 from tasks.label_care.review import page_tables, without_checked
 from tasks.label_care.suggestions import DUPLICATE, RULE, SUSPECT, UNLIKE, make_cards
 
@@ -93,3 +96,27 @@ def test_the_table_of_labels_agrees_with_the_number_of_suspects() -> None:
     found = without_checked(findings(suspects=suspects), {("a", "red"), ("b", "blue")})
     assert found["suspects_total"] == 1
     assert page_tables(found)[0].rows == (("red", "1", "0"),)
+
+
+def test_probable_errors_are_spread_over_the_collection_and_a_random_sample_is_not() -> None:
+    places = np.array([[0.0], [0.01], [0.02], [0.03], [9.0], [0.04], [-7.0], [0.05]])
+    suspects = [suspect(str(row), "red", True) for row in range(8)]
+    labels: dict[str, tuple[str, ...] | None] = {str(row): ("blue",) for row in range(8)}
+    cards = make_cards(findings(suspects=suspects), labels, 8)
+    queue = error_queue(cards, 3, lambda rows: places[rows])
+    assert [card.id for card in queue.cards] == ["0", "4", "6"]
+    assert [card.id for card in error_queue(cards, 8, lambda rows: places[rows]).cards] == list("01234567")
+
+    scores = np.linspace(0.4, 0.6, 40)[:, None]
+    found = Annotations([f"i{row}" for row in range(40)], ["red"], scores > 0.5, scores, np.array([0.5]))
+
+    def refuse(rows: Any) -> Any:
+        raise AssertionError("a random sample is not spread")
+
+    drawn = make_queue("random", found, {"red": 3}, 5, refuse)
+    assert len({card.id for card in drawn.cards}) == 5
+    line = make_queue("closest", found, {"red": 3}, 2, lambda rows: np.asarray(rows)[:, None] * 1.0)
+    assert [card.id for card in line.cards] == [
+        "i19",
+        "i23",
+    ]  # of eight nearest to 0.5, the first and the farthest

@@ -16,6 +16,9 @@
   // Characters that a page cannot show, or that change the direction of text.
   const clean = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
+  // Without scrolling: a page that has just been opened shows its beginning.
+  const focus = () => place.focus({ preventScroll: true });
+
   function make(tag, text, kind) {
     const made = document.createElement(tag);
     if (text !== undefined) made.textContent = clean(text);
@@ -81,7 +84,8 @@
       const image = make("img");
       image.src = picture.data;
       image.alt = clean(picture.title);
-      figure.append(image, make("figcaption", picture.title));
+      figure.append(image);
+      if (card.pictures.length > 1) figure.append(make("figcaption", picture.title));
       left.append(figure);
     }
     if (card.text) left.append(make("pre", card.text));
@@ -99,30 +103,40 @@
     for (const reason of card.why) right.append(make("p", reason, "why"));
     right.append(make("p", card.given === null ? "It has no labels yet." : "Given: " + (card.given.join(", ") || "no label") + ".", "muted"));
     if (finding) right.append(finder(card));
+    if (changes(card).size) right.append(make("p", "Dashed: what the suggestion adds or removes.", "hint"));
     const list = make("ul", undefined, "labels");
     labelOrder(card).forEach((name, number) => list.append(labelButton(card, name, number)));
     right.append(list);
     const actions = make("div", undefined, "actions");
     const titles = { y: "Accept the suggestion", n: card.given === null ? "Skip" : "Keep the labels", Enter: "Confirm what is marked" };
+    Object.assign(titles, { ArrowLeft: "Back", u: "Undo" });
     for (const [key, title] of Object.entries(titles)) {
       const button = make("button", title);
       button.type = "button";
+      if (key === "ArrowLeft" || key === "u") button.className = "step";
       button.disabled = key === "y" && !isPossible(card.proposed);
-      button.addEventListener("click", () => { act(key); place.focus(); });
+      button.addEventListener("click", () => { act(key); focus(); });
       actions.append(button);
     }
     right.append(actions);
     return right;
   }
 
+  // Labels that the suggestion adds or removes.
+  function changes(card) {
+    const given = new Set(card.given || []), proposed = new Set(card.proposed);
+    return new Set([...given, ...proposed].filter((name) => given.has(name) !== proposed.has(name)));
+  }
+
   function labelButton(card, name, number) {
-    const button = make("button", (number < 9 ? (number + 1) + " " : "") + name);
+    const button = make("button");
+    if (number < 9) button.append(make("span", (number + 1) + " ", "digit"));
+    button.append(clean(name));
     button.type = "button";
     button.setAttribute("aria-pressed", String(marked.has(name)));
-    const given = new Set(card.given || []);
-    if (given.has(name) !== new Set(card.proposed).has(name)) button.classList.add("suggested");
+    if (changes(card).has(name)) button.classList.add("suggested");
     if (card.scores[name] !== undefined) button.append(make("small", card.scores[name].toFixed(2)));
-    button.addEventListener("click", () => { toggle(name); place.focus(); });
+    button.addEventListener("click", () => { toggle(name); focus(); });
     const entry = make("li");
     entry.append(button);
     return entry;
@@ -135,7 +149,7 @@
     input.placeholder = "first letters of a label, Enter toggles it";
     input.addEventListener("keydown", (event) => {
       event.stopPropagation();
-      if (event.key === "Escape") { finding = false; draw(); place.focus(); }
+      if (event.key === "Escape") { finding = false; draw(); focus(); }
       if (event.key !== "Enter") return;
       event.preventDefault();
       const start = input.value.trim().toLowerCase();
@@ -143,7 +157,7 @@
         labelOrder(card).find((name) => name.toLowerCase().includes(start)));
       finding = false;
       if (found) toggle(found); else draw();
-      place.focus();
+      focus();
     });
     box.append(input);
     setTimeout(() => input.focus(), 0);
@@ -169,6 +183,7 @@
   function move(step) {
     at = Math.min(Math.max(at + step, 0), Math.max(shown.length - 1, 0));
     show();
+    if (place.getBoundingClientRect().top < 0) place.scrollIntoView();
   }
 
   function undo() {
@@ -244,7 +259,7 @@
   window.addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
   document.getElementById("save").addEventListener("click", save);
   who.addEventListener("change", remember);
-  kinds.addEventListener("change", () => { choose(kinds.value); place.focus(); });
+  kinds.addEventListener("change", () => { choose(kinds.value); focus(); });
   const counts = new Map();
   for (const card of data.cards) counts.set(card.kind, (counts.get(card.kind) || 0) + 1);
   const options = [["", "all (" + data.cards.length + ")"], ...[...counts].map(([kind, count]) => [kind, kind + " (" + count + ")"])];
@@ -255,5 +270,5 @@
   }
   recall();
   choose("");
-  place.focus();
+  focus();
 })();

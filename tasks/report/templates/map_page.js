@@ -224,6 +224,8 @@ class Page {
 
   fillLegend() {
     const chosen = get("f-label").value;
+    const several = get("color").value === "label" ? "An item with several labels has the color of its rarest one. " : "";
+    get("legend-note").textContent = several + "Filled marks have given labels, hollow marks have none.";
     get("legend").replaceChildren(...this.legend.map((entry) => {
       const mark = make("canvas", undefined, { width: 28, height: 28, "aria-hidden": "true" });
       mark.style.width = mark.style.height = "14px";

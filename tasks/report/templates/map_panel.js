@@ -60,7 +60,8 @@ class Panel {
     const width = this.base.width, height = this.base.height, edge = EDGE * this.ratio;
     let [x0, x1] = robustLimits(this.x, this.placed), [y0, y1] = robustLimits(this.y, this.placed);
     if (everything) [x0, x1, y0, y1] = limitsOf(this.x, this.y, this.placed);
-    const sx = (width - 2 * edge) / (x1 - x0 || 1), sy = (height - 2 * edge) / (y1 - y0 || 1);
+    const top = edge + this.name.offsetHeight * this.ratio;  // the name of the view covers no item
+    const sx = (width - 2 * edge) / (x1 - x0 || 1), sy = (height - edge - top) / (y1 - y0 || 1);
     this.camera = { sx, sy: -sy, ox: edge - x0 * sx, oy: height - edge + y0 * sy };
     this.zoom = 1;
   }
