@@ -24,7 +24,7 @@ from storage.artifacts.run_log import Kind, LoggedRun
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, StageError, TrackingError
 from storage.tracking.client import Tracker
-from tasks.budget import Budget, BudgetEnded, parse_duration
+from tasks.budget import Budget, BudgetEnded, TimeSpent, parse_duration
 from tasks.dataset import Dataset, describe_features
 from tasks.report.page import PAGE
 from tasks.report.reports_page import about_run, list_report
@@ -77,6 +77,8 @@ class SelectionResult:
         The record of the choice.
     drop : str
         How far the scores fell, if that exceeds the tolerance of the plan.
+    time : TimeSpent or None
+        Where the time went.
     """
 
     name: str
@@ -89,6 +91,7 @@ class SelectionResult:
     tracked: ArtifactRef | None
     record: ArtifactRef | None = None
     drop: str = ""
+    time: TimeSpent | None = None
     shown: ClassVar[tuple[ArtifactRef, ...]] = ()
 
 
@@ -109,7 +112,10 @@ class SelectionPlan(Plan[SelectionResult]):
 
     @cached_property
     def budget(self) -> Budget:
-        """The configured time for the whole command; starts with the first stage."""
+        """The configured time for the whole command.
+
+        `labelscape auto` starts it before anything else; otherwise it starts with the first stage.
+        """
         return Budget(parse_duration(self.config.auto.budget))
 
     def settings(self) -> dict[str, Any]:
@@ -175,13 +181,16 @@ def select_model(
     champion = _present_champion(config, state.experiment_name, stages)
     single_label = ingest.has_single_labels(data.manifest, workspace.store)
     kind = kind_of_items(context.dataset)
-    candidates = line_up(config, single_label, champion, kind, links=data.edges_given)
+    many = _has_many_items(config, context.dataset, workspace.reporter)
+    candidates = line_up(config, single_label, champion, kind, data.edges_given, many)
     _warn_unused_tuning(config, workspace.reporter)
+    prepared = budget.spent
     scoring = CandidateScoring(context, stages, budget, sort_by, champion, bool(config.auto.candidates))
     results = scoring.score(candidates)
     made = choice.choose(results, sort_by, context.tune_for)
     if made is None:
-        plain = [one for one in (*candidates, *pick_candidates(single_label, (), kind)) if one.plain]
+        offered = (*candidates, *pick_candidates(single_label, (), kind, many=many))
+        plain = [one for one in offered if one.plain]
         made = choice.choose_unscored(results, plain, sort_by, str(budget.over()))
     if made is None:
         raise _no_candidate_scored(results)
@@ -192,12 +201,17 @@ def select_model(
     drop = "" if tolerance is None else choice.find_drop(made, champion, tolerance)
     verdict = choice.hold_title(choice.decide_title(made, champion, features, labels), drop)
     kept = None if drop or (champion and champion.has_other(features)) else champion
+    scored = budget.spent
     models = _fit_models(made, verdict, kept, data, stages)
+    time = TimeSpent(budget.seconds, prepared, scored - prepared, budget.spent - scored)
     name = describe_run(config, state.source.name, "auto")
     done = SelectionResult(
-        name, state.experiment_name, made, verdict, champion, models, None, None, record, drop
+        name, state.experiment_name, made, verdict, champion, models, None, None, record, drop, time
     )
-    return _track(config, done, record, data, stages, tags, features) if config.tracking.enabled else done
+    if not config.tracking.enabled:
+        return done
+    tracked = _track(config, done, record, data, stages, tags, features)
+    return replace(tracked, time=replace(time, tracking=budget.spent - time.covered))
 
 
 def _prepare_context(config: RunConfig, data: Data, stages: StageRunner, budget: Budget) -> SelectionContext:
@@ -246,15 +260,27 @@ def kind_of_items(dataset: Dataset) -> str:
     return data_kind(dataset.X, all(one.get("extractor") in _PRETRAINED for one in blocks))
 
 
+def _has_many_items(config: RunConfig, dataset: Dataset, reporter: Reporter) -> bool:
+    """Whether there are more labeled items than an exact kernel machine can take, as in `run`."""
+    count, limit = int((dataset.Y >= 0).all(axis=1).sum()), config.evaluation.exact_items
+    if count > limit and not config.auto.candidates:
+        reporter.say_once(
+            f"  {count:,} labeled items, more than evaluation.exact_items={limit:,}: a Nyström machine "
+            "stands in for the RBF-SVC, Kernel DLE uses landmarks, trees are grown on samples"
+        )
+    return count > limit
+
+
 def line_up(
     config: RunConfig,
     single_label: bool | None,
     champion: Champion | None,
     kind: str | None = None,
     links: bool = False,
+    many: bool = False,
 ) -> list[Candidate]:
     """The candidates with the configured parameters, preceded by the champion if it is not among them."""
-    offered = pick_candidates(single_label, config.auto.candidates, kind, links)
+    offered = pick_candidates(single_label, config.auto.candidates, kind, links, many)
     found = [_configured(one, config) for one in offered]
     if not found:
         raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")

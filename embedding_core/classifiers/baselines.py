@@ -68,6 +68,11 @@ class TunedNeighbors(BaseEstimator):
         Candidate numbers of neighbors; those that need more rows than there are are skipped.
     weights : {"distance", "uniform"}
         Weight of a neighbor: the inverse of its distance, or uniform.
+    tuning_rows : int
+        Maximum number of labeled rows, drawn at random, that are left out for the choice; their neighbors are
+        searched among all rows.
+    random_state : int
+        Seed of the draw.
 
     Attributes
     ----------
@@ -77,7 +82,7 @@ class TunedNeighbors(BaseEstimator):
     scaler_ : Scaler or TfIdf
     neighbors_ : NeighborLabels
     left_out_scores_ : (l, K) array or None
-        Leave-one-out scores of the labeled rows; None for a single row.
+        Leave-one-out scores of the labeled rows; None for a single row, or if the choice used a sample.
     n_features_in_ : int
     """
 
@@ -86,15 +91,20 @@ class TunedNeighbors(BaseEstimator):
         scale: str = "cosine",
         candidates: Sequence[int] = (1, 3, 5, 10, 15, 20, 30, 50),
         weights: str = "distance",
+        tuning_rows: int = 10_000,
+        random_state: int = 0,
     ) -> None:
         self.scale = scale
         self.candidates = candidates
         self.weights = weights
+        self.tuning_rows = tuning_rows
+        self.random_state = random_state
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Choose and fit on the labeled rows of X (n, p), Y (n, K)."""
         for one in self.candidates:
             check_count("candidates", one)
+        check_count("tuning_rows", self.tuning_rows)
         X, indicator = as_labeled_features(X, Y)
         X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         self.scale_ = row_scale(X) if self.scale == "cosine" else self.scale
@@ -110,10 +120,11 @@ class TunedNeighbors(BaseEstimator):
         possible = [int(k) for k in self.candidates if k < len(Y)]
         if not possible:
             return 1, None
-        distances, indices = other_neighbors(Z, max(possible), np.arange(len(Y)))
+        rows = draw_rows(len(Y), self.tuning_rows, self.random_state)
+        distances, indices = other_neighbors(Z, max(possible), rows=rows)
         scores = [vote(Y, distances[:, :k], indices[:, :k], self.weights) for k in possible]
-        best = max(range(len(possible)), key=lambda one: (*rate_scores(Y, scores[one]), -one))
-        return possible[best], scores[best]
+        best = max(range(len(possible)), key=lambda one: (*rate_scores(Y[rows], scores[one]), -one))
+        return possible[best], scores[best] if len(rows) == len(Y) else None
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return the weighted fraction (m, K) of the neighbors that have each label."""

@@ -6,7 +6,16 @@ import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import get_method
-from embedding_core.registry.candidates import CANDIDATES, KINDS, Candidate, data_kind, pick_candidates
+from embedding_core.registry.candidates import (
+    CANDIDATES,
+    KINDS,
+    LINKED_CANDIDATES,
+    MANY_ITEMS_CANDIDATES,
+    MANY_ITEMS_LINKED_CANDIDATES,
+    Candidate,
+    data_kind,
+    pick_candidates,
+)
 from flows.config import load_config
 from flows.selection import line_up
 from storage.artifacts.keys import canonical_json
@@ -18,14 +27,39 @@ def champion(candidate: Candidate) -> Champion:
 
 
 def test_every_candidate_builds_and_can_annotate() -> None:
-    for one in CANDIDATES:
+    linked = (*LINKED_CANDIDATES, *MANY_ITEMS_LINKED_CANDIDATES)
+    for one in (*CANDIDATES, *MANY_ITEMS_CANDIDATES, *linked):
         method = get_method(one.method)
         assert method.role == "classifier"
         assert method.inductive
         method.build(**one.params)
         canonical_json(one.recipe())
-    names = [one.name for one in CANDIDATES]
-    assert len(set(names)) == len(names)
+    for several in (CANDIDATES, MANY_ITEMS_CANDIDATES, LINKED_CANDIDATES):
+        names = [one.name for one in several]
+        assert len(set(names)) == len(names)
+
+
+def test_a_name_means_one_candidate() -> None:
+    exact = {one.name: one for one in CANDIDATES}
+    for one in MANY_ITEMS_CANDIDATES:
+        assert exact.get(one.name, one) is one
+
+
+def test_many_items_have_candidates_that_scale() -> None:
+    offered = {kind: pick_candidates(False, (), kind, many=True) for kind in KINDS}
+    for several in offered.values():
+        assert not {"rbf_svc", "projections_knn", "kernel_dle_few"} & {one.name for one in several}
+        for one in several:
+            if one.method == "kernel_dle" and one.params.get("kernel") != "linear":
+                assert one.params["landmarks"] == 500
+        # two plain baselines and Kernel DLE come first
+        kernel_dle = next(place for place, one in enumerate(several) if one.method == "kernel_dle")
+        assert sum(one.plain for one in several[:kernel_dle]) == kernel_dle >= 2
+    assert "nystrom_svm" in {one.name for one in offered["table"]}
+    assert [one.name for one in pick_candidates(False, ("rbf_svc",), many=True)] == ["rbf_svc"]
+    linked = {one.name for one in pick_candidates(True, (), "occurrences", links=True, many=True)}
+    assert {"harmonic_functions", "kernel_dle_links_landmarks"} <= linked
+    assert "kernel_dle_links" not in linked
 
 
 def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
@@ -76,10 +110,11 @@ def test_a_method_of_another_version_is_called_by_its_name() -> None:
 
 
 def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
-    for one in CANDIDATES:
-        by_name = {other.name: other for other in CANDIDATES[: CANDIDATES.index(one)]}
-        for name in one.members:
-            assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
+    for several in (CANDIDATES, MANY_ITEMS_CANDIDATES):
+        for place, one in enumerate(several):
+            by_name = {other.name: other for other in several[:place]}
+            for name in one.members:
+                assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
 
 
 def test_names_pick_candidates_and_registered_classifiers() -> None:

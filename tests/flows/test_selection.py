@@ -23,15 +23,16 @@ from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError, StageError
 from storage.tracking.client import RunRecord, TrackedRun
-from tasks.budget import Budget
+from tasks.budget import Budget, TimeSpent
 from tasks.dataset import Dataset, load_dataset
 from tasks.reporter import Reporter
 from tasks.selection import tracking
 from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions
 from tasks.selection.choice import CandidateResult
 from tasks.selection.out_of_fold import measure
+from tasks.selection.wording import time_lines, verdict_lines
 from tasks.settings import EvaluationSettings
-from tasks.stage import run_stage
+from tasks.stage import Outcome, Stage, Workspace, run_stage
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import Facts
 from tests.conftest import local_config
@@ -284,6 +285,51 @@ def test_the_budget_starts_before_the_features(tmp_path: Path) -> None:
     run.budget = Budget(5, clock=lambda: 10.0 * ("features" in run.runner.records))
     run()
     assert run.states == {"svm": "skipped"}
+
+
+class StageClock:
+    """A clock that stages move: each takes as many seconds as `costs` says for its name."""
+
+    def __init__(self, **costs: float) -> None:
+        self.now, self.costs = 0.0, costs
+
+    def __call__(self) -> float:
+        return self.now
+
+    def compute(self, stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        self.now += self.costs.get(stage.name, 0.0)
+        return run_stage(stage, workspace, force)
+
+
+def timed(tmp_path: Path, seconds: float, clock: StageClock, *named: str) -> Run:
+    run = Run("iris", tmp_path, names(*named), budget=Budget(seconds, clock))
+    run.runner = StageRunner(run.workspace, clock.compute)
+    return run
+
+
+def test_the_time_of_every_part_is_stated(tmp_path: Path) -> None:
+    clock = StageClock(ingest=30, features=45, trial=2, candidate=3, model=6)
+    run = timed(tmp_path, 120, clock, "svm", "1nn")
+    run.budget.start()
+    clock.now = 15.0  # before the first stage, such as the start of a server
+    found = run()
+    assert found.time == TimeSpent(120, data=90, candidates=10, fit=6)
+    assert time_lines(replace(found.time, tracking=7.0)) == [
+        "time        1 min 46 s of the budget of 2 min 0 s: data and features 1 min 30 s, candidates 10 s, "
+        "fit 6 s; then 7 s to track it"
+    ]
+
+
+def test_data_that_takes_longer_than_the_budget_gives_the_cheapest_plain_model(tmp_path: Path) -> None:
+    run = timed(tmp_path, 60, StageClock(features=61), "mlda_knn", "svm", "1nn")
+    found = run()
+    assert found.choice.winner.name == "svm"
+    (line,) = verdict_lines(found.choice)
+    assert line == (
+        "model       Scaled SVM, not scored: the budget of 1 min 0 s ended before any candidate was scored, "
+        "so the cheapest plain model is fitted"
+    )
+    assert found.time and found.time.data == 61
 
 
 def test_time_for_the_final_fit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
