@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
-from embedding_core.registry import get_method, inner_methods
-from embedding_core.registry.candidates import OCCURRENCES, Candidate, data_kind, pick_candidates
+from embedding_core.registry import get_method
+from embedding_core.registry.candidates import OCCURRENCES, data_kind, pick_candidates
 from flows.addresses import page_links
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
+from flows.line_up import TUNE_FOR, has_many_items, line_up
 from flows.pipeline import check_source, walk_data
 from flows.rerun import CHOSEN
 from flows.run_settings import resolved_config
@@ -22,7 +23,7 @@ from flows.tracked_names import changes_of, describe_run, run_facts
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import Kind, LoggedRun
 from storage.artifacts.store import ArtifactStore
-from storage.errors import ConfigError, StageError, TrackingError
+from storage.errors import StageError, TrackingError
 from storage.tracking.client import Tracker
 from tasks.budget import Budget, BudgetEnded, TimeSpent, parse_duration
 from tasks.dataset import Dataset, describe_features
@@ -51,8 +52,6 @@ _WITHOUT_PRETRAINED = (
 )
 # Extractors that run a network.
 _PRETRAINED = (EfficientNetLite0.name, "onnx")
-# The parameter with which a method tunes its decisions for a metric.
-_TUNE_FOR = "tune_for"
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def select_model(
     champion = _present_champion(config, state.experiment_name, stages)
     single_label = ingest.has_single_labels(data.manifest, workspace.store)
     kind = kind_of_items(context.dataset)
-    many = _has_many_items(config, context.dataset, workspace.reporter)
+    many = _has_many_items(config, state.n_labeled, workspace.reporter)
     candidates = line_up(config, single_label, champion, kind, data.edges_given, many)
     _warn_unused_tuning(config, workspace.reporter)
     prepared = budget.spent
@@ -260,66 +259,24 @@ def kind_of_items(dataset: Dataset) -> str:
     return data_kind(dataset.X, all(one.get("extractor") in _PRETRAINED for one in blocks))
 
 
-def _has_many_items(config: RunConfig, dataset: Dataset, reporter: Reporter) -> bool:
-    """Whether there are more labeled items than an exact kernel machine can take, as in `run`."""
-    count, limit = int((dataset.Y >= 0).all(axis=1).sum()), config.evaluation.exact_items
-    if count > limit and not config.auto.candidates:
+def _has_many_items(config: RunConfig, n_labeled: int, reporter: Reporter) -> bool:
+    """Whether candidates must scale; a line says so."""
+    many = has_many_items(config, n_labeled)
+    if many and not config.auto.candidates:
         reporter.say_once(
-            f"  {count:,} labeled items, more than evaluation.exact_items={limit:,}: a Nyström machine "
-            "stands in for the RBF-SVC, Kernel DLE uses landmarks, trees are grown on samples"
+            f"  {n_labeled:,} labeled items, more than evaluation.exact_items="
+            f"{config.evaluation.exact_items:,}: a Nyström machine stands in for the RBF-SVC, Kernel DLE "
+            "uses landmarks, trees are grown on samples"
         )
-    return count > limit
-
-
-def line_up(
-    config: RunConfig,
-    single_label: bool | None,
-    champion: Champion | None,
-    kind: str | None = None,
-    links: bool = False,
-    many: bool = False,
-) -> list[Candidate]:
-    """The candidates with the configured parameters, preceded by the champion if it is not among them."""
-    offered = pick_candidates(single_label, config.auto.candidates, kind, links, many)
-    found = [_configured(one, config) for one in offered]
-    if not found:
-        raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")
-    if champion is None or not champion.known:
-        return found
-    known = [one.recipe() for one in found]
-    return found if champion.candidate.recipe() in known else [_renamed(champion.candidate, found), *found]
-
-
-def _renamed(holder: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """The champion under a unique name."""
-    taken = holder.name in {one.name for one in others}
-    title = f"{holder.label}, present champion"
-    return replace(holder, name=f"{holder.name}_champion", title=title, members=()) if taken else holder
-
-
-def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
-    """A candidate with the configured parameters of its method; its own parameters take precedence.
-
-    The tuning parameter of a method is left out: decisions of all candidates are tuned in the same way, and
-    a mean of candidates needs untuned scores.
-    """
-    given = {
-        method: {name: value for name, value in params.items() if name != _TUNE_FOR}
-        for method, params in config.embedding.params.items()
-    }
-    params: dict[str, Any] = {**given.get(candidate.method, {}), **candidate.params}
-    if candidate.members:
-        own, names = params.get("params", {}), inner_methods(candidate.method, params)
-        params["params"] = {name: {**given.get(name, {}), **own.get(name, {})} for name in names}
-    return replace(candidate, params=params)
+    return many
 
 
 def _warn_unused_tuning(config: RunConfig, reporter: Reporter) -> None:
     """Warn that the tuning parameter of a method has no effect here."""
     for method, params in config.embedding.params.items():
-        if _TUNE_FOR in params:
+        if TUNE_FOR in params:
             reporter.say_once(
-                f"  warning: embedding.params.{method}.{_TUNE_FOR} is not used by auto; the labels of all "
+                f"  warning: embedding.params.{method}.{TUNE_FOR} is not used by auto; the labels of all "
                 "candidates are decided for evaluation.sort_by."
             )
 

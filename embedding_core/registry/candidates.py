@@ -164,7 +164,6 @@ MANY_ITEMS_CANDIDATES: tuple[Candidate, ...] = (
     ),
     _NAMED["knn_zscore"],
     _NAMED["cosine_knn"],
-    _NAMED["kernel_dle_linear"],
 )
 """Candidates for many labeled items, in order of their measured time at 100,000 rows.
 

@@ -17,7 +17,7 @@ from embedding_core.registry.candidates import (
     pick_candidates,
 )
 from flows.config import load_config
-from flows.selection import line_up
+from flows.line_up import line_up
 from storage.artifacts.keys import canonical_json
 from tasks.selection.choice import Champion
 
@@ -39,6 +39,26 @@ def test_every_candidate_builds_and_can_annotate() -> None:
         assert len(set(names)) == len(names)
 
 
+def test_what_uses_links_comes_right_after_nearest_neighbors() -> None:
+    offered = [one.name for one in pick_candidates(True, (), "occurrences", links=True)]
+    assert offered[0] == "cosine_knn"
+    assert set(offered[1:5]) == {one.name for one in LINKED_CANDIDATES}
+    assert offered[5] == "logistic_regression"
+
+
+@pytest.mark.parametrize(
+    ("params", "ignores"),
+    [
+        ({"few_labels": False}, True),
+        ({}, False),
+        ({"few_labels": True}, False),
+        ({"few_labels": False, "graph_weight": 0.1}, False),
+    ],
+)
+def test_kernel_dle_uses_the_graph_with_few_labels_or_a_weight(params: dict, ignores: bool) -> None:
+    assert Candidate("one", "kernel_dle", params).ignores_links is ignores
+
+
 def test_a_name_means_one_candidate() -> None:
     exact = {one.name: one for one in CANDIDATES}
     for one in MANY_ITEMS_CANDIDATES:
@@ -50,8 +70,9 @@ def test_many_items_have_candidates_that_scale() -> None:
     for several in offered.values():
         assert not {"rbf_svc", "projections_knn", "kernel_dle_few"} & {one.name for one in several}
         for one in several:
-            if one.method == "kernel_dle" and one.params.get("kernel") != "linear":
+            if one.method == "kernel_dle":
                 assert one.params["landmarks"] == 500
+            assert one.ignores_links  # no graph of many items is built for them
         # two plain baselines and Kernel DLE come first
         kernel_dle = next(place for place, one in enumerate(several) if one.method == "kernel_dle")
         assert sum(one.plain for one in several[:kernel_dle]) == kernel_dle >= 2

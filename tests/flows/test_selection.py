@@ -27,7 +27,7 @@ from tasks.budget import Budget, TimeSpent
 from tasks.dataset import Dataset, load_dataset
 from tasks.reporter import Reporter
 from tasks.selection import tracking
-from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions
+from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions, trial_stage
 from tasks.selection.choice import CandidateResult
 from tasks.selection.out_of_fold import measure
 from tasks.selection.wording import time_lines, verdict_lines
@@ -134,7 +134,7 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     monkeypatch.setattr(ArtifactStore, "checks", refuse)
     monkeypatch.setattr(tracking, "make_tracker", lambda uri, home, warn: notebook)
     refs = {label: record.ref for label, record in iris.runner.records.items()}
-    data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")
+    data = Data(refs["ingest"], refs["features"], None, "none")
     facts = Facts("iris, auto", "iris", {}, {}, "", {})
     found = iris.found
     made = tracking.stage(
@@ -142,7 +142,7 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     )
     made.produce()
     reported = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
-    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # no stage used it
+    expected = {label: ref.key for label, ref in refs.items()}
     assert expected.items() <= reported.items()
 
 
@@ -185,7 +185,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
     found = run()
     assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
     mean = found.choice.results[2]
-    data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
+    data = Data(*(run.runner.records[name].ref for name in ("ingest", "features")), None, "none")
     contest = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
     assert mean.ref
     scores = load_predictions(contest, mean.ref)
@@ -285,6 +285,16 @@ def test_the_budget_starts_before_the_features(tmp_path: Path) -> None:
     run.budget = Budget(5, clock=lambda: 10.0 * ("features" in run.runner.records))
     run()
     assert run.states == {"svm": "skipped"}
+
+
+def test_the_graph_of_a_fold_is_built_only_for_candidates_that_use_it(tmp_path: Path) -> None:
+    run = Run("iris", tmp_path)
+    data = Data(None, None, None, "zscore")
+    context = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
+    offered = {one.name: one for one in pick_candidates(True)}
+    graphs = {name: "graph" in trial_stage(offered[name], context).params for name in offered}
+    assert graphs["kernel_dle_few"]
+    assert not graphs["kernel_dle"]
 
 
 class StageClock:
