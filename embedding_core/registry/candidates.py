@@ -94,6 +94,8 @@ class Candidate:
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
+# Frequencies of trees are too close to the middle; other scores are closer to probabilities as they are.
+_CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate("cosine_knn", "cosine_knn", kinds=(OCCURRENCES, EMBEDDING)),
     Candidate("knn_zscore", "knn_zscore", kinds=(TABLE,)),
@@ -112,12 +114,12 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("projections_knn", "projections_knn"),
     Candidate("rbf_svc", "rbf_svc"),
     # a third of the features at every split takes too long for thousands of words
-    Candidate("extra_trees", "extra_trees", kinds=(EMBEDDING, TABLE)),
-    Candidate("random_forest", "random_forest"),
+    Candidate("extra_trees", "extra_trees", _CALIBRATED, kinds=(EMBEDDING, TABLE)),
+    Candidate("random_forest", "random_forest", _CALIBRATED),
     Candidate(
         "kernel_dle_forest",
         "kernel_dle_forest",
-        {"params": {"kernel_dle": {"few_labels": False}}},
+        {"params": {"kernel_dle": {"few_labels": False}, "random_forest": _CALIBRATED}},
         members=("kernel_dle", "random_forest"),
     ),
     Candidate(
@@ -127,7 +129,7 @@ CANDIDATES: tuple[Candidate, ...] = (
 
 _NAMED = {one.name: one for one in CANDIDATES}
 _LANDMARKS = {"few_labels": False, "landmarks": 500}
-_SAMPLED_TREES = {"n_estimators": 100, "rows_per_tree": 10_000}
+_SAMPLED_TREES = {**_CALIBRATED, "n_estimators": 100, "rows_per_tree": 10_000}
 MANY_ITEMS_CANDIDATES: tuple[Candidate, ...] = (
     _NAMED["logistic_regression"],
     _NAMED["linear_svm"],
@@ -171,10 +173,13 @@ An exact RBF-SVC takes n² time: the Nyström machine stands in for it. Kernel D
 2,000: a fourth of the memory. Trees are grown on samples.
 """
 
-LINKED_CANDIDATES: tuple[Candidate, ...] = (
+_SMOOTHED = Candidate("smoothed_logistic_regression", "smoothed_logistic_regression", links=True)
+_PROPAGATED = (
     Candidate("harmonic_functions", "harmonic_functions", links=True, baseline=True),
     Candidate("local_global_consistency", "local_global_consistency", links=True, baseline=True),
-    Candidate("smoothed_logistic_regression", "smoothed_logistic_regression", links=True),
+)
+LINKED_CANDIDATES: tuple[Candidate, ...] = (
+    *_PROPAGATED,
     Candidate(
         "kernel_dle_links",
         "kernel_dle",
@@ -182,17 +187,21 @@ LINKED_CANDIDATES: tuple[Candidate, ...] = (
         "Kernel DLE with links",
         links=True,
     ),
+    _SMOOTHED,
 )
 """Candidates that use given links, offered beside the others if a collection has links."""
 
-_LINKED_LANDMARKS = Candidate(
-    "kernel_dle_links_landmarks",
-    "kernel_dle",
-    {**_LANDMARKS, "links": "loo"},
-    "Kernel DLE with links, 500 landmarks",
-    links=True,
+MANY_ITEMS_LINKED_CANDIDATES: tuple[Candidate, ...] = (
+    *_PROPAGATED,
+    Candidate(
+        "kernel_dle_links_landmarks",
+        "kernel_dle",
+        {**_LANDMARKS, "links": "loo"},
+        "Kernel DLE with links, 500 landmarks",
+        links=True,
+    ),
+    _SMOOTHED,
 )
-MANY_ITEMS_LINKED_CANDIDATES = (*LINKED_CANDIDATES[:-1], _LINKED_LANDMARKS)
 """The same for many labeled items."""
 
 
@@ -241,8 +250,7 @@ def _in_order(links: bool, many: bool) -> list[Candidate]:
         return list(offered)
     linked = MANY_ITEMS_LINKED_CANDIDATES if many else LINKED_CANDIDATES
     cheap = list(takewhile(lambda one: one.method in ("cosine_knn", "knn_zscore"), offered))
-    plain, other = ([one for one in linked if one.plain is wanted] for wanted in (True, False))
-    return [*cheap, *plain, *other, *offered[len(cheap) :]]
+    return [*cheap, *linked, *offered[len(cheap) :]]
 
 
 def _from_registry(name: str, menu: list[str]) -> Candidate:

@@ -54,6 +54,15 @@ def write_table(file: Path, X: np.ndarray, Y: np.ndarray) -> None:
     np.savetxt(file, np.hstack([X, Y]), delimiter=",", header=",".join(header), comments="", fmt="%.6g")
 
 
+def write_parquet(file: Path, X: np.ndarray, Y: np.ndarray) -> None:
+    """Write the same columns as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    features = {f"f{k}": column for k, column in enumerate(X.astype(np.float32).T)}
+    pq.write_table(pa.table({**features, **{f"label:l{k}": column for k, column in enumerate(Y.T)}}), file)
+
+
 def plain_models() -> dict[str, object]:
     """Return the plain baselines of `auto` for tables, by scikit-learn, with the grids of the registry."""
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -188,8 +197,8 @@ def measure_large(quick: bool = False) -> list[Row]:
     """One row: elapsed time in budgets, and what was scored."""
     (n, p, K), budget = LARGE_SIZES[quick], LARGE_BUDGETS[quick]
     with tempfile.TemporaryDirectory() as folder:
-        table = Path(folder) / "made.csv"
-        write_table(table, *made_collection(n, p, K))
+        table = Path(folder) / "made.parquet"
+        write_parquet(table, *made_collection(n, p, K))
         settings = [f"evaluation.exact_items={n // 3}"] if quick else []
         cost = measure_auto(table, Path(folder) / "home", f"{budget}s", *settings)
     found = json.loads(cost.printed)
