@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from embedding_core.checks import SCALE_ITEMS, check_count
-from embedding_core.classifiers.baselines import constant_decisions
+from embedding_core.classifiers.baselines import calibrate_votes, constant_decisions
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
-from embedding_core.model_selection.calibration import Calibration, calibrate_shared
+from embedding_core.model_selection.calibration import Calibration
 from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.scaling import Features, as_features
 
@@ -115,7 +115,7 @@ class ArrayForest(BaseEstimator):
         for train, test in stratified_folds(labels, _CALIBRATION_FOLDS, self.random_state):
             found = fewer.fit(rows[train], labels[train]).predict_scores(rows[test])
             scores[test] = np.where(constant_decisions(labels[train]) == 0, found, np.nan)
-        return calibrate_shared(scores, labels)
+        return calibrate_votes(scores, labels)
 
     def _keep(
         self,
@@ -144,11 +144,8 @@ class ArrayForest(BaseEstimator):
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return the mean (m, K) over the trees of the label fractions in a row's leaf, calibrated if set."""
         scores = self._mean_shares(as_features(X, self.n_features_in_))
-        link = getattr(self, "calibration_", None)  # models of earlier versions have none
-        if link is None:
-            return scores
-        constant = (self.shares_.min(axis=0) == self.shares_.max(axis=0)) & (self.shares_[0] % 1 == 0)
-        return np.where(constant, scores, link.apply(scores))
+        link: Calibration | None = getattr(self, "calibration_", None)  # earlier versions have none
+        return scores if link is None else link.apply(scores)
 
     def _mean_shares(self, X: Features) -> NDArray[np.float64]:
         scores = np.empty((X.shape[0], self.shares_.shape[1]))

@@ -94,11 +94,11 @@ class Candidate:
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
-# Frequencies of trees are too close to the middle; other scores are closer to probabilities as they are.
+# Votes of neighbors and trees; other scores are close to probabilities as they are.
 _CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("cosine_knn", "cosine_knn", kinds=(OCCURRENCES, EMBEDDING)),
-    Candidate("knn_zscore", "knn_zscore", kinds=(TABLE,)),
+    Candidate("cosine_knn", "cosine_knn", _CALIBRATED, kinds=(OCCURRENCES, EMBEDDING)),
+    Candidate("knn_zscore", "knn_zscore", _CALIBRATED, kinds=(TABLE,)),
     Candidate("logistic_regression", "logistic_regression"),
     Candidate("linear_svm", "linear_svm"),
     Candidate("mlda_knn", "mlda_knn"),

@@ -12,6 +12,7 @@ from sklearn.svm import SVC
 from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM, TunedNeighbors, draw_rows
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels
+from embedding_core.model_selection.calibration import calibrate_shared
 from embedding_core.model_selection.inner_choice import rate_scores
 
 
@@ -158,3 +159,19 @@ def test_tuned_neighbors_of_many_rows_are_chosen_on_a_sample():
     assert model.n_neighbors_ == max(ratings, key=lambda k: (*ratings[k], -k))
     assert model.left_out_scores_ is None
     assert len(model.neighbors_.Y_) == 90
+
+
+def test_calibrated_votes_keep_the_order_of_items_and_labels_that_do_not_vary():
+    X, Y = draw(120, seed=5)
+    Y = np.column_stack([Y, np.zeros(120), np.ones(120)]).astype(np.int8)
+    plain = TunedNeighbors("zscore").fit(X[:80], Y[:80])
+    model = TunedNeighbors("zscore", calibrate=True).fit(X[:80], Y[:80])
+    before, after = plain.predict_scores(X[80:]), model.predict_scores(X[80:])
+    for k in range(3):
+        assert (np.diff(after[np.argsort(before[:, k]), k]) >= 0).all()
+    assert (after[:, 3:] == [0.0, 1.0]).all()
+    assert ((after - Y[80:]) ** 2).mean() < ((before - Y[80:]) ** 2).mean()
+    link = calibrate_shared(plain.left_out_scores_[:, :3], Y[:80, :3])
+    assert np.abs(model.left_out_scores_[:, :3] - link.apply(plain.left_out_scores_[:, :3])).max() < 0.1
+    single = np.eye(2, dtype=np.int8)[Y[:80, 0]]
+    assert TunedNeighbors("zscore", calibrate=True).fit(X[:80], single).calibration_ is None

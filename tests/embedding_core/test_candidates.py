@@ -163,11 +163,11 @@ def test_parameters_of_the_configuration_reach_candidates_and_the_members_of_a_m
         ["embedding.params.random_forest.n_estimators=7", "embedding.params.kernel_dle.few_labels='auto'"],
     )
     found = {one.name: one for one in line_up(config, True, None)}
-    assert found["random_forest"].params == {"n_estimators": 7}
+    assert found["random_forest"].params == {"n_estimators": 7, "calibrate": True}
     assert found["kernel_dle"].params == {"few_labels": False}
     assert found["kernel_dle_forest"].params["params"] == {
         "kernel_dle": {"few_labels": False},
-        "random_forest": {"n_estimators": 7},
+        "random_forest": {"n_estimators": 7, "calibrate": True},
     }
 
 
@@ -183,7 +183,7 @@ def test_the_own_tuning_of_a_method_does_not_enter_candidates_or_means() -> None
 
 def test_the_champion_enters_once_and_under_a_name_of_its_own() -> None:
     config = load_config(None, ["auto.candidates=random_forest, rbf_svc"])
-    kept = line_up(config, True, champion(Candidate("random_forest", "random_forest")))
+    kept = line_up(config, True, champion(Candidate("random_forest", "random_forest", {"calibrate": True})))
     assert [one.name for one in kept] == ["random_forest", "rbf_svc"]
     other = line_up(config, True, champion(Candidate("svm", "svm")))
     assert [one.name for one in other] == ["svm", "random_forest", "rbf_svc"]
