@@ -12,7 +12,7 @@ from storage.tracking.registry import Version
 from tasks.report.tables import Table
 from tasks.selection.choice import describe, leaderboard
 from tasks.selection.links import worth_of_links
-from tasks.selection.wording import decision_lines, left_out, links_lines, verdict_lines
+from tasks.selection.wording import decision_lines, left_out, links_lines, time_lines, verdict_lines
 
 _REMEDY = "repeat the command to track and register them."
 
@@ -30,6 +30,7 @@ def summarize_auto(
         "reason": done.verdict.reason,
         "lead_over_champion": asdict(done.verdict.lead) if done.verdict.lead else None,
         "links": asdict(worth) if (worth := worth_of_links(done.choice)) else None,
+        "time": asdict(done.time) if done.time else None,
         "plain_baseline_won": done.choice.winner.candidate.plain,
         "champion_is_plain": is_plain_champion(done),
         "registry": {
@@ -58,7 +59,7 @@ def auto_text(
     )
     rare = [f"{'rare':<12}{choice.rare.describe()}"] if choice.rare.items else []
     verdict = [*rare, *left_out(choice), *verdict_lines(choice), *links_lines(choice)]
-    verdict += [*_title_lines(config, result), ""]
+    verdict += [*_title_lines(config, result), *time_lines(result.products.time), ""]
     return [*table, *verdict, *closing_lines(config, summary, _REMEDY)]
 
 

@@ -14,6 +14,7 @@ from embedding_core.blocks import replaces_own_scaling
 from embedding_core.registry import get_method
 from flows.addresses import page_links
 from flows.config import RunConfig
+from flows.line_up import any_uses_graph
 from flows.run_settings import (
     check_methods,
     check_places,
@@ -144,9 +145,12 @@ class PipelineState:
 
     @property
     def uses_graph(self) -> bool:
-        """Whether a method of the run uses the graph; candidates of `auto` may."""
+        """Whether a method of the run, or a candidate of `auto`, uses the graph."""
         data = self.data
-        return self.for_auto or any(
+        if self.for_auto:
+            single_label = ingest.has_single_labels(self.ref("ingest"), self.workspace.store)
+            return any_uses_graph(self.config, single_label, self.n_labeled, data)
+        return any(
             embedding.takes_graph(name, method_params(self.config, name), data) for name in self.compared
         )
 
@@ -376,7 +380,7 @@ def walk_data(
 ) -> PipelineState:
     """The stages that every method needs: ingest, features, affinity.
 
-    Without `for_auto`, affinity is left out if no configured method uses the graph.
+    Affinity is left out if no configured method, or with `for_auto` no candidate, uses the graph.
     """
     state = start(config, workspace, {})
     state.for_auto = for_auto

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from embedding_core.features.efficientnet_lite0 import EfficientNetLite0
-from embedding_core.registry import get_method, inner_methods
-from embedding_core.registry.candidates import OCCURRENCES, Candidate, data_kind, pick_candidates
+from embedding_core.registry import get_method
+from embedding_core.registry.candidates import OCCURRENCES, data_kind, pick_candidates
 from flows.addresses import page_links
 from flows.candidate_scoring import CandidateScoring
 from flows.config import RunConfig
+from flows.line_up import TUNE_FOR, has_many_items, line_up
 from flows.pipeline import check_source, walk_data
 from flows.rerun import CHOSEN
 from flows.run_settings import resolved_config
@@ -22,9 +23,9 @@ from flows.tracked_names import changes_of, describe_run, run_facts
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import Kind, LoggedRun
 from storage.artifacts.store import ArtifactStore
-from storage.errors import ConfigError, StageError, TrackingError
+from storage.errors import StageError, TrackingError
 from storage.tracking.client import Tracker
-from tasks.budget import Budget, BudgetEnded, parse_duration
+from tasks.budget import Budget, BudgetEnded, TimeSpent, parse_duration
 from tasks.dataset import Dataset, describe_features
 from tasks.report.page import PAGE
 from tasks.report.reports_page import about_run, list_report
@@ -51,8 +52,6 @@ _WITHOUT_PRETRAINED = (
 )
 # Extractors that run a network.
 _PRETRAINED = (EfficientNetLite0.name, "onnx")
-# The parameter with which a method tunes its decisions for a metric.
-_TUNE_FOR = "tune_for"
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,8 @@ class SelectionResult:
         The record of the choice.
     drop : str
         How far the scores fell, if that exceeds the tolerance of the plan.
+    time : TimeSpent or None
+        Where the time went.
     """
 
     name: str
@@ -89,6 +90,7 @@ class SelectionResult:
     tracked: ArtifactRef | None
     record: ArtifactRef | None = None
     drop: str = ""
+    time: TimeSpent | None = None
     shown: ClassVar[tuple[ArtifactRef, ...]] = ()
 
 
@@ -109,7 +111,10 @@ class SelectionPlan(Plan[SelectionResult]):
 
     @cached_property
     def budget(self) -> Budget:
-        """The configured time for the whole command; starts with the first stage."""
+        """The configured time for the whole command.
+
+        `labelscape auto` starts it before anything else; otherwise it starts with the first stage.
+        """
         return Budget(parse_duration(self.config.auto.budget))
 
     def settings(self) -> dict[str, Any]:
@@ -175,13 +180,16 @@ def select_model(
     champion = _present_champion(config, state.experiment_name, stages)
     single_label = ingest.has_single_labels(data.manifest, workspace.store)
     kind = kind_of_items(context.dataset)
-    candidates = line_up(config, single_label, champion, kind, links=data.edges_given)
+    many = _has_many_items(config, state.n_labeled, workspace.reporter)
+    candidates = line_up(config, single_label, champion, kind, data.edges_given, many)
     _warn_unused_tuning(config, workspace.reporter)
+    prepared = budget.spent
     scoring = CandidateScoring(context, stages, budget, sort_by, champion, bool(config.auto.candidates))
     results = scoring.score(candidates)
     made = choice.choose(results, sort_by, context.tune_for)
     if made is None:
-        plain = [one for one in (*candidates, *pick_candidates(single_label, (), kind)) if one.plain]
+        offered = (*candidates, *pick_candidates(single_label, (), kind, many=many))
+        plain = [one for one in offered if one.plain]
         made = choice.choose_unscored(results, plain, sort_by, str(budget.over()))
     if made is None:
         raise _no_candidate_scored(results)
@@ -192,12 +200,17 @@ def select_model(
     drop = "" if tolerance is None else choice.find_drop(made, champion, tolerance)
     verdict = choice.hold_title(choice.decide_title(made, champion, features, labels), drop)
     kept = None if drop or (champion and champion.has_other(features)) else champion
+    scored = budget.spent
     models = _fit_models(made, verdict, kept, data, stages)
+    time = TimeSpent(budget.seconds, prepared, scored - prepared, budget.spent - scored)
     name = describe_run(config, state.source.name, "auto")
     done = SelectionResult(
-        name, state.experiment_name, made, verdict, champion, models, None, None, record, drop
+        name, state.experiment_name, made, verdict, champion, models, None, None, record, drop, time
     )
-    return _track(config, done, record, data, stages, tags, features) if config.tracking.enabled else done
+    if not config.tracking.enabled:
+        return done
+    tracked = _track(config, done, record, data, stages, tags, features)
+    return replace(tracked, time=replace(time, tracking=budget.spent - time.covered))
 
 
 def _prepare_context(config: RunConfig, data: Data, stages: StageRunner, budget: Budget) -> SelectionContext:
@@ -246,54 +259,24 @@ def kind_of_items(dataset: Dataset) -> str:
     return data_kind(dataset.X, all(one.get("extractor") in _PRETRAINED for one in blocks))
 
 
-def line_up(
-    config: RunConfig,
-    single_label: bool | None,
-    champion: Champion | None,
-    kind: str | None = None,
-    links: bool = False,
-) -> list[Candidate]:
-    """The candidates with the configured parameters, preceded by the champion if it is not among them."""
-    offered = pick_candidates(single_label, config.auto.candidates, kind, links)
-    found = [_configured(one, config) for one in offered]
-    if not found:
-        raise ConfigError("auto.candidates: none of them takes these labels; see `labelscape methods`.")
-    if champion is None or not champion.known:
-        return found
-    known = [one.recipe() for one in found]
-    return found if champion.candidate.recipe() in known else [_renamed(champion.candidate, found), *found]
-
-
-def _renamed(holder: Candidate, others: Sequence[Candidate]) -> Candidate:
-    """The champion under a unique name."""
-    taken = holder.name in {one.name for one in others}
-    title = f"{holder.label}, present champion"
-    return replace(holder, name=f"{holder.name}_champion", title=title, members=()) if taken else holder
-
-
-def _configured(candidate: Candidate, config: RunConfig) -> Candidate:
-    """A candidate with the configured parameters of its method; its own parameters take precedence.
-
-    The tuning parameter of a method is left out: decisions of all candidates are tuned in the same way, and
-    a mean of candidates needs untuned scores.
-    """
-    given = {
-        method: {name: value for name, value in params.items() if name != _TUNE_FOR}
-        for method, params in config.embedding.params.items()
-    }
-    params: dict[str, Any] = {**given.get(candidate.method, {}), **candidate.params}
-    if candidate.members:
-        own, names = params.get("params", {}), inner_methods(candidate.method, params)
-        params["params"] = {name: {**given.get(name, {}), **own.get(name, {})} for name in names}
-    return replace(candidate, params=params)
+def _has_many_items(config: RunConfig, n_labeled: int, reporter: Reporter) -> bool:
+    """Whether candidates must scale; a line says so."""
+    many = has_many_items(config, n_labeled)
+    if many and not config.auto.candidates:
+        reporter.say_once(
+            f"  {n_labeled:,} labeled items, more than evaluation.exact_items="
+            f"{config.evaluation.exact_items:,}: a Nyström machine stands in for the RBF-SVC, Kernel DLE "
+            "uses landmarks, trees are grown on samples"
+        )
+    return many
 
 
 def _warn_unused_tuning(config: RunConfig, reporter: Reporter) -> None:
     """Warn that the tuning parameter of a method has no effect here."""
     for method, params in config.embedding.params.items():
-        if _TUNE_FOR in params:
+        if TUNE_FOR in params:
             reporter.say_once(
-                f"  warning: embedding.params.{method}.{_TUNE_FOR} is not used by auto; the labels of all "
+                f"  warning: embedding.params.{method}.{TUNE_FOR} is not used by auto; the labels of all "
                 "candidates are decided for evaluation.sort_by."
             )
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from storage.errors import LabelscapeError
 
@@ -48,6 +49,25 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole >= _UNITS["m"] else f"{whole} s"
 
 
+@dataclass(frozen=True)
+class TimeSpent:
+    """Seconds of `auto`: its budget, the parts that the budget covers, and tracking, which comes after it.
+
+    `data` includes what comes before the first stage, such as the start of a Prefect server.
+    """
+
+    budget: float
+    data: float
+    candidates: float
+    fit: float
+    tracking: float = 0.0
+
+    @property
+    def covered(self) -> float:
+        """Seconds of the parts that the budget covers."""
+        return self.data + self.candidates + self.fit
+
+
 class Budget:
     """A time limit that starts with `start`.
 
@@ -61,23 +81,27 @@ class Budget:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = seconds
         self._clock = clock
-        self._end: float | None = None
+        self._started: float | None = None
         self._reserved = 0.0
 
     def start(self) -> None:
         """Start the clock; later calls have no effect."""
-        if self._end is None:
-            self._end = self._clock() + self.seconds
+        if self._started is None:
+            self._started = self._clock()
 
     def reserve(self, seconds: float) -> None:
         """Set aside seconds for what comes last; this replaces an earlier reserve."""
         self._reserved = seconds
 
     @property
+    def spent(self) -> float:
+        """Seconds since the start; 0 before it."""
+        return 0.0 if self._started is None else self._clock() - self._started
+
+    @property
     def left(self) -> float:
         """Seconds left without the reserve; 0 once the budget has ended."""
-        left = self.seconds if self._end is None else self._end - self._clock()
-        return max(0.0, left - self._reserved)
+        return max(0.0, self.seconds - self.spent - self._reserved)
 
     def over(self) -> BudgetEnded:
         """Error to raise when the budget has ended."""

@@ -396,7 +396,8 @@ class EvaluationSettings(Settings):
     exact_items: int = Field(
         20_000,
         ge=2,
-        description="of more labeled items, the baseline svm is fitted as nystrom_svm and least_squares_svm",
+        description="of more labeled items, the baseline svm is fitted as nystrom_svm and least_squares_svm, "
+        "and auto compares candidates that scale",
     )
     test_items: int = Field(
         10_000,
@@ -418,7 +419,8 @@ class AutoSettings(Settings):
 
     budget: str = Field(
         "10m",
-        description="time for the whole command, for instance 90s, 10m or 1h30m",
+        description="time from the start of the command to the fitted model, for instance 90s, 10m or 1h30m; "
+        "tracking comes after it",
     )
     candidates: tuple[str, ...] = Field((), description="candidate names; default: all")
     closed: bool = Field(

@@ -15,7 +15,8 @@ from embedding_core.checks import check_choice, check_count, check_positive
 from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels, vote
-from embedding_core.model_selection.calibration import choose_calibrated
+from embedding_core.labels import one_label_each
+from embedding_core.model_selection.calibration import Calibration, calibrate_shared, choose_calibrated
 from embedding_core.model_selection.inner_choice import rate_scores
 from embedding_core.scaling import Features, Scaler, as_features, make_scaler, row_scale, scales_to_try
 
@@ -68,6 +69,14 @@ class TunedNeighbors(BaseEstimator):
         Candidate numbers of neighbors; those that need more rows than there are are skipped.
     weights : {"distance", "uniform"}
         Weight of a neighbor: the inverse of its distance, or uniform.
+    tuning_rows : int
+        Maximum number of labeled rows, drawn at random, that are left out for the choice; their neighbors are
+        searched among all rows.
+    random_state : int
+        Seed of the draw.
+    calibrate : bool
+        Whether scores are calibrated on the leave-one-out votes, see
+        `embedding_core.model_selection.calibration`. Rows with exactly one label each are not calibrated.
 
     Attributes
     ----------
@@ -76,8 +85,9 @@ class TunedNeighbors(BaseEstimator):
     scale_ : str
     scaler_ : Scaler or TfIdf
     neighbors_ : NeighborLabels
+    calibration_ : Calibration or None
     left_out_scores_ : (l, K) array or None
-        Leave-one-out scores of the labeled rows; None for a single row.
+        Leave-one-out scores of the labeled rows; None for a single row, or if the choice used a sample.
     n_features_in_ : int
     """
 
@@ -86,15 +96,22 @@ class TunedNeighbors(BaseEstimator):
         scale: str = "cosine",
         candidates: Sequence[int] = (1, 3, 5, 10, 15, 20, 30, 50),
         weights: str = "distance",
+        tuning_rows: int = 10_000,
+        random_state: int = 0,
+        calibrate: bool = False,
     ) -> None:
         self.scale = scale
         self.candidates = candidates
         self.weights = weights
+        self.tuning_rows = tuning_rows
+        self.random_state = random_state
+        self.calibrate = calibrate
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Choose and fit on the labeled rows of X (n, p), Y (n, K)."""
         for one in self.candidates:
             check_count("candidates", one)
+        check_count("tuning_rows", self.tuning_rows)
         X, indicator = as_labeled_features(X, Y)
         X, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         self.scale_ = row_scale(X) if self.scale == "cosine" else self.scale
@@ -107,20 +124,28 @@ class TunedNeighbors(BaseEstimator):
 
     def _choose(self, Z: Features, Y: NDArray[np.int8]) -> tuple[int, NDArray[np.float64] | None]:
         """Return the number of neighbors whose leave-one-out scores are best, and these scores."""
+        self.calibration_: Calibration | None = None
         possible = [int(k) for k in self.candidates if k < len(Y)]
         if not possible:
             return 1, None
-        distances, indices = other_neighbors(Z, max(possible), np.arange(len(Y)))
+        rows = draw_rows(len(Y), self.tuning_rows, self.random_state)
+        distances, indices = other_neighbors(Z, max(possible), rows=rows)
         scores = [vote(Y, distances[:, :k], indices[:, :k], self.weights) for k in possible]
-        best = max(range(len(possible)), key=lambda one: (*rate_scores(Y, scores[one]), -one))
-        return possible[best], scores[best]
+        best = max(range(len(possible)), key=lambda one: (*rate_scores(Y[rows], scores[one]), -one))
+        if self.calibrate and not one_label_each(Y):
+            self.calibration_ = calibrate_votes(scores[best], Y[rows])
+        return possible[best], self._calibrated(scores[best]) if len(rows) == len(Y) else None
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return the weighted fraction (m, K) of the neighbors that have each label."""
-        return self.neighbors_.predict_scores(self.scaler_.transform(X))
+        """Return the weighted fraction (m, K) of the neighbors that have each label, calibrated if set."""
+        return self._calibrated(self.neighbors_.predict_scores(self.scaler_.transform(X)))
+
+    def _calibrated(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        link: Calibration | None = getattr(self, "calibration_", None)  # earlier versions have none
+        return scores if link is None else link.apply(scores)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Return the labels (m, K) that more than half of the weighted neighbors have."""
+        """Return the labels (m, K) with a score above one half."""
         return decide_labels(self.predict_scores(X))
 
 
@@ -367,6 +392,12 @@ def _score_labels(
             machine = SVC(C=C, kernel="precomputed").fit(K, column)
             scores[:, k] = machine.decision_function(K_asked)
     return scores
+
+
+def calibrate_votes(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
+    """Calibrate out-of-fold votes (l, K); labels that no row or every row has keep the score 0 or 1."""
+    found, constant = calibrate_shared(scores, Y), constant_decisions(Y)
+    return Calibration(found.slopes, np.where(constant == 0, found.offsets, constant))
 
 
 def constant_decisions(Y: NDArray[np.int8]) -> NDArray[np.float64]:

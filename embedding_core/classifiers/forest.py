@@ -10,17 +10,23 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from embedding_core.checks import SCALE_ITEMS, check_count
+from embedding_core.classifiers.baselines import calibrate_votes, constant_decisions
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
+from embedding_core.model_selection.calibration import Calibration
+from embedding_core.model_selection.folds import stratified_folds
 from embedding_core.scaling import Features, as_features
 
 # Number of (row, tree) pairs traversed at a time.
 _BLOCK_PLACES = 2**21
+_CALIBRATION_FOLDS, _FEWEST_ROWS = 3, 12
+# Forests that calibrate have this part of the trees.
+_CALIBRATION_SHARE = 5
 
 
 class ArrayForest(BaseEstimator):
@@ -37,6 +43,10 @@ class ArrayForest(BaseEstimator):
     rows_per_tree : int
         Of more labeled rows, every tree is grown on a random sample of this size. Growing a tree takes
         n log(n), and many trees see every row between them.
+    calibrate : bool
+        Whether scores are calibrated, see `embedding_core.model_selection.calibration`, on three inner folds
+        with a fifth of the trees. Trees average towards the middle: their frequencies of probable labels are
+        too low, those of improbable ones too high. Rows with exactly one label each are not calibrated.
 
     Attributes
     ----------
@@ -49,12 +59,14 @@ class ArrayForest(BaseEstimator):
     roots_ : (n_estimators,) array
     depth_ : int
         Largest number of splits on the path to a leaf.
+    calibration_ : Calibration or None
     n_features_in_ : int
 
     Notes
     -----
     If every row has exactly one label, the classes share one output (splits by Gini impurity over the
-    classes). Otherwise each label is an output of its own. Scores equal those of scikit-learn up to float32.
+    classes). Otherwise each label is an output of its own. Without calibration, scores equal those of
+    scikit-learn up to float32.
     """
 
     _grower: ClassVar[type[RandomForestClassifier | ExtraTreesClassifier]]
@@ -63,6 +75,7 @@ class ArrayForest(BaseEstimator):
     min_samples_leaf: int
     random_state: int
     rows_per_tree: int
+    calibrate: bool
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Grow the trees on the labeled rows of X (n, p), Y (n, K)."""
@@ -73,6 +86,7 @@ class ArrayForest(BaseEstimator):
         rows, labels = X[indicator.labeled], indicator.Y[indicator.labeled]
         single = one_label_each(labels)
         self._keep(self._grow(rows, _targets(labels, single)), labels, single)
+        self.calibration_ = self._calibrate(rows, labels) if self.calibrate and not single else None
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -89,6 +103,19 @@ class ArrayForest(BaseEstimator):
         if largest > float(np.finfo(np.float32).max):
             raise InvalidInput(f"X contains {largest:.3g}, too large for trees. {SCALE_ITEMS}")
         return forest.fit(rows, targets)
+
+    def _calibrate(self, rows: Features, labels: NDArray[np.int8]) -> Calibration | None:
+        """Fit increasing functions to the scores of rows that smaller forests have not seen."""
+        if len(labels) < _FEWEST_ROWS:
+            return None
+        fewer = clone(self).set_params(
+            n_estimators=-(-self.n_estimators // _CALIBRATION_SHARE), calibrate=False
+        )
+        scores = np.full(labels.shape, np.nan)
+        for train, test in stratified_folds(labels, _CALIBRATION_FOLDS, self.random_state):
+            found = fewer.fit(rows[train], labels[train]).predict_scores(rows[test])
+            scores[test] = np.where(constant_decisions(labels[train]) == 0, found, np.nan)
+        return calibrate_votes(scores, labels)
 
     def _keep(
         self,
@@ -115,8 +142,12 @@ class ArrayForest(BaseEstimator):
         ).astype(np.float32)
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return the mean (m, K) over the trees of the label fractions in a row's leaf."""
-        X = as_features(X, self.n_features_in_)
+        """Return the mean (m, K) over the trees of the label fractions in a row's leaf, calibrated if set."""
+        scores = self._mean_shares(as_features(X, self.n_features_in_))
+        link: Calibration | None = getattr(self, "calibration_", None)  # earlier versions have none
+        return scores if link is None else link.apply(scores)
+
+    def _mean_shares(self, X: Features) -> NDArray[np.float64]:
         scores = np.empty((X.shape[0], self.shares_.shape[1]))
         step = max(1, _BLOCK_PLACES // len(self.roots_))
         for start in range(0, len(scores), step):
@@ -155,12 +186,14 @@ class RandomForest(ArrayForest):
         min_samples_leaf: int = 1,
         random_state: int = 0,
         rows_per_tree: int = 50_000,
+        calibrate: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
         self.rows_per_tree = rows_per_tree
+        self.calibrate = calibrate
 
 
 class ExtraTrees(ArrayForest):
@@ -175,12 +208,14 @@ class ExtraTrees(ArrayForest):
         min_samples_leaf: int = 1,
         random_state: int = 0,
         rows_per_tree: int = 50_000,
+        calibrate: bool = False,
     ) -> None:
         self.n_estimators = n_estimators
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
         self.rows_per_tree = rows_per_tree
+        self.calibrate = calibrate
 
 
 def _targets(labels: NDArray[np.int8], single: bool) -> NDArray[Any]:

@@ -10,16 +10,18 @@ from embedding_core.scaling import Features
 
 
 def other_neighbors(
-    X: Features, k: int, asked: NDArray[np.intp] | None = None
+    X: Features, k: int, asked: NDArray[np.intp] | None = None, rows: NDArray[np.intp] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     """Return distances and indices (n, k) of the k rows nearest to each row of X, excluding the row itself.
 
-    If `asked` is given, only these rows may be neighbors, and indices refer to positions in it. A row with
-    many copies may be missing from its own list of k + 1 neighbors; then all of them are other rows.
+    If `asked` is given, only these rows may be neighbors, and indices refer to positions in it. If `rows` is
+    given, only their neighbors are returned. A row with many copies may be missing from its own list of k + 1
+    neighbors; then all of them are other rows.
     """
     asked = np.arange(X.shape[0]) if asked is None else asked
-    distances, indices = nearest_rows(X[asked], X, k + 1)
-    itself = asked[indices] == np.arange(len(indices))[:, None]
+    queries = X if rows is None else X[rows]
+    distances, indices = nearest_rows(X[asked], queries, k + 1)
+    itself = asked[indices] == (np.arange(len(indices)) if rows is None else rows)[:, None]
     itself[~itself.any(axis=1), -1] = True
     return distances[~itself].reshape(-1, k), indices[~itself].reshape(-1, k)
 

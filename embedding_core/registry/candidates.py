@@ -4,7 +4,8 @@ Cheap plain baselines come first, so that they are always scored: a later candid
 far behind, and an exhausted budget leaves out the expensive ones. The order is measured on several labels per
 item, where Kernel DLE takes at most a fifth of the time of 500 trees and less than a tuned RBF-SVC; with one
 class per item it took 1.5 times as long as either. A mean of candidates costs nothing beyond its members. The
-form for few labels fits twelve times and is meant for small sets.
+form for few labels fits twelve times and is meant for small sets. For many labeled items, candidates whose
+time or memory grows too fast are offered in forms that scale (`MANY_ITEMS_CANDIDATES`).
 
 `Candidate.kinds` says for which kinds of items a candidate is worth its time; `data_kind` finds the kind.
 """
@@ -84,17 +85,20 @@ class Candidate:
         """Whether given links do not change its scores, also not as the graph of its method."""
         method = get_method(self.method)
         own = self.params.get("params", {}).get("kernel_dle", self.params)
-        # Kernel DLE uses the graph with few labels only, unless a parameter names links
-        return not self.links and (not method.uses_graph or own.get("few_labels") is False)
+        # Kernel DLE uses the graph with few labels only, unless a parameter names links or weighs the graph
+        without = own.get("few_labels") is False and not own.get("graph_weight")
+        return not self.links and (not method.uses_graph or without)
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that determine the scores, as plain data."""
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
+# Votes of neighbors and trees; other scores are close to probabilities as they are.
+_CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("cosine_knn", "cosine_knn", kinds=(OCCURRENCES, EMBEDDING)),
-    Candidate("knn_zscore", "knn_zscore", kinds=(TABLE,)),
+    Candidate("cosine_knn", "cosine_knn", _CALIBRATED, kinds=(OCCURRENCES, EMBEDDING)),
+    Candidate("knn_zscore", "knn_zscore", _CALIBRATED, kinds=(TABLE,)),
     Candidate("logistic_regression", "logistic_regression"),
     Candidate("linear_svm", "linear_svm"),
     Candidate("mlda_knn", "mlda_knn"),
@@ -110,12 +114,12 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("projections_knn", "projections_knn"),
     Candidate("rbf_svc", "rbf_svc"),
     # a third of the features at every split takes too long for thousands of words
-    Candidate("extra_trees", "extra_trees", kinds=(EMBEDDING, TABLE)),
-    Candidate("random_forest", "random_forest"),
+    Candidate("extra_trees", "extra_trees", _CALIBRATED, kinds=(EMBEDDING, TABLE)),
+    Candidate("random_forest", "random_forest", _CALIBRATED),
     Candidate(
         "kernel_dle_forest",
         "kernel_dle_forest",
-        {"params": {"kernel_dle": {"few_labels": False}}},
+        {"params": {"kernel_dle": {"few_labels": False}, "random_forest": _CALIBRATED}},
         members=("kernel_dle", "random_forest"),
     ),
     Candidate(
@@ -123,10 +127,59 @@ CANDIDATES: tuple[Candidate, ...] = (
     ),
 )
 
-LINKED_CANDIDATES: tuple[Candidate, ...] = (
+_NAMED = {one.name: one for one in CANDIDATES}
+_LANDMARKS = {"few_labels": False, "landmarks": 500}
+_SAMPLED_TREES = {**_CALIBRATED, "n_estimators": 100, "rows_per_tree": 10_000}
+MANY_ITEMS_CANDIDATES: tuple[Candidate, ...] = (
+    _NAMED["logistic_regression"],
+    _NAMED["linear_svm"],
+    # z-scores of words are of little use
+    Candidate("nystrom_svm", "nystrom_svm", kinds=(EMBEDDING, TABLE)),
+    Candidate("kernel_dle_landmarks", "kernel_dle", _LANDMARKS, "Kernel DLE, 500 landmarks"),
+    Candidate(
+        "kernel_dle_cosine_landmarks",
+        "kernel_dle",
+        {**_LANDMARKS, "input_scale": "cosine"},
+        "Kernel DLE by cosine, 500 landmarks",
+        kinds=(OCCURRENCES,),
+    ),
+    _NAMED["mlda_knn"],
+    Candidate(
+        "random_forest_sampled",
+        "random_forest",
+        _SAMPLED_TREES,
+        "Random forest, 100 trees of 10,000 rows",
+    ),
+    Candidate(
+        "kernel_dle_forest_landmarks",
+        "kernel_dle_forest",
+        {"params": {"kernel_dle": _LANDMARKS, "random_forest": _SAMPLED_TREES}},
+        "Mean of Kernel DLE by landmarks and random forest",
+        members=("kernel_dle_landmarks", "random_forest_sampled"),
+    ),
+    Candidate(
+        "extra_trees_sampled",
+        "extra_trees",
+        _SAMPLED_TREES,
+        "Extra trees, 100 trees of 10,000 rows",
+        kinds=(EMBEDDING, TABLE),
+    ),
+    _NAMED["knn_zscore"],
+    _NAMED["cosine_knn"],
+)
+"""Candidates for many labeled items, in order of their measured time at 100,000 rows.
+
+An exact RBF-SVC takes n² time: the Nyström machine stands in for it. Kernel DLE has 500 landmarks instead of
+2,000: a fourth of the memory. Trees are grown on samples.
+"""
+
+_SMOOTHED = Candidate("smoothed_logistic_regression", "smoothed_logistic_regression", links=True)
+_PROPAGATED = (
     Candidate("harmonic_functions", "harmonic_functions", links=True, baseline=True),
     Candidate("local_global_consistency", "local_global_consistency", links=True, baseline=True),
-    Candidate("smoothed_logistic_regression", "smoothed_logistic_regression", links=True),
+)
+LINKED_CANDIDATES: tuple[Candidate, ...] = (
+    *_PROPAGATED,
     Candidate(
         "kernel_dle_links",
         "kernel_dle",
@@ -134,12 +187,30 @@ LINKED_CANDIDATES: tuple[Candidate, ...] = (
         "Kernel DLE with links",
         links=True,
     ),
+    _SMOOTHED,
 )
 """Candidates that use given links, offered beside the others if a collection has links."""
 
+MANY_ITEMS_LINKED_CANDIDATES: tuple[Candidate, ...] = (
+    *_PROPAGATED,
+    Candidate(
+        "kernel_dle_links_landmarks",
+        "kernel_dle",
+        {**_LANDMARKS, "links": "loo"},
+        "Kernel DLE with links, 500 landmarks",
+        links=True,
+    ),
+    _SMOOTHED,
+)
+"""The same for many labeled items."""
+
 
 def pick_candidates(
-    single_label: bool | None, only: tuple[str, ...] = (), kind: str | None = None, links: bool = False
+    single_label: bool | None,
+    only: tuple[str, ...] = (),
+    kind: str | None = None,
+    links: bool = False,
+    many: bool = False,
 ) -> list[Candidate]:
     """Return the candidates for these labels and items, or the named ones among them or the classifiers.
 
@@ -153,25 +224,33 @@ def pick_candidates(
         Kind of the items, see `data_kind`; candidates for all kinds if it is not given.
     links : bool
         Whether links between the items are given.
+    many : bool
+        Whether there are so many labeled items that candidates must scale.
 
     Raises
     ------
     InvalidInput
         If a name is neither a candidate nor an inductive classifier of the registry.
     """
-    known = {one.name: one for one in (*CANDIDATES, *LINKED_CANDIDATES) if one.method in METHODS}
+    everyone = (*CANDIDATES, *MANY_ITEMS_CANDIDATES, *LINKED_CANDIDATES, *MANY_ITEMS_LINKED_CANDIDATES)
+    known = {one.name: one for one in everyone if one.method in METHODS}
     named = [known.get(name) or _from_registry(name, list(known)) for name in dict.fromkeys(only)]
-    offered = [one for one in _in_order(links) if kind is None or kind in one.kinds]
+    offered = [one for one in _in_order(links, many) if kind is None or kind in one.kinds]
     return [one for one in named or offered if get_method(one.method).takes(single_label)]
 
 
-def _in_order(links: bool) -> list[Candidate]:
-    """Return the candidates: cheap plain baselines first, then what uses links, then all others."""
+def _in_order(links: bool, many: bool) -> list[Candidate]:
+    """Return the candidates: nearest neighbors, then what uses links, then all others.
+
+    Propagating labels along links takes less than a second where linear models of thousands of words take
+    minutes, and it is often better.
+    """
+    offered = MANY_ITEMS_CANDIDATES if many else CANDIDATES
     if not links:
-        return list(CANDIDATES)
-    cheap = list(takewhile(lambda one: one.plain, CANDIDATES))
-    plain, other = ([one for one in LINKED_CANDIDATES if one.plain is wanted] for wanted in (True, False))
-    return [*cheap, *plain, *other, *CANDIDATES[len(cheap) :]]
+        return list(offered)
+    linked = MANY_ITEMS_LINKED_CANDIDATES if many else LINKED_CANDIDATES
+    cheap = list(takewhile(lambda one: one.method in ("cosine_knn", "knn_zscore"), offered))
+    return [*cheap, *linked, *offered[len(cheap) :]]
 
 
 def _from_registry(name: str, menu: list[str]) -> Candidate:

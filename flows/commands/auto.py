@@ -19,7 +19,11 @@ def add_parser(commands: Subparsers) -> None:
     parser = add_command(commands, "auto", auto, json=True, staged=True)
     add_configuration(parser, methods=False)
     add_paranoid(parser)
-    parser.add_argument("--budget", help="time for the whole command, as 90s, 10m, 1h30m (default: 10m)")
+    parser.add_argument(
+        "--budget",
+        help="time from the start of the command to the fitted model, as 90s, 10m, 1h30m (default: 10m). Data"
+        " and features count and always finish; tracking comes after it",
+    )
     parser.add_argument("--candidates", metavar="NAMES", help="comma-separated (default: all candidates)")
     parser.add_argument(
         "--closed",
@@ -44,10 +48,12 @@ def select_and_show(config: RunConfig, options: argparse.Namespace, earlier: Log
     from flows.selection import SelectionPlan
     from flows.terminal import show
 
+    plan = SelectionPlan(config)
+    plan.budget.start()
     check_config(config)
     check_source(config)
     pick_candidates(None, config.auto.candidates)
-    result = Run(SelectionPlan(config), session=options.session).execute(options.verbose)
+    result = Run(plan, session=options.session).execute(options.verbose)
     summary = summarize_auto(config, result, earlier)
     gain = report_gain(config, result)
     summary["gain"] = asdict(gain) if gain else None

@@ -114,6 +114,11 @@ def mean_stage(
     )
 
 
+def uses_graph(candidate: Candidate, data: Data) -> bool:
+    """Whether the graph changes the scores; in an open collection it is built again for each fold."""
+    return takes_graph(candidate.method, candidate.params, data) and not candidate.ignores_links
+
+
 def load_predictions(context: SelectionContext, ref: ArtifactRef) -> Predictions:
     """Out-of-fold scores of one candidate."""
     return unpack_predictions(context.workspace.store.read(ref))
@@ -140,7 +145,7 @@ def _stage(
             **unseen,
         },
         inputs={
-            **data.inputs(takes_graph(candidate.method, params, data), context.workspace.store),
+            **data.inputs(uses_graph(candidate, data), context.workspace.store),
             **{part: digest_of(ref) for part, ref in before.items()},
         },
         produce=produce,
@@ -152,7 +157,7 @@ def _unseen_rows(candidate: Candidate, context: SelectionContext) -> dict[str, A
     method, data = get_method(candidate.method), context.data
     if context.closed or not method.sees_all_rows:
         return {}
-    if data.edges_given or not takes_graph(candidate.method, candidate.params, data):
+    if data.edges_given or not uses_graph(candidate, data):
         return {"closed": False}
     kind = "gaussian" if context.graph.graph == "gaussian" else "knn"
     return {"closed": False, "graph": graph_params(context.graph, kind, data.scale)}
@@ -187,7 +192,7 @@ def _score_folds(candidate: Candidate, context: SelectionContext, folds: Sequenc
             store=StoreHandle(store),
             manifest=data.manifest,
             features=data.features,
-            affinity=data.affinity if takes_graph(method, params, data) else None,
+            affinity=data.affinity if uses_graph(candidate, data) else None,
             method=method,
             params=params,
             scale=data.scale,

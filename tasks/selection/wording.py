@@ -1,5 +1,6 @@
 """A choice among candidates in words, for the terminal and the report page."""
 
+from tasks.budget import TimeSpent, format_duration
 from tasks.report.ranking import describe_lead, format_score, group_scores, metric_title
 from tasks.selection.choice import CandidateResult, Choice
 from tasks.selection.links import worth_of_links
@@ -77,3 +78,14 @@ def links_lines(choice: Choice) -> list[str]:
         f"links       {gains}: {worth.with_links} over {worth.without}, the best that ignores links",
         "            scores assume that new items arrive with links (annotate --set source.edges=FILE)",
     ]
+
+
+def time_lines(time: TimeSpent | None) -> list[str]:
+    """Say where the time of the budget went, and how long tracking took after it."""
+    if time is None:
+        return []
+    named = {"data and features": time.data, "candidates": time.candidates, "fit": time.fit}
+    parts = ", ".join(f"{name} {format_duration(seconds)}" for name, seconds in named.items())
+    after = f"; then {format_duration(time.tracking)} to track it" if time.tracking else ""
+    total, budget = format_duration(time.covered), format_duration(time.budget)
+    return [f"time        {total} of the budget of {budget}: {parts}{after}"]

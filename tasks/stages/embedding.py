@@ -137,7 +137,8 @@ def _fit(
 
     assert data.manifest and data.features
     dataset = load_dataset(workspace.store, data.manifest, data.features)
-    graph = load_graph(workspace.store, data.affinity) if takes_graph(name, params, data) else None
+    used = data.affinity is not None and takes_graph(name, params, data)
+    graph = load_graph(workspace.store, data.affinity) if used else None
     labeled = int((dataset.Y >= 0).all(axis=1).sum())
     annotator = Annotator(
         method=name,

@@ -9,9 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM, TunedNeighbors
+from embedding_core.classifiers.baselines import InputNeighbors, ScaledSVM, TunedNeighbors, draw_rows
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels
+from embedding_core.model_selection.calibration import calibrate_shared
 from embedding_core.model_selection.inner_choice import rate_scores
 
 
@@ -142,3 +143,35 @@ def test_neighbors_by_cosine_do_not_see_the_length_of_rows():
     assert TunedNeighbors().fit(X[:1], Y[:1]).n_neighbors_ == 1
     with pytest.raises(InvalidInput, match="candidates=0"):
         TunedNeighbors(candidates=(0,)).fit(X, Y)
+
+
+def test_tuned_neighbors_of_many_rows_are_chosen_on_a_sample():
+    X, Y = draw(seed=4)
+    model = TunedNeighbors("zscore", candidates=(1, 5, 9), tuning_rows=30).fit(X, Y)
+    Z, rows = StandardScaler().fit_transform(X), draw_rows(90, 30, 0)
+    ratings = {}
+    for k in (1, 5, 9):
+        scores = []
+        for row in rows:  # each sampled row by all others, not only by those of the sample
+            others = np.delete(np.arange(90), row)
+            scores.append(NeighborLabels(k, "distance").fit(Z[others], Y[others]).predict_scores(Z[[row]])[0])
+        ratings[k] = rate_scores(Y[rows], np.array(scores))
+    assert model.n_neighbors_ == max(ratings, key=lambda k: (*ratings[k], -k))
+    assert model.left_out_scores_ is None
+    assert len(model.neighbors_.Y_) == 90
+
+
+def test_calibrated_votes_keep_the_order_of_items_and_labels_that_do_not_vary():
+    X, Y = draw(120, seed=5)
+    Y = np.column_stack([Y, np.zeros(120), np.ones(120)]).astype(np.int8)
+    plain = TunedNeighbors("zscore").fit(X[:80], Y[:80])
+    model = TunedNeighbors("zscore", calibrate=True).fit(X[:80], Y[:80])
+    before, after = plain.predict_scores(X[80:]), model.predict_scores(X[80:])
+    for k in range(3):
+        assert (np.diff(after[np.argsort(before[:, k]), k]) >= 0).all()
+    assert (after[:, 3:] == [0.0, 1.0]).all()
+    assert ((after - Y[80:]) ** 2).mean() < ((before - Y[80:]) ** 2).mean()
+    link = calibrate_shared(plain.left_out_scores_[:, :3], Y[:80, :3])
+    assert np.abs(model.left_out_scores_[:, :3] - link.apply(plain.left_out_scores_[:, :3])).max() < 0.1
+    single = np.eye(2, dtype=np.int8)[Y[:80, 0]]
+    assert TunedNeighbors("zscore", calibrate=True).fit(X[:80], single).calibration_ is None

@@ -6,9 +6,18 @@ import scipy.sparse as sp
 
 from embedding_core.errors import InvalidInput
 from embedding_core.registry import get_method
-from embedding_core.registry.candidates import CANDIDATES, KINDS, Candidate, data_kind, pick_candidates
+from embedding_core.registry.candidates import (
+    CANDIDATES,
+    KINDS,
+    LINKED_CANDIDATES,
+    MANY_ITEMS_CANDIDATES,
+    MANY_ITEMS_LINKED_CANDIDATES,
+    Candidate,
+    data_kind,
+    pick_candidates,
+)
 from flows.config import load_config
-from flows.selection import line_up
+from flows.line_up import line_up
 from storage.artifacts.keys import canonical_json
 from tasks.selection.choice import Champion
 
@@ -18,14 +27,60 @@ def champion(candidate: Candidate) -> Champion:
 
 
 def test_every_candidate_builds_and_can_annotate() -> None:
-    for one in CANDIDATES:
+    linked = (*LINKED_CANDIDATES, *MANY_ITEMS_LINKED_CANDIDATES)
+    for one in (*CANDIDATES, *MANY_ITEMS_CANDIDATES, *linked):
         method = get_method(one.method)
         assert method.role == "classifier"
         assert method.inductive
         method.build(**one.params)
         canonical_json(one.recipe())
-    names = [one.name for one in CANDIDATES]
-    assert len(set(names)) == len(names)
+    for several in (CANDIDATES, MANY_ITEMS_CANDIDATES, LINKED_CANDIDATES):
+        names = [one.name for one in several]
+        assert len(set(names)) == len(names)
+
+
+def test_what_uses_links_comes_right_after_nearest_neighbors() -> None:
+    offered = [one.name for one in pick_candidates(True, (), "occurrences", links=True)]
+    assert offered[0] == "cosine_knn"
+    assert offered[1:5] == [one.name for one in LINKED_CANDIDATES]
+    assert offered[5] == "logistic_regression"
+
+
+@pytest.mark.parametrize(
+    ("params", "ignores"),
+    [
+        ({"few_labels": False}, True),
+        ({}, False),
+        ({"few_labels": True}, False),
+        ({"few_labels": False, "graph_weight": 0.1}, False),
+    ],
+)
+def test_kernel_dle_uses_the_graph_with_few_labels_or_a_weight(params: dict, ignores: bool) -> None:
+    assert Candidate("one", "kernel_dle", params).ignores_links is ignores
+
+
+def test_a_name_means_one_candidate() -> None:
+    exact = {one.name: one for one in CANDIDATES}
+    for one in MANY_ITEMS_CANDIDATES:
+        assert exact.get(one.name, one) is one
+
+
+def test_many_items_have_candidates_that_scale() -> None:
+    offered = {kind: pick_candidates(False, (), kind, many=True) for kind in KINDS}
+    for several in offered.values():
+        assert not {"rbf_svc", "projections_knn", "kernel_dle_few"} & {one.name for one in several}
+        for one in several:
+            if one.method == "kernel_dle":
+                assert one.params["landmarks"] == 500
+            assert one.ignores_links  # no graph of many items is built for them
+        # two plain baselines and Kernel DLE come first
+        kernel_dle = next(place for place, one in enumerate(several) if one.method == "kernel_dle")
+        assert sum(one.plain for one in several[:kernel_dle]) == kernel_dle >= 2
+    assert "nystrom_svm" in {one.name for one in offered["table"]}
+    assert [one.name for one in pick_candidates(False, ("rbf_svc",), many=True)] == ["rbf_svc"]
+    linked = {one.name for one in pick_candidates(True, (), "occurrences", links=True, many=True)}
+    assert {"harmonic_functions", "kernel_dle_links_landmarks"} <= linked
+    assert "kernel_dle_links" not in linked
 
 
 def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
@@ -76,10 +131,11 @@ def test_a_method_of_another_version_is_called_by_its_name() -> None:
 
 
 def test_a_mean_comes_after_its_members_and_is_made_of_the_same() -> None:
-    for one in CANDIDATES:
-        by_name = {other.name: other for other in CANDIDATES[: CANDIDATES.index(one)]}
-        for name in one.members:
-            assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
+    for several in (CANDIDATES, MANY_ITEMS_CANDIDATES):
+        for place, one in enumerate(several):
+            by_name = {other.name: other for other in several[:place]}
+            for name in one.members:
+                assert dict(by_name[name].params) == one.params["params"].get(by_name[name].method, {})
 
 
 def test_names_pick_candidates_and_registered_classifiers() -> None:
@@ -107,11 +163,11 @@ def test_parameters_of_the_configuration_reach_candidates_and_the_members_of_a_m
         ["embedding.params.random_forest.n_estimators=7", "embedding.params.kernel_dle.few_labels='auto'"],
     )
     found = {one.name: one for one in line_up(config, True, None)}
-    assert found["random_forest"].params == {"n_estimators": 7}
+    assert found["random_forest"].params == {"n_estimators": 7, "calibrate": True}
     assert found["kernel_dle"].params == {"few_labels": False}
     assert found["kernel_dle_forest"].params["params"] == {
         "kernel_dle": {"few_labels": False},
-        "random_forest": {"n_estimators": 7},
+        "random_forest": {"n_estimators": 7, "calibrate": True},
     }
 
 
@@ -127,7 +183,7 @@ def test_the_own_tuning_of_a_method_does_not_enter_candidates_or_means() -> None
 
 def test_the_champion_enters_once_and_under_a_name_of_its_own() -> None:
     config = load_config(None, ["auto.candidates=random_forest, rbf_svc"])
-    kept = line_up(config, True, champion(Candidate("random_forest", "random_forest")))
+    kept = line_up(config, True, champion(Candidate("random_forest", "random_forest", {"calibrate": True})))
     assert [one.name for one in kept] == ["random_forest", "rbf_svc"]
     other = line_up(config, True, champion(Candidate("svm", "svm")))
     assert [one.name for one in other] == ["svm", "random_forest", "rbf_svc"]

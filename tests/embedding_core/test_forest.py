@@ -113,3 +113,29 @@ def test_extra_trees_are_scored_as_by_scikit_learn():
     grown = ExtraTreesClassifier(TREES, max_features=0.3, random_state=0).fit(X[:80], Y[:80])
     expected = np.column_stack([shares[:, 1] for shares in grown.predict_proba(X[80:])])
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_calibrated_scores_are_closer_to_frequencies_and_keep_the_order_of_items():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 30))  # trees average over many features that do not matter
+    Y = (X[:, :3] > [0.0, 0.5, 1.0]).astype(np.int8)
+    rows, others = slice(0, 200), slice(200, None)
+    plain = RandomForest(n_estimators=100).fit(X[rows], Y[rows])
+    model = RandomForest(n_estimators=100, calibrate=True).fit(X[rows], Y[rows])
+    before, after = plain.predict_scores(X[others]), model.predict_scores(X[others])
+    assert ((after - Y[others]) ** 2).mean() < ((before - Y[others]) ** 2).mean() - 0.001
+    for k in range(3):
+        assert (np.diff(after[np.argsort(before[:, k]), k]) >= 0).all()
+
+
+def test_labels_that_do_not_vary_and_single_classes_are_not_calibrated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    Y = np.column_stack([X[:, 0] > 0, np.zeros(40), np.ones(40)]).astype(np.int8)
+    scores = ExtraTrees(n_estimators=10, calibrate=True).fit(X, Y).predict_scores(X)
+    assert (scores[:, 1:] == [0.0, 1.0]).all()
+    assert ((scores[:, 0] > 0) & (scores[:, 0] < 1)).all()
+    single = np.eye(2, dtype=np.int8)[Y[:, 0]]
+    assert RandomForest(n_estimators=10, calibrate=True).fit(X, single).calibration_ is None
+    assert RandomForest(n_estimators=10, calibrate=True).fit(X[:8], Y[:8]).calibration_ is None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from storage.errors import ConfigError
 from storage.tracking.client import Tracker, default_uri
 from storage.tracking.engine import open_client
 from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry
@@ -35,6 +36,21 @@ def inline(monkeypatch: pytest.MonkeyPatch, without_engine: None) -> None:
     monkeypatch.setattr("flows.runner.make_executor", lambda setting, home=None: SerialExecutor())
 
 
+def test_the_budget_starts_with_the_command(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets = []
+
+    def execute(run: Any, verbose: bool) -> None:
+        budgets.append(run.plan.budget)
+        raise ConfigError("no stage may start")
+
+    monkeypatch.setattr("flows.runner.Run.execute", execute)
+    assert command("auto", write_table(tmp_path / "t.csv"), "--budget", "5m", *UNTRACKED).code == 2
+    assert [one.seconds for one in budgets] == [300]
+    assert budgets[0].spent > 0
+
+
 @pytest.mark.usefixtures("inline")
 class TestWithoutTracker:
     @pytest.mark.slow
@@ -57,6 +73,9 @@ class TestWithoutTracker:
         assert f"title       {title}" in done.out
         assert "labels are decided" not in done.out
         assert "candidate 2 of 4: 1NN, input as given (budget left: 9 min" in done.err
+        (line,) = [one for one in lines if one.startswith("time ")]
+        assert " of the budget of 10 min 0 s: data and features " in line
+        assert "to track it" not in line
 
     @pytest.mark.slow
     def test_json_contains_every_candidate(self, command: Command, tmp_path: Path) -> None:
@@ -164,7 +183,7 @@ class TestWithoutTracker:
         table = write_table(tmp_path / "t.csv")
         command("auto", table, *QUICK, *UNTRACKED, "--candidates", "1nn,mlls")
         roots = json.loads(command("lineage", "--json").out)["results"]
-        assert {one["label"] for one in roots} == {"affinity", "choice", "model[1nn]"}
+        assert {one["label"] for one in roots} == {"choice", "model[1nn]"}
         for root in roots:
             below = walk_inputs(root)
             assert {one["label"] for one in below if not one["inputs"]} == {"source"}

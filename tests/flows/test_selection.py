@@ -23,15 +23,16 @@ from storage.artifacts.predictions import Predictions, unpack_predictions
 from storage.artifacts.store import ArtifactStore
 from storage.errors import SourceError, StageError
 from storage.tracking.client import RunRecord, TrackedRun
-from tasks.budget import Budget
+from tasks.budget import Budget, TimeSpent
 from tasks.dataset import Dataset, load_dataset
 from tasks.reporter import Reporter
 from tasks.selection import tracking
-from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions
+from tasks.selection.candidates import SelectionContext, items_per_label, load_predictions, trial_stage
 from tasks.selection.choice import CandidateResult
 from tasks.selection.out_of_fold import measure
+from tasks.selection.wording import time_lines, verdict_lines
 from tasks.settings import EvaluationSettings
-from tasks.stage import run_stage
+from tasks.stage import Outcome, Stage, Workspace, run_stage
 from tasks.stages.embedding import Data, load_model_payload
 from tasks.stages.tracking import Facts
 from tests.conftest import local_config
@@ -133,7 +134,7 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     monkeypatch.setattr(ArtifactStore, "checks", refuse)
     monkeypatch.setattr(tracking, "make_tracker", lambda uri, home, warn: notebook)
     refs = {label: record.ref for label, record in iris.runner.records.items()}
-    data = Data(refs["ingest"], refs["features"], refs["affinity"], "none")
+    data = Data(refs["ingest"], refs["features"], None, "none")
     facts = Facts("iris, auto", "iris", {}, {}, "", {})
     found = iris.found
     made = tracking.stage(
@@ -141,7 +142,7 @@ def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     )
     made.produce()
     reported = {name.removeprefix("labelscape.key."): key for name, key in notebook.record.tags.items()}
-    expected = {label: ref.key for label, ref in refs.items() if label != "affinity"}  # no stage used it
+    expected = {label: ref.key for label, ref in refs.items()}
     assert expected.items() <= reported.items()
 
 
@@ -184,7 +185,7 @@ def test_a_mean_is_scored_from_its_members_as_if_it_had_been_fitted(tmp_path: Pa
     found = run()
     assert {method for method, _ in run.folds.done} == {"random_forest", "kernel_dle"}
     mean = found.choice.results[2]
-    data = Data(*(run.runner.records[name].ref for name in ("ingest", "features", "affinity")), "none")
+    data = Data(*(run.runner.records[name].ref for name in ("ingest", "features")), None, "none")
     contest = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
     assert mean.ref
     scores = load_predictions(contest, mean.ref)
@@ -248,7 +249,12 @@ def test_the_candidate_for_few_labels_is_skipped_if_labels_are_frequent_unless_n
     assert named.states == {"kernel_dle_few": "scored"}
 
 
-def test_candidates_after_the_end_of_the_budget_are_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_candidates_after_the_end_of_the_budget_are_skipped_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    details = ArtifactStore.details
+    # nothing is set aside for the fit, however slow this machine is
+    monkeypatch.setattr(ArtifactStore, "details", lambda store, ref: {**details(store, ref), "seconds": 0.0})
     folds: list[object] = []
     budget = Budget(6, clock=lambda: float(len(folds)))  # one second per fold
     run = Run("iris", tmp_path, names("svm", "1nn", "random_forest"), budget=budget)
@@ -284,6 +290,61 @@ def test_the_budget_starts_before_the_features(tmp_path: Path) -> None:
     run.budget = Budget(5, clock=lambda: 10.0 * ("features" in run.runner.records))
     run()
     assert run.states == {"svm": "skipped"}
+
+
+def test_the_graph_of_a_fold_is_built_only_for_candidates_that_use_it(tmp_path: Path) -> None:
+    run = Run("iris", tmp_path)
+    data = Data(None, None, None, "zscore")
+    context = SelectionContext(EvaluationSettings(), data, run.workspace, run.budget)
+    offered = {one.name: one for one in pick_candidates(True)}
+    graphs = {name: "graph" in trial_stage(offered[name], context).params for name in offered}
+    assert graphs["kernel_dle_few"]
+    assert not graphs["kernel_dle"]
+
+
+class StageClock:
+    """A clock that stages move: each takes as many seconds as `costs` says for its name."""
+
+    def __init__(self, **costs: float) -> None:
+        self.now, self.costs = 0.0, costs
+
+    def __call__(self) -> float:
+        return self.now
+
+    def compute(self, stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        self.now += self.costs.get(stage.name, 0.0)
+        return run_stage(stage, workspace, force)
+
+
+def timed(tmp_path: Path, seconds: float, clock: StageClock, *named: str) -> Run:
+    run = Run("iris", tmp_path, names(*named), budget=Budget(seconds, clock))
+    run.runner = StageRunner(run.workspace, clock.compute)
+    return run
+
+
+def test_the_time_of_every_part_is_stated(tmp_path: Path) -> None:
+    clock = StageClock(ingest=30, features=45, trial=2, candidate=3, model=6)
+    run = timed(tmp_path, 120, clock, "svm", "1nn")
+    run.budget.start()
+    clock.now = 15.0  # before the first stage, such as the start of a server
+    found = run()
+    assert found.time == TimeSpent(120, data=90, candidates=10, fit=6)
+    assert time_lines(replace(found.time, tracking=7.0)) == [
+        "time        1 min 46 s of the budget of 2 min 0 s: data and features 1 min 30 s, candidates 10 s, "
+        "fit 6 s; then 7 s to track it"
+    ]
+
+
+def test_data_that_takes_longer_than_the_budget_gives_the_cheapest_plain_model(tmp_path: Path) -> None:
+    run = timed(tmp_path, 60, StageClock(features=61), "mlda_knn", "svm", "1nn")
+    found = run()
+    assert found.choice.winner.name == "svm"
+    (line,) = verdict_lines(found.choice)
+    assert line == (
+        "model       Scaled SVM, not scored: the budget of 1 min 0 s ended before any candidate was scored, "
+        "so the cheapest plain model is fitted"
+    )
+    assert found.time and found.time.data == 61
 
 
 def test_time_for_the_final_fit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

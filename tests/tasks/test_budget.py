@@ -34,11 +34,11 @@ def test_a_budget_starts_with_its_first_start() -> None:
     now = 100.0
     budget = Budget(60, clock=lambda: now)
     now = 150.0
-    assert budget.left == 60
+    assert (budget.left, budget.spent) == (60, 0)
     budget.start()
     now = 190.0
     budget.start()
-    assert budget.left == 20
+    assert (budget.left, budget.spent) == (20, 40)
     now = 500.0
     assert budget.left == 0
     assert str(budget.over()) == "the budget of 1 min 0 s ended"
