@@ -44,13 +44,14 @@ def read_parquet(path: Path, wanted: Callable[[str], bool], row_bytes: int) -> p
 
 def parquet_chunks(path: Path, name: str) -> Iterator[pa.Array]:
     """The values of one column of lists, some rows at a time."""
-    with _reading(path), _open(path) as file:
+    # Threads and buffers would read ahead, up to the whole column.
+    with _reading(path), _open(path, pre_buffer=False) as file:
         check_memory(
             claimed_bytes(file, [name], count_values(path)),
             f"{path}: {file.metadata.num_rows:,} rows of {name}",
             path.stat().st_size,
         )
-        for batch in file.iter_batches(_BATCH_ROWS, columns=[name]):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False):
             yield batch.column(0)
 
 
@@ -79,12 +80,12 @@ def _read_columns(file: Any, names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([file.read_row_group(group, names) for group in range(file.num_row_groups)])
 
 
-def _open(path: Path, read_dictionary: Sequence[str] = ()) -> Any:
+def _open(path: Path, read_dictionary: Sequence[str] = (), pre_buffer: bool = True) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.ParquetFile(path, read_dictionary=list(read_dictionary))
+        return pq.ParquetFile(path, read_dictionary=list(read_dictionary), pre_buffer=pre_buffer)
     except (OSError, pa.ArrowException) as error:
         raise SourceError(
             f"{path} is not a readable Parquet file: {first_line(error)} Download or write it again."

@@ -158,7 +158,8 @@ def stack_portions(parts: Sequence[Any]) -> Any:
 
 def readable_rows(found: Sequence[Features]) -> NDArray[np.bool_]:
     """Mask of the items that have every block of features."""
-    return np.logical_and.reduce([one.readable for one in found])
+    mask: NDArray[np.bool_] = np.logical_and.reduce([one.readable for one in found])
+    return mask
 
 
 def _stored_alike(X: Any, model: FittedModel) -> Any:
