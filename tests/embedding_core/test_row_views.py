@@ -1,5 +1,7 @@
 """Views of scaled rows: the same numbers as a copy, and methods that read them give the same result."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,21 @@ def test_an_index_of_a_view_finds_what_an_index_of_a_copy_finds(monkeypatch):
     of_copy = CellIndex(copy[known]).search(copy[asked], 5, recall=0.95)
     np.testing.assert_array_equal(of_view.indices, of_copy.indices)
     np.testing.assert_array_equal(of_view.squared, of_copy.squared)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlda", "least_squares_svm"])
+def test_a_fit_on_a_view_makes_no_copy_of_the_items(name, monkeypatch):
+    """Neither scaled items nor those of the labeled rows exist as a whole; 1 would be one copy."""
+    monkeypatch.setattr(row_blocks, "MOST_COPIED", 10)
+    monkeypatch.setattr("embedding_core.scaling.MOST_COPIED", 10)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 512)
+    monkeypatch.setattr("embedding_core.classifiers.least_squares_svm._BLOCK_ROWS", 512)
+    monkeypatch.setattr("embedding_core.classifiers.least_squares_svm._CALIBRATED_ROWS", 500)
+    X, Y = draw(60_000, 96)
+    tracemalloc.start()
+    try:
+        Annotator(name, scale="zscore").fit(X, Y)
+        assert tracemalloc.get_traced_memory()[1] < 0.7 * X.nbytes
+    finally:
+        tracemalloc.stop()
