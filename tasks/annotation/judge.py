@@ -24,7 +24,6 @@ from tasks.annotation.findings import (
     expect,
     make_promise,
 )
-from tasks.annotation.links import GivenLinks, read_links
 from tasks.annotation.model import FittedModel
 from tasks.annotation.portions import Portion
 from tasks.annotation.recipes import column_names, match_blocks
@@ -46,21 +45,17 @@ class Judge:
     model : FittedModel
     path : str
         The source, for messages.
-    precision, confidence, unlabeled
-        What is asked for, see `tasks.annotation.Request`.
-    given : GivenLinks or None
-        The file of links; its items must be judged in one portion.
+    precision, confidence
+        The promise that is asked for, see `tasks.annotation.Request`.
     links : sparse array or None
-        The links that were read.
+        Links of the new items, which must then be judged in one portion.
     """
 
     model: FittedModel
     path: str
     precision: float | None
     confidence: float
-    unlabeled: bool
     workspace: Workspace
-    given: GivenLinks | None
     links: Any = None
 
     @cached_property
@@ -86,9 +81,6 @@ class Judge:
         if not ids:
             nothing = np.empty((0, len(names)))
             return pack_annotations(Annotations([], names, nothing, nothing))
-        if self.given is not None and self.model.labeled is not None:
-            known, alone = self.model.labeled, self.unlabeled
-            self.links = read_links(self.given, known, found[0].ids, chosen, alone, self.workspace)
         scores = annotator.predict_scores(X, self.links)
         decision = decide(annotator, scores, self.promise)
         made = Annotations(ids, names, decision.labels, scores, decision.thresholds)

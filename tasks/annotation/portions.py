@@ -6,6 +6,7 @@ and an annotation of a changed collection reuses the portions that did not chang
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def judge_portions(
         for portion in portions:
             chosen = None if asked is None else asked[portion.rows.start : portion.rows.stop]
             one = replace(recipe, stage=PORTION_STAGE, inputs=_inputs(recipe.inputs, portion, chosen))
-            refs.append(store.compute(one, lambda p=portion, c=chosen: judge(p, c)).ref)  # type: ignore[misc]
+            refs.append(store.compute(one, partial(judge, portion, chosen)).ref)
             advance(portion.rows.stop)
     return refs
 

@@ -15,7 +15,7 @@ from storage.artifacts.schemas import Features, unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, SourceError
 from tasks.annotation.judge import Judge, readable_rows
-from tasks.annotation.links import GivenLinks, check_promise, describe_links, links_of_place
+from tasks.annotation.links import GivenLinks, check_promise, describe_links, links_of_place, read_links
 from tasks.annotation.model import FittedModel
 from tasks.annotation.portions import judge_portions, split_portions, whole_portion
 from tasks.dataset import load_blocks
@@ -136,14 +136,32 @@ def _annotate(
     assert features is not None
     store = workspace.store
     asked = _unlabeled(manifest, path, store) if request.unlabeled else None
-    judge = Judge(model, path, request.precision, request.confidence, request.unlabeled, workspace, given)
+    links = _read_links(model, given, features, asked, workspace) if given else None
+    judge = Judge(model, path, request.precision, request.confidence, workspace, links)
     portions = [whole_portion(store, features)] if given else split_portions(store, features)
     refs = judge_portions(made.recipe(), portions, asked, judge.judge, store, workspace.reporter)
     if not sum(ref.rows for ref in refs):
         raise _nothing_readable(path, load_blocks(store, features)[0], request.unlabeled)
     findings = judge.describe(portions, refs, asked)
-    findings["links"] = describe_links(model, unused, judge.links)
+    findings["links"] = describe_links(model, unused, links)
     return join_annotations(store, refs, findings)
+
+
+def _read_links(
+    model: FittedModel,
+    given: GivenLinks,
+    features: ArtifactRef,
+    asked: NDArray[np.bool_] | None,
+    workspace: Workspace,
+) -> Any:
+    """The links of the items to judge."""
+    if model.labeled is None:
+        return None
+    found, _ = load_blocks(workspace.store, features)
+    chosen = readable_rows(found) if asked is None else readable_rows(found) & asked
+    if not chosen.any():
+        return None
+    return read_links(given, model.labeled, found[0].ids, chosen, asked is not None, workspace)
 
 
 def _unlabeled(manifest: ArtifactRef | None, path: str, store: ArtifactStore) -> NDArray[np.bool_]:
