@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import simplejpeg
@@ -24,16 +23,12 @@ from flows.runner import Run
 from storage.artifacts.artifact import Outcome
 from storage.tracking.client import ModelInfo
 from tasks.annotation import FittedModel
-from tasks.annotation.labeled import collect_labeled_items
-from tasks.dataset import load_dataset
 from tasks.stage import Stage, Workspace, run_stage
-from tasks.stages.embedding import load_model_payload
-from tasks.stages.evaluation import load_predictions
 from tests.benchmarks.bench_cluster import HEIGHT, WIDTH, write_pictures
 from tests.benchmarks.bench_growth import used_seconds
 from tests.benchmarks.table import Row, markdown
 from tests.conftest import local_config, run_training
-from tests.run_driver import fitted_model
+from tests.run_driver import train_model
 
 SETTINGS = ("executor=serial", "features.extractors=color_moments")
 LABELED = 400
@@ -61,19 +56,6 @@ class StageTimes:
         return outcome
 
 
-def train_model(folder: Path, home: Path) -> FittedModel:
-    """A model with its labeled items, as a tracked run has them."""
-    run = run_training(local_config(folder, home, *SETTINGS, "embedding.methods=mlda"), until="evaluation")
-    store, refs = run.store, run.products.refs
-    manifest, features = refs["ingest"][""], refs["features"][""]
-    fitted, scores = refs["embedding"]["mlda"], refs["evaluation"]["mlda"]
-    assert manifest and features and fitted and scores
-    made = fitted_model(load_model_payload(fitted, store) or b"")
-    dataset, (_, predictions) = load_dataset(store, manifest, features), load_predictions(store, scores)
-    labeled = collect_labeled_items(dataset, predictions, "macro_f1", {})
-    return replace(made, labeled=labeled, labeled_digest="l" * 32)
-
-
 def annotate(model: FittedModel, folder: Path, home: Path) -> dict[str, float]:
     """CPU seconds of the stages of `annotate`."""
     config = annotation_config(str(folder), local_config("demo", home, *SETTINGS))
@@ -98,7 +80,9 @@ def measure(quick: bool = False, pictures: int = 20_000) -> list[Row]:
     pictures = 1_000 if quick else pictures
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        model = train_model(write_pictures(place / "few", LABELED), place / "home_few")  # compiles kernels
+        model = train_model(
+            write_pictures(place / "few", LABELED), place / "home_few", *SETTINGS
+        )  # compiles kernels
         many, home = write_pictures(place / "many", pictures), place / "home"
         paths = sorted(many.glob("*.jpg"))
         time.sleep(2)  # a file's digest is only trusted if its time is older

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,10 @@ from storage.artifacts.annotations import Annotations
 from storage.tracking.client import ModelInfo
 from tasks.annotation import FittedModel, Request, judge, load_annotations, portions
 from tasks.annotation.files import write_annotations
-from tasks.annotation.labeled import collect_labeled_items
-from tasks.dataset import load_dataset
 from tasks.stage import run_stage
 from tasks.stages import chunks
-from tasks.stages.embedding import load_model_payload
-from tasks.stages.evaluation import load_predictions
-from tests.conftest import local_config, run_training
-from tests.run_driver import fitted_model
+from tests.conftest import local_config
+from tests.run_driver import train_model
 
 pytestmark = pytest.mark.slow
 CUT = 40
@@ -47,20 +42,7 @@ def write_table(path: Path, n: int, seed: int, changed: int | None = None) -> Pa
 def model(tmp_path_factory: pytest.TempPathFactory) -> FittedModel:
     """A model with its labeled items, as a tracked run has them."""
     place = tmp_path_factory.mktemp("training")
-    config = local_config(write_table(place / "known.csv", 60, 0), place / "home", "embedding.method=mlda")
-    run = run_training(config, until="evaluation")
-    store, refs = run.store, run.products.refs
-    manifest, features, fitted, scores = (
-        refs["ingest"][""],
-        refs["features"][""],
-        refs["embedding"]["mlda"],
-        refs["evaluation"]["mlda"],
-    )
-    assert manifest and features and fitted and scores
-    made = fitted_model(load_model_payload(fitted, store) or b"")
-    dataset, (_, predictions) = load_dataset(store, manifest, features), load_predictions(store, scores)
-    labeled = collect_labeled_items(dataset, predictions, "macro_f1", {})
-    return replace(made, labeled=labeled, labeled_digest="l" * 32)
+    return train_model(write_table(place / "known.csv", 60, 0), place / "home")
 
 
 @pytest.fixture
