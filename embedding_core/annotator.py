@@ -11,6 +11,7 @@ from embedding_core.blocks import replaces_own_scaling
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels
 from embedding_core.labels import rows_without_one_label
+from embedding_core.linalg.row_blocks import RowView, take_rows, view_rows
 from embedding_core.model_selection.thresholds import exceed_thresholds
 from embedding_core.preprocessing import Preprocessor
 from embedding_core.registry import METHODS, get_method
@@ -165,8 +166,9 @@ class Annotator(BaseEstimator):
         _check_thresholds(self.thresholds, len(self.classes_))
         self.n_features_in_ = X.shape[1]
         Y_seen = indicator.Y
+        X = self._view(X) if affinity is not None or not method.uses_graph else X
         if not (method.sees_all_rows or indicator.labeled.all()):
-            X, Y_seen = X[indicator.labeled], Y_seen[indicator.labeled]
+            X, Y_seen = take_rows(X, indicator.labeled), Y_seen[indicator.labeled]
         self.scaler_ = self._make_scaler(method).fit(X, Y_seen)
         graph = {"affinity": affinity} if method.uses_graph else {}
         scaled = self.scaler_.transform(X)
@@ -174,10 +176,14 @@ class Annotator(BaseEstimator):
         if method.role == "projection":
             neighbors = NeighborLabels(self.n_neighbors, self.weights)
             known = (Y_seen >= 0).all(axis=1)
-            seen = scaled if known.all() else scaled[known]
+            seen = scaled if known.all() else take_rows(scaled, known)
             Z = self.model_.transform(seen) if method.inductive else self.model_.embedding_[known]
             self.neighbors_ = neighbors.fit(Z, Y_seen[known])
         return self
+
+    def _view(self, X: Features) -> Features:
+        """A view of large X if the method reads it by rows: scaled rows are then not copied as a whole."""
+        return view_rows(X) if get_method(self.method).by_rows and not self.blocks else X
 
     def _make_scaler(self, method: Method) -> Scaler | Preprocessor:
         if not self.blocks:
@@ -208,7 +214,8 @@ class Annotator(BaseEstimator):
                 f"method {self.method} only knows the rows of its fit and cannot take new ones; "
                 "fit it on these rows too, or choose an inductive method."
             )
-        return self.scaler_.transform(as_features(X, self.n_features_in_, missing=bool(self.blocks)))
+        X = as_features(X, self.n_features_in_, missing=bool(self.blocks))
+        return self.scaler_.transform(self._view(X))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return coordinates (m, r) of new items in the embedding."""
@@ -222,7 +229,8 @@ class Annotator(BaseEstimator):
 
     def prepare_features(self, X: Any) -> Features:
         """Return new items as the method sees them: filled, weighed and scaled."""
-        return self._scale_new(X)
+        scaled = self._scale_new(X)
+        return np.asarray(scaled) if isinstance(scaled, RowView) else scaled
 
     @property
     def uses_links(self) -> bool:

@@ -16,6 +16,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.graph.knn import EXACT_ITEMS, RECALL
 from embedding_core.labels import Indicator, as_indicator, check_one_row_each
 from embedding_core.linalg.conditioning import common_shift, subtract_shift
+from embedding_core.linalg.row_blocks import RowView
 from embedding_core.scaling import Features, as_features
 
 WEIGHTS = ("uniform", "distance")
@@ -25,8 +26,9 @@ BLOCK_NUMBERS = 2**22
 # measured again exactly, so that ties are broken by row order.
 SPARE_CANDIDATES = 4
 # A search among more than `EXACT_ITEMS` dense rows uses an index if it has one query per this many rows. For
-# fewer queries, building the index costs more than comparing each with all rows.
-_ROWS_PER_QUERY = 50
+# fewer queries, building the index costs more than comparing each with all rows. Among very many rows both
+# costs grow with their number: some queries always justify an index.
+_ROWS_PER_QUERY, _MANY_ROWS = 50, 100_000
 
 
 def as_labeled_features(X: Any, Y: Any, missing: bool = False) -> tuple[Features, Indicator]:
@@ -63,7 +65,7 @@ def _block_rows(n_candidates: int, n_features: int) -> int:
 
 def uses_index(n: int, m: int) -> bool:
     """Return whether `nearest_rows` answers m queries among n dense rows by an index."""
-    return n > EXACT_ITEMS and m * _ROWS_PER_QUERY >= n
+    return n > EXACT_ITEMS and m * _ROWS_PER_QUERY >= min(n, _MANY_ROWS)
 
 
 def nearest_rows(
@@ -72,9 +74,9 @@ def nearest_rows(
     """Return distances and indices (m, k) of the k rows of Z nearest to each query, nearest first.
 
     Equal distances are ordered by row number if at most `SPARE_CANDIDATES` rows tie beyond the k-th. Z and
-    queries are both dense or both CSR. Many queries among more than `EXACT_ITEMS` dense rows are answered by
-    an index that finds at least `RECALL` of the true neighbors, see `embedding_core.graph.cell_index`, unless
-    `indexed` is False.
+    queries are both dense or both CSR; if they are views (`RowView`), there must be enough queries for an
+    index. Many queries among more than `EXACT_ITEMS` dense rows are answered by an index that finds at least
+    `RECALL` of the true neighbors, see `embedding_core.graph.cell_index`, unless `indexed` is False.
     """
     n, m = Z.shape[0], queries.shape[0]
     if k < 1 or k > n:
@@ -181,7 +183,8 @@ class NeighborLabels(BaseEstimator):
             raise InvalidInput(
                 f"n_neighbors={self.n_neighbors} with {n_labeled} labeled rows; choose from 1 to {n_labeled}."
             )
-        self.Z_ = Z if indicator.labeled.all() else Z[indicator.labeled]
+        kept = Z if indicator.labeled.all() else Z[indicator.labeled]
+        self.Z_ = np.asarray(kept) if isinstance(kept, RowView) else kept
         self.Y_ = indicator.Y[indicator.labeled]
         self.n_features_in_ = Z.shape[1]
         return self

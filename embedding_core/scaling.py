@@ -11,19 +11,16 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from embedding_core.checks import check_choice
 from embedding_core.errors import InvalidInput
 from embedding_core.linalg.conditioning import EPS
+from embedding_core.linalg.row_blocks import MOST_COPIED, RowView, mean_row, row_blocks
 
 Features = Any
-"""(n, p) array of float32 or float64, or a CSR matrix of these."""
+"""(n, p) array of float32 or float64, a CSR matrix of these, or a `RowView`."""
 
 SCALINGS = ("none", "zscore", "unit")
 COUNT_SCALINGS = (*SCALINGS, "tfidf")
 """The scalings of `make_scaler`."""
 MOST_ZEROS = 0.5
 """Non-negative features of which more than this fraction is 0 count as occurrences, for instance of words."""
-
-# Rows that are converted to float64 at a time, and the largest matrix of which a copy in float64 is made.
-_BLOCK_ROWS = 4096
-_MOST_VALUES = 2**25
 
 
 def as_features(X: Any, n_features: int | None = None, missing: bool = False) -> Features:
@@ -33,8 +30,8 @@ def as_features(X: Any, n_features: int | None = None, missing: bool = False) ->
 
     Parameters
     ----------
-    X : (n, p) array, DataFrame or sparse matrix
-        Finite numbers.
+    X : (n, p) array, DataFrame, sparse matrix or RowView
+        Finite numbers; those of a view have been checked.
     n_features : int, optional
         Number of columns that a fitted model expects.
     missing : bool, default=False
@@ -56,11 +53,8 @@ def as_features(X: Any, n_features: int | None = None, missing: bool = False) ->
         raise InvalidInput(
             f"X has shape {features.shape}; expected (items, features) with at least one of each."
         )
-    if missing:
-        values = np.where(np.isnan(values), 0, values)
-    if not np.isfinite(values).all():
-        count = int((~np.isfinite(values)).sum())
-        raise InvalidInput(f"X contains {count} NaN or infinite values; fill them or drop their rows first.")
+    if bad := _count_bad(values, missing):
+        raise InvalidInput(f"X contains {bad} NaN or infinite values; fill them or drop their rows first.")
     if n_features is not None and features.shape[1] != n_features:
         raise InvalidInput(
             f"X has {features.shape[1]} features, the model was fitted with {n_features}; "
@@ -69,7 +63,18 @@ def as_features(X: Any, n_features: int | None = None, missing: bool = False) ->
     return features
 
 
-def _as_float_array(X: Any) -> NDArray[Any]:
+def _count_bad(values: Any, missing: bool) -> int:
+    """Count infinite numbers, and NaN unless they are missing values; a view has been checked before."""
+    if isinstance(values, RowView):
+        return 0
+    is_bad = np.isinf if missing else lambda block: ~np.isfinite(block)
+    blocks = [values] if values.ndim < 2 else (block for _, block in row_blocks(values))
+    return sum(int(is_bad(block).sum()) for block in blocks)
+
+
+def _as_float_array(X: Any) -> Any:
+    if isinstance(X, RowView):
+        return X
     try:
         array = np.asarray(X)
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
@@ -82,21 +87,22 @@ def _column_moments(X: Features) -> tuple[NDArray[np.float64], NDArray[np.float6
     if sp.issparse(X):
         mean, variance = mean_variance_axis(X.astype(np.float64), axis=0)
     else:
-        mean = X.mean(axis=0, dtype=np.float64)
-        variance = X.var(axis=0, dtype=np.float64) if X.size <= _MOST_VALUES else _block_variance(X, mean)
+        mean, variance = _dense_moments(X)
     # Rounding gives a constant column a variance of up to (n eps mean)^2; dividing would amplify that noise.
     n = X.shape[0]
     constant = variance <= n * EPS * variance + (n * mean * EPS) ** 2
     return mean, np.where(constant, 1.0, np.sqrt(variance))
 
 
-def _block_variance(X: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The variance of each column without a float64 copy of X."""
-    total = np.zeros(X.shape[1])
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        total += ((X[start : start + _BLOCK_ROWS] - mean) ** 2).sum(axis=0)
-    variance: NDArray[np.float64] = total / X.shape[0]
-    return variance
+def _dense_moments(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and variance of each column; of many rows without a float64 copy of them."""
+    if X.shape[0] * X.shape[1] <= MOST_COPIED:
+        X = np.asarray(X)
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64)
+    mean, total = mean_row(X), np.zeros(X.shape[1])
+    for _, block in row_blocks(X):
+        total += ((block - mean) ** 2).sum(axis=0)
+    return mean, total / X.shape[0]
 
 
 def _row_lengths(X: Features) -> NDArray[np.float64]:
@@ -149,21 +155,27 @@ class Scaler(TransformerMixin, BaseEstimator):
         self.n_features_in_ = p
         return self
 
-    def transform(self, X: Any) -> Features:
-        """Return a scaled copy of X (X itself for "none") in the dtype of X."""
+    def transform(self, X: Any, copy: bool = True) -> Features:
+        """Return scaled rows in the dtype of X: a copy, X itself for "none", or a view of a `RowView`.
+
+        With copy=False dense z-scores overwrite X.
+        """
         X = as_features(X, self.n_features_in_)
         if self.kind == "none":
             return X
-        if self.kind == "unit":
-            return self._divide_rows(X)
-        if sp.issparse(X):
+        change = self._divide_rows if self.kind == "unit" else self._standardize
+        if isinstance(X, RowView):
+            return X.change(change)
+        if self.kind == "zscore" and sp.issparse(X):
             if self.mean_.any():
                 raise InvalidInput("X is sparse, but the scaler was fitted on dense rows; pass X.toarray().")
             return (X @ sp.diags_array(1 / self.scale_)).tocsr().astype(X.dtype)
-        scaled = np.empty_like(X)
-        for start in range(0, X.shape[0], _BLOCK_ROWS):  # X - mean is float64: not of all rows at a time
-            rows = slice(start, start + _BLOCK_ROWS)
-            scaled[rows] = (X[rows] - self.mean_) / self.scale_
+        return self._standardize(X, X) if self.kind == "zscore" and not copy else change(X)
+
+    def _standardize(self, X: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        scaled = np.empty_like(X) if out is None else out
+        for rows, block in row_blocks(X):  # block - mean is float64: not of all rows at a time
+            scaled[rows] = (block - self.mean_) / self.scale_
         return scaled
 
     @staticmethod

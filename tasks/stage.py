@@ -38,6 +38,7 @@ _NAMED = frozenset(
         "tasks.selection.rare_labels",
         "tasks.annotation.evidence",
         "tasks.annotation.findings",
+        "tasks.annotation.judge",
         "tasks.annotation.recipes",
     }
 )

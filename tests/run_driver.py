@@ -22,8 +22,12 @@ from storage.artifacts.models import load_model
 from storage.artifacts.store import Outcome
 from storage.tracking.client import ModelInfo
 from tasks.annotation import FittedModel
+from tasks.annotation.labeled import collect_labeled_items
+from tasks.dataset import load_dataset
 from tasks.stage import Stage, Workspace, run_stage
-from tests.conftest import write_pictures
+from tasks.stages.embedding import load_model_payload
+from tasks.stages.evaluation import load_predictions
+from tests.conftest import local_config, run_training, write_pictures
 
 _HEAVY = (
     "embedding_core.features.moment_kernels",
@@ -75,6 +79,20 @@ def pausing(home: Path, *arguments: str) -> dict[str, Any]:
         return run_stage(stage, workspace, force)
 
     return run(home, *arguments, submit=submit)
+
+
+def train_model(source: Path, home: Path, *settings: str) -> FittedModel:
+    """An MLDA model with its labeled items and out-of-fold scores, as a tracked run has them."""
+    config = local_config(source, home, "embedding.methods=mlda", *settings)
+    run = run_training(config, until="evaluation")
+    store, refs = run.store, run.products.refs
+    manifest, features = refs["ingest"][""], refs["features"][""]
+    fitted, scores = refs["embedding"]["mlda"], refs["evaluation"]["mlda"]
+    assert manifest and features and fitted and scores
+    made = fitted_model(load_model_payload(fitted, store) or b"")
+    dataset, (_, predictions) = load_dataset(store, manifest, features), load_predictions(store, scores)
+    labeled = collect_labeled_items(dataset, predictions, "macro_f1", {})
+    return replace(made, labeled=labeled, labeled_digest="l" * 32)
 
 
 def fitted_model(payload: bytes, run: str = "p" * 32) -> FittedModel:

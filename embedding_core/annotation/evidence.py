@@ -81,7 +81,21 @@ def nearest_carriers(
     return NearestCarriers(rows, labels, indices, distances)
 
 
-def novelty(Z: ArrayLike, queries: ArrayLike, n_neighbors: int = NEIGHBORS) -> NDArray[np.float64]:
+def isolation(Z: ArrayLike, n_neighbors: int = NEIGHBORS) -> NDArray[np.float64]:
+    """Return the mean distance of each item (n,) to its nearest others, ascending; see `novelty`."""
+    check_count("n_neighbors", n_neighbors)
+    known = as_features(Z)
+    if known.shape[0] < 2:
+        raise InvalidInput(f"{known.shape[0]} labeled item; novelty compares distances between at least two.")
+    return np.sort(other_neighbors(known, min(n_neighbors, known.shape[0] - 1))[0].mean(axis=1))
+
+
+def novelty(
+    Z: ArrayLike,
+    queries: ArrayLike,
+    n_neighbors: int = NEIGHBORS,
+    among: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
     """Return how unlike the labeled items each new item is, from 0 to 1.
 
     The mean distance of a new item to its nearest labeled items is compared with the same distance of each
@@ -97,6 +111,8 @@ def novelty(Z: ArrayLike, queries: ArrayLike, n_neighbors: int = NEIGHBORS) -> N
     queries : array or CSR matrix of shape (m, r)
     n_neighbors : int, default=5
         Fewer if there are not as many other labeled items.
+    among : array of shape (n,), optional
+        `isolation` of Z, if it serves several calls.
 
     Examples
     --------
@@ -105,10 +121,8 @@ def novelty(Z: ArrayLike, queries: ArrayLike, n_neighbors: int = NEIGHBORS) -> N
     """
     check_count("n_neighbors", n_neighbors)
     known, new = _as_coordinates(Z, queries)
-    if known.shape[0] < 2:
-        raise InvalidInput(f"{known.shape[0]} labeled item; novelty compares distances between at least two.")
+    among = isolation(known, n_neighbors) if among is None else among
     k = min(n_neighbors, known.shape[0] - 1)
-    among = np.sort(other_neighbors(known, k)[0].mean(axis=1))
     reached = nearest_rows(known, new, k)[0].mean(axis=1)
     below, up_to = (np.searchsorted(among, reached, side) for side in ("left", "right"))
     shares: NDArray[np.float64] = (below + up_to) / (2 * len(among))

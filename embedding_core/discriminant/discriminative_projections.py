@@ -39,7 +39,7 @@ from embedding_core.linalg.kernel_space import (
     place_by_kernel,
     resolve_gamma,
 )
-from embedding_core.linalg.row_blocks import RowBlocks
+from embedding_core.linalg.row_blocks import RowBlocks, RowView
 from embedding_core.model_selection.inner_choice import fold_score
 
 MEMORY_BUDGET_BYTES = 4e9
@@ -340,6 +340,7 @@ class DiscriminativeProjections(GraphEmbedding):
         return positions
 
     def _check_items(self, X: Any, reset: bool) -> Any:
+        X = np.asarray(X) if isinstance(X, RowView) and self.kernel != "linear" else X
         X = super()._check_items(X, reset)
         if reset and self.kernel != "linear" and isinstance(X, RowBlocks):
             raise InvalidInput(

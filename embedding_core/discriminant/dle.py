@@ -27,7 +27,7 @@ from embedding_core.linalg.eigen import (
     thin_svd,
     whitening,
 )
-from embedding_core.linalg.row_blocks import RowBlocks, project_rows, row_blocks
+from embedding_core.linalg.row_blocks import RowBlocks, RowView, project_rows, row_blocks, take_rows
 from embedding_core.linalg.scatter import Scatter, class_scatter
 from embedding_core.model_selection.inner_choice import fold_score
 
@@ -93,15 +93,17 @@ def nearest_labels(X: Any, target: Indicator) -> NDArray[np.int8]:
     """Return labels (n, K) in which each unlabeled item has the labels of its nearest labeled item.
 
     X is an ndarray, CSR matrix or `RowBlocks`. All pairs of a labeled and an unlabeled item are compared, so
-    the time grows with the product of their numbers; for many items in an ndarray `nearest_rows` uses an
-    index. Of `RowBlocks` a chunk of the labeled items and a block of the others are in memory at a time.
+    the time grows with the product of their numbers; for many items in memory (an ndarray or `RowView`)
+    `nearest_rows` uses an index. Of other `RowBlocks` a chunk of the labeled items and a block of the others
+    are in memory at a time.
     """
     Y = target.Y.copy()
     if target.labeled.all():
         return Y
     n_labeled = int(target.labeled.sum())
-    if sp.issparse(X) or (isinstance(X, np.ndarray) and uses_index(n_labeled, len(Y) - n_labeled)):
-        _, nearest = nearest_rows(X[target.labeled], X[~target.labeled], 1)
+    in_memory = isinstance(X, np.ndarray | RowView)
+    if sp.issparse(X) or (in_memory and uses_index(n_labeled, len(Y) - n_labeled)):
+        _, nearest = nearest_rows(take_rows(X, target.labeled), take_rows(X, ~target.labeled), 1)
         Y[~target.labeled] = target.Y[target.labeled][nearest[:, 0]]
         return Y
     shortest = np.full(len(Y), np.inf)

@@ -2,8 +2,9 @@
 
 Items are grouped around centers found by k-means. A query is compared with the items of its nearest cells
 only: one matrix product per cell serves all queries that reach it. Cells of large and small collections have
-about `CELL_ROWS` items, so the search grows as n. Assigning items to cells grows as n² / `CELL_ROWS`: at a
-million items that is as much as comparing each with four cells.
+about `CELL_ROWS` items, so the search grows as n. Finding the cells of an item among more than `FLAT_CELLS`
+goes through an index of their centers, so it grows as n^1.5: at a million items, an item is compared with
+about 400 of 1,953 centers.
 
 The number of cells that a query reaches is raised until the recall, measured against exact neighbors of a
 sample of queries, reaches the one that is asked for. Distances are computed in float32, relative to the
@@ -16,6 +17,7 @@ from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from math import isqrt
 from typing import Any
 
 import numba
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from embedding_core.compiled import compile_kernel
+from embedding_core.linalg.row_blocks import RowView, mean_row
 from embedding_core.threads import count_cores
 
 CELL_ROWS = 512
@@ -36,8 +39,12 @@ SAMPLE_QUERIES = 500
 """Queries that the recall is measured on."""
 SPARE_CANDIDATES = 4
 """Candidates beyond the k nearest that are measured again from differences in float64."""
+FLAT_CELLS = 512
+"""Cells up to which an item is compared with every center."""
 
 _TRAINING_ROWS, _ROUNDS = 40, 6
+# Groups of centers whose cells an item may be assigned to. Fewer cost recall, which is measured.
+_GROUPS_REACHED = 8
 # Queries per portion, and rows per matrix product. Both are fixed: the result must not depend on the machine.
 _PORTION, _PRODUCT_ROWS = 16_384, 2_048
 _RERANKED_VALUES = 4_000_000
@@ -109,10 +116,12 @@ class CellIndex:
 
     Parameters
     ----------
-    X : (n, p) array
+    X : (n, p) array or RowView
         Items; float32 saves a conversion.
     seed : int
         Seed of the rows that the centers are learned from.
+    cell_rows : int, optional
+        Mean number of items per cell, `CELL_ROWS` by default.
 
     Attributes
     ----------
@@ -124,11 +133,12 @@ class CellIndex:
         Where each cell begins in `order`.
     """
 
-    def __init__(self, X: NDArray[Any], seed: int = 0) -> None:
+    def __init__(self, X: NDArray[Any] | RowView, seed: int = 0, cell_rows: int | None = None) -> None:
         self._X = X
-        self._shift = X.mean(axis=0, dtype=np.float64)
+        self._shift = X.mean(axis=0, dtype=np.float64) if isinstance(X, np.ndarray) else mean_row(X)
+        self._groups: CellIndex | None = None
         n = X.shape[0]
-        n_cells = max(1, n // CELL_ROWS)
+        n_cells = max(1, n // (cell_rows or CELL_ROWS))
         with threadpool_limits(1, user_api="blas"):
             self.centers = self._learn(n_cells, seed)
             cells = self._reach(X, np.arange(n), 1)[:, 0]
@@ -141,6 +151,7 @@ class CellIndex:
         # float32 items minus a float32 center are rounded once, as in float64
         kept = np.float32 if self._X.dtype == np.float32 else np.float64
         self.centers = self._X[rows[np.sort(rng.permutation(len(rows))[:n_cells])]].astype(kept)
+        self._group_centers()
         for _ in range(_ROUNDS):
             cells = self._reach(self._X, rows, 1)[:, 0]
             counts = np.bincount(cells, minlength=n_cells)[:, None]
@@ -152,10 +163,21 @@ class CellIndex:
                 sums += members @ _subtract(self._X[rows[part]], self._shift, np.float64)
             means = sums / np.maximum(counts, 1) + self._shift
             self.centers = np.where(counts > 0, means, self.centers).astype(kept)
+            self._group_centers()
         return self.centers
 
-    def _reach(self, of: NDArray[Any], rows: NDArray[np.intp], probes: int) -> NDArray[np.int64]:
+    def _group_centers(self) -> None:
+        """Index the centers themselves if they are many."""
+        n_cells = len(self.centers)
+        if n_cells > FLAT_CELLS:
+            self._groups = CellIndex(self.centers, cell_rows=isqrt(n_cells))
+
+    def _reach(self, of: NDArray[Any] | RowView, rows: NDArray[np.intp], probes: int) -> NDArray[np.int64]:
         """The nearest cells (m, probes) of some queries. Centers can be close to each other: float64."""
+        if self._groups is not None:
+            parts = [rows[start : start + _PORTION] for start in range(0, len(rows), _PORTION)]
+            reached = [self._groups.candidates(of, part, probes, _GROUPS_REACHED) for part in parts]
+            return np.concatenate(reached)
         centers = _subtract(self.centers, self._shift, np.float64)
         best, found = _empty_lists(len(rows), probes, np.float64)
         for part in _parts(np.arange(len(rows))):
@@ -164,7 +186,7 @@ class CellIndex:
         return found
 
     def _search(
-        self, of: NDArray[Any], rows: NDArray[np.intp], k: int, probes: int, precision: Precision
+        self, of: NDArray[Any] | RowView, rows: NDArray[np.intp], k: int, probes: int, precision: Precision
     ) -> NDArray[np.int64]:
         """Candidates (m, k) of one portion of queries, nearest first; -1 if the cells have too few items."""
         cells = self._reach(of, rows, probes)
@@ -174,6 +196,21 @@ class CellIndex:
         queries = of[rows]
         for cell in np.flatnonzero(np.diff(ends)):
             self._visit(int(cell), queries, by_cell[ends[cell] : ends[cell + 1]] // probes, best, found)
+        return found
+
+    def candidates(
+        self,
+        of: NDArray[Any] | RowView,
+        rows: NDArray[np.intp],
+        k: int,
+        probes: int,
+        precision: Precision = np.float64,
+    ) -> NDArray[np.int64]:
+        """Candidates (m, k) of some queries in their nearest cells, in all cells where these are too few."""
+        found = self._search(of, rows, k, probes, precision)
+        lacking = np.flatnonzero((found < 0).any(axis=1))
+        if len(lacking):
+            found[lacking] = self._search_all(of[rows[lacking]], k)
         return found
 
     def _search_all(self, queries: NDArray[Any], k: int) -> NDArray[np.int64]:
@@ -202,12 +239,14 @@ class CellIndex:
             for part in _parts(asked):
                 _compare(_subtract(queries[part], center, precision), items, rows, part, best, found)
 
-    def search(self, queries: NDArray[Any] | None, k: int, recall: float, seed: int = 0) -> IndexedNeighbors:
+    def search(
+        self, queries: NDArray[Any] | RowView | None, k: int, recall: float, seed: int = 0
+    ) -> IndexedNeighbors:
         """Find the k nearest items of each query; of the items themselves, without each itself, if None.
 
         Parameters
         ----------
-        queries : (m, p) array or None
+        queries : (m, p) array, RowView or None
         k : int
         recall : float
             Share of the true neighbors to find, in (0, 1]. 1 compares each query with all items.
@@ -218,7 +257,7 @@ class CellIndex:
         sample = np.sort(np.random.default_rng(seed).permutation(len(of))[:SAMPLE_QUERIES])
         with threadpool_limits(1, user_api="blas"):
             probes, precision, measured = self._choose_probes(of, sample, k, recall, queries is None)
-            order = self.order if queries is None else np.arange(len(of))
+            order = self.order if queries is None else self._by_cell(of)
             parts = [order[start : start + _PORTION] for start in range(0, len(order), _PORTION)]
             indices, squared = np.empty((len(of), k), dtype=np.intp), np.empty((len(of), k))
 
@@ -230,8 +269,14 @@ class CellIndex:
                 list(pool.map(work, parts))
         return IndexedNeighbors(indices, squared, measured, probes)
 
+    def _by_cell(self, queries: NDArray[Any] | RowView) -> NDArray[np.intp]:
+        """Numbers of the queries, those of a cell together: a portion of them then reaches few cells."""
+        if len(queries) <= _PORTION:
+            return np.arange(len(queries))
+        return np.argsort(self._reach(queries, np.arange(len(queries)), 1)[:, 0], kind="stable")
+
     def _choose_probes(
-        self, of: NDArray[Any], sample: NDArray[np.intp], k: int, recall: float, own: bool
+        self, of: NDArray[Any] | RowView, sample: NDArray[np.intp], k: int, recall: float, own: bool
     ) -> tuple[int, Precision, float]:
         """The fewest cells per query that reach the recall, the precision, and the recall that was measured.
 
@@ -261,7 +306,7 @@ class CellIndex:
 
     def _nearest(
         self,
-        of: NDArray[Any],
+        of: NDArray[Any] | RowView,
         rows: NDArray[np.intp],
         k: int,
         probes: int,
@@ -271,10 +316,7 @@ class CellIndex:
         """Neighbors and squared distances of some queries. All cells are always searched in float64."""
         wanted = min(k + SPARE_CANDIDATES + int(own), self._X.shape[0])
         if probes < len(self.centers):
-            found = self._search(of, rows, wanted, probes, precision)
-            lacking = np.flatnonzero((found < 0).any(axis=1))
-            if len(lacking):  # the cells of these queries have too few items
-                found[lacking] = self._search_all(of[rows[lacking]], wanted)
+            found = self.candidates(of, rows, wanted, probes, precision)
         else:
             found = self._search_all(of[rows], wanted)
         found.sort(axis=1)
@@ -285,14 +327,15 @@ class CellIndex:
         return np.take_along_axis(found, nearest, axis=1), np.take_along_axis(squared, nearest, axis=1)
 
     def _measure(
-        self, of: NDArray[Any], rows: NDArray[np.intp], found: NDArray[np.int64]
+        self, of: NDArray[Any] | RowView, rows: NDArray[np.intp], found: NDArray[np.int64]
     ) -> NDArray[np.float64]:
         """Squared distances (m, k) from differences in float64."""
         squared = np.empty(found.shape)
         step = max(1, _RERANKED_VALUES // (found.shape[1] * self._X.shape[1]))
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            difference = self._X[found[part]].astype(np.float64) - of[rows[part], None, :]
+            nearby = self._X[found[part].ravel()].reshape(*found[part].shape, -1)
+            difference = nearby.astype(np.float64) - of[rows[part]][:, None, :]
             squared[part] = np.einsum("mcp,mcp->mc", difference, difference)
         return squared
 

@@ -4,7 +4,7 @@ Every sum over items iterates over `row_blocks`, which cuts both into the same b
 bit-identical however the source cuts its rows, and the same as for a matrix in memory.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +15,8 @@ from embedding_core.errors import InvalidInput
 
 BLOCK_ROWS = 4096
 BLOCK_VALUES = 4_000_000
+MOST_COPIED = 2**25
+"""Numbers of a float32 matrix up to which `view_rows` leaves copying to the methods."""
 
 
 @runtime_checkable
@@ -40,6 +42,78 @@ class RowBlocks(Protocol):
         ...
 
 
+class RowView:
+    """Rows of a matrix in memory, changed when they are read: no copy of them exists as a whole.
+
+    It implements `RowBlocks`. A slice, a mask or an array of row numbers as index returns an array.
+
+    Parameters
+    ----------
+    X : (n, p) array of finite numbers
+    rows : (m,) array of int, optional
+        Row numbers; all rows if None.
+    change : callable, optional
+        Maps an array of rows to an array of the same shape and dtype, each row for itself.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        X: NDArray[Any],
+        rows: NDArray[np.intp] | None = None,
+        change: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+    ) -> None:
+        self._X, self._rows, self._change = X, rows, change
+        self.shape = (len(X) if rows is None else len(rows), X.shape[1])
+        self.dtype = X.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        taken = self._X[rows if self._rows is None else self._rows[rows]]
+        return taken if self._change is None else self._change(taken)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return load_rows(self).astype(dtype or self.dtype, copy=False)
+
+    def iter_blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Iterate over (start, block) from the first row to the last."""
+        for rows, block in row_blocks(self):
+            yield rows.start, block
+
+    def take(self, rows: NDArray[Any]) -> "RowView":
+        """Return a view of some rows, by a mask or row numbers."""
+        chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return RowView(self._X, chosen if self._rows is None else self._rows[chosen], self._change)
+
+    def change(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> "RowView":
+        """Return a view of the same rows that applies one more change."""
+        first = self._change
+        return RowView(self._X, self._rows, change if first is None else lambda taken: change(first(taken)))
+
+
+def view_rows(X: Any) -> Any:
+    """Return a view of a float32 matrix of more than `MOST_COPIED` numbers, anything else as it is."""
+    large = isinstance(X, np.ndarray) and X.dtype == np.float32 and X.size > MOST_COPIED
+    return RowView(X) if large else X
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Return some rows of a matrix or view, by a mask or row numbers; those of a view are not copied."""
+    return X.take(rows) if isinstance(X, RowView) else X[rows]
+
+
+def mean_row(X: NDArray[Any] | RowBlocks) -> NDArray[np.float64]:
+    """Return the mean (p,) of all rows in float64, summed block by block."""
+    total = np.zeros(X.shape[1])
+    for _, block in row_blocks(X):
+        total += block.sum(axis=0, dtype=np.float64)
+    mean: NDArray[np.float64] = total / X.shape[0]
+    return mean
+
+
 def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Iterate over blocks of `size` rows. A block may be overwritten when the next one is requested.
 
@@ -57,7 +131,7 @@ def row_blocks(X: NDArray[Any] | RowBlocks, size: int | None = None) -> Iterator
         X[rows].
     """
     size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // max(X.shape[1], 1))) if size is None else size
-    if isinstance(X, RowBlocks):
+    if not isinstance(X, np.ndarray | RowView) and isinstance(X, RowBlocks):
         yield from _aligned(X, size)
         return
     for start in range(0, X.shape[0], size):

@@ -43,6 +43,7 @@ PAPERS = (
         attribute="MLDA",
         role="projection",
         cost="n p min(n, p) + n p K",
+        by_rows=True,
     ),
     Method(
         name="multilabel_dle",
@@ -54,6 +55,7 @@ PAPERS = (
         role="projection",
         uses_graph=True,
         cost="n p min(n, p) + edges p + n p K",
+        by_rows=True,
     ),
     Method(
         name="dle",
@@ -66,6 +68,7 @@ PAPERS = (
         multi_label=False,
         uses_graph=True,
         cost="n p min(n, p) + edges p + n p K",
+        by_rows=True,
     ),
     Method(
         name="discriminative_projections",
@@ -77,6 +80,7 @@ PAPERS = (
         role="projection",
         uses_graph=True,
         cost="n p min(n, p) + edges p + min(n, p)^3",
+        by_rows=True,
     ),
     Method(
         name="lpssvm",
@@ -560,6 +564,7 @@ BASELINES = (
         baseline=True,
         defaults={"scale": "none"},
         own_scaling=True,
+        by_rows=True,
         public=False,
     ),
     Method(
@@ -572,6 +577,7 @@ BASELINES = (
         baseline=True,
         defaults={"scale": "zscore"},
         own_scaling=True,
+        by_rows=True,
         public=False,
     ),
     Method(
@@ -595,6 +601,7 @@ BASELINES = (
         baseline=True,
         defaults={"kernel": "rbf"},
         own_scaling=True,
+        by_rows=True,
         public=False,
     ),
     Method(
@@ -607,6 +614,7 @@ BASELINES = (
         baseline=True,
         defaults={"kernel": "linear"},
         own_scaling=True,
+        by_rows=True,
         public=False,
     ),
     Method(

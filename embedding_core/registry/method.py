@@ -49,6 +49,9 @@ class Method:
     own_scaling : bool, default=False
         Whether the method scales its input itself, or must see it unscaled. The scaling chosen for the other
         methods is then not applied.
+    by_rows : bool, default=False
+        Whether the estimator reads items some rows at a time, so that it takes a `RowView` of a large matrix
+        instead of a copy. A method with a graph takes one only together with an affinity.
     public : bool, default=True
         Whether `embedding_core` exports the estimator class. Public estimators must pass the tests of the
         estimator contract and scikit-learn's common checks.
@@ -69,6 +72,7 @@ class Method:
     baseline: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     own_scaling: bool = False
+    by_rows: bool = False
     public: bool = True
 
     @property

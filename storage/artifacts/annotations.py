@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from storage.artifacts import columns
 from storage.artifacts.artifact import Artifact
-from storage.artifacts.keys import canonical_json
+from storage.artifacts.keys import ArtifactRef, canonical_json
+from storage.artifacts.store import ArtifactStore
 from storage.errors import StoreError
 
 _TEXT = pa.string()
@@ -93,15 +94,47 @@ def unpack_annotations(table: pa.Table) -> Annotations:
     layout = {"id": _TEXT, "labels": None, "scores": None, "novelty": pa.float64(), "nearest": _NEAREST}
     needed = ("label_names", "thresholds", "findings")
     metadata = columns.check_table(table, "annotations", layout, needed)
-    cuts = json.loads(metadata["thresholds"])
     novelty = columns.strings(table, "novelty")
     return Annotations(
         ids=columns.strings(table, "id"),
         label_names=columns.names(metadata["label_names"]),
         labels=columns.matrix(table, "labels"),
         scores=columns.matrix(table, "scores"),
-        thresholds=None if cuts is None else np.array([float(cut) for cut in cuts]),
+        thresholds=_thresholds(metadata),
         novelty=None if None in novelty else np.array(novelty, dtype=np.float64),
         nearest=[[Neighbor(**one) for one in row] for row in columns.strings(table, "nearest")],
         findings=json.loads(metadata["findings"]),
     )
+
+
+def join_annotations(
+    store: ArtifactStore, refs: Sequence[ArtifactRef], findings: Mapping[str, Any]
+) -> Artifact:
+    """Put portions of annotations together, read one at a time; portions without items are left out."""
+    filled = [ref for ref in refs if ref.rows]
+    first = store.read(filled[0])
+    known = {name: text for name, text in columns.read_metadata(first).items() if name != "kind"}
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for ref in filled:
+            yield from store.read(ref).replace_schema_metadata(None).to_batches()
+
+    return Artifact(
+        "annotations",
+        batches(),
+        {**known, "findings": canonical_json(dict(findings))},
+        schema=first.schema.remove_metadata(),
+        links=tuple(refs),
+    )
+
+
+def count_given(store: ArtifactStore, refs: Sequence[ArtifactRef]) -> tuple[np.ndarray, np.ndarray | None]:
+    """How many items of some portions have each label (K,), and the thresholds that decided."""
+    filled = [ref for ref in refs if ref.rows]
+    given = sum(columns.matrix(store.read(ref, ["labels"]), "labels").sum(axis=0) for ref in filled)
+    return np.asarray(given), _thresholds(columns.read_metadata(store.read(filled[0])))
+
+
+def _thresholds(metadata: Mapping[str, str]) -> np.ndarray | None:
+    cuts = json.loads(metadata["thresholds"])
+    return None if cuts is None else np.array([float(cut) for cut in cuts])

@@ -39,16 +39,14 @@ def dump_model(estimator: object) -> bytes:
 
 def _canonical(payload: bytes) -> bytes:
     """Return the archive with ids numbered in order of appearance and without times."""
-    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive, zipfile.ZipFile(target, "w") as written:
         schema = json.loads(archive.read(_SCHEMA))
         files: dict[str, str] = {}
         _renumber(schema, {}, files)
-        members = {new: archive.read(old) for old, new in files.items()}
-    members[_SCHEMA] = json.dumps(schema, indent=1).encode()
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w") as archive:
-        for name, data in members.items():
-            archive.writestr(zipfile.ZipInfo(name), data)
+        for old, new in files.items():
+            written.writestr(zipfile.ZipInfo(new), archive.read(old))
+        written.writestr(zipfile.ZipInfo(_SCHEMA), json.dumps(schema, indent=1).encode())
     return target.getvalue()
 
 

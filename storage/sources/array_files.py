@@ -17,8 +17,8 @@ from storage.sources.base import SourceOptions
 from storage.sources.columns import cell_text
 from storage.sources.labeling import Labeling, label_classes
 from storage.sources.roles import match_names
-from storage.sources.table_features import check_vectors
 from storage.sources.table_labels import check_classes
+from storage.sources.vectors import check_vectors
 
 LABEL_ARRAYS = ("y", "Y", "labels", "label", "target", "targets", "classes")
 # Members of a sparse matrix of SciPy, which another reader opens.

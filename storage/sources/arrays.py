@@ -40,8 +40,9 @@ from storage.sources.columns import TABLE_SUFFIXES, unique_ids
 from storage.sources.labeling import no_labels, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.split_arrays import SplitArraySource, find_split_arrays
-from storage.sources.table_features import GIVEN, zero_notes
+from storage.sources.table_features import GIVEN
 from storage.sources.table_labels import LabelTable, join_labels, read_label_table
+from storage.sources.vectors import zero_notes
 
 SUFFIXES = (".npy", ".npz")
 ID_ARRAYS = ("ids", "id", "names", "filenames")

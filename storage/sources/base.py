@@ -106,6 +106,10 @@ class Note:
     message: str
 
 
+# Rows of features, or numbers of sparse ones, that are checked at a time.
+_CHECKED_ROWS = 2**16
+
+
 class PartName(NamedTuple):
     """Name and content of one part of the items; known before the source is read."""
 
@@ -292,7 +296,8 @@ def _check_features(part: Part, ids: list[str], kind: str) -> None:
         )
     values = X if isinstance(X, np.ndarray) else X.data
     is_bad = np.isinf if part.allows_missing else lambda values: ~np.isfinite(values)
-    if is_bad(values).any():
+    starts = range(0, len(values), _CHECKED_ROWS)
+    if any(is_bad(values[start : start + _CHECKED_ROWS]).any() for start in starts):
         row = int(np.flatnonzero(is_bad(X.sum(axis=1, dtype=np.float64)))[0])
         raise SourceError(
             f"{kind}: the features of item {quote(ids[row])} contain a missing or infinite value. "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from storage.errors import SourceError
 from storage.sources.base import Collection, FileReader, Match, PartName, SourceOptions, combine_digests
@@ -13,6 +15,8 @@ from storage.sources.image_files import holds_images
 from storage.sources.item_columns import find_label_table, item_columns, read_items
 from storage.sources.label_files import NAME_COLUMNS, is_label_file_name
 from storage.sources.listing import digest_files, index_path
+from storage.sources.parquet_file import SUFFIX as PARQUET
+from storage.sources.parquet_file import parquet_chunks
 from storage.sources.roles import Roles, assign_roles, ignored_notes
 from storage.sources.table_features import part_names, read_parts
 
@@ -55,14 +59,19 @@ class TableSource:
         numeric = {*roles.numbers, *(roles.labels if roles.several else ())}
         features = {*roles.numbers, *roles.vectors, *roles.categories}
         used = features | item_columns(roles, kinds, self.options, self.path, self.labels_path)
+        streamed = set(roles.vectors) if self.path.suffix.lower() == PARQUET else set()
         table = read_columns(
             self.path,
-            used.__contains__,
+            (used - streamed).__contains__,
             numeric.__contains__,
             flags={name for name in numeric if kinds[name] == "flag"},
         )
+
+        def chunks(name: str) -> Iterable[Any]:
+            return parquet_chunks(self.path, name) if name in streamed else table.column(name).chunks
+
         items = read_items(table, roles, kinds, self.options, self.path, self.labels_path)
-        parts, ignored, notes = read_parts(table, roles, self.options, self.path, items.id_column)
+        parts, ignored, notes = read_parts(table, roles, self.options, self.path, items.id_column, chunks)
         return Collection(
             kind=self.kind,
             ids=items.ids,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from storage.errors import SourceError
-from storage.limits import check_memory
 from storage.quoting import count_of, list_names, quote
 from storage.sources.base import Note, Part, PartName, SourceOptions, digest_rows
 from storage.sources.columns import number_column, text_column
 from storage.sources.roles import TEXTS, Ignored, Roles, looks_like_index, quote_word
+from storage.sources.vectors import read_vectors, zero_notes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +31,6 @@ MISSING = "(missing)"
 CONSTANT = "have the same value in every row and are not used"
 INDEX = "look like row numbers or ids and are not used; name them in source.features to use them"
 _LISTED = 5
-# Rows that are checked at a time.
-_BLOCK_ROWS = 8192
 # Fewer consecutive numbers may be an accident.
 _FEWEST_COUNTED = 10
 
@@ -55,9 +53,14 @@ def part_names(roles: Roles) -> tuple[PartName, ...]:
 
 
 def read_parts(
-    table: pa.Table, roles: Roles, options: SourceOptions, path: Path, id_column: str | None
+    table: pa.Table,
+    roles: Roles,
+    options: SourceOptions,
+    path: Path,
+    id_column: str | None,
+    vectors: Callable[[str], Iterable[Any]],
 ) -> tuple[tuple[Part, ...], list[Ignored], list[Note]]:
-    """The blocks of features of a table."""
+    """The blocks of features of a table; `vectors` gives the chunks of a column of embeddings."""
     blocks: list[tuple[np.ndarray, list[str]]] = []
     ignored: list[Ignored] = []
     notes: list[Note] = []
@@ -66,7 +69,8 @@ def read_parts(
         blocks.append((found.X, found.names))
         ignored, notes = found.ignored, found.notes
     for name in roles.vectors:
-        X = vector_column(table, name, path, options.allow_missing)
+        where = f"{path}, column {quote(name)}"
+        X = read_vectors(vectors(name), table.num_rows, where, options.allow_missing)
         blocks.append((X, [f"{name}[{k}]" for k in range(X.shape[1])]))
         notes += zero_notes(X, f"column {quote(name)}", path)
     parts = tuple(
@@ -217,81 +221,3 @@ def _stored_names(table: pa.Table, names: list[str]) -> list[str]:
     if isinstance(found, list) and len(found) == len(names) and all(isinstance(one, str) for one in found):
         return found
     return names
-
-
-def vector_column(table: pa.Table, name: str, path: Path, allow_missing: bool) -> np.ndarray:
-    """A column of lists of numbers as a matrix (n, p) of float32."""
-    import pyarrow.compute as pc
-
-    where = f"{path}, column {quote(name)}"
-    column = table.column(name)
-    lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.float64)
-    given = ~np.isnan(lengths)
-    sizes = Counter(lengths[given].astype(np.int64).tolist())
-    width = sizes.most_common(1)[0][0] if sizes else 0
-    if width == 0:
-        raise SourceError(f"{where} contains no vectors. Fill it, or leave it out with source.ignore.")
-    _refuse_rows(given & (lengths != width), where, f"have another length than {width}", lengths)
-    if not allow_missing:
-        _refuse_rows(~given, where, "have no vector", None)
-    check_memory(8 * len(lengths) * width, f"{where}: {len(lengths):,} vectors of {width:,} numbers")
-    X = np.full((len(lengths), width), np.nan, dtype=np.float32)
-    start = 0
-    for chunk in column.chunks:  # not all at a time: each is copied
-        rows = slice(start, start + len(chunk))
-        X[rows][given[rows]] = _flat_values(chunk, where).reshape(-1, width)
-        start += len(chunk)
-    check_vectors(X, given, where, allow_missing)
-    return X
-
-
-def _flat_values(chunk: Any, where: str) -> np.ndarray:
-    import pyarrow as pa
-    import pyarrow.types as types
-
-    flat = chunk.flatten()
-    if types.is_boolean(flat.type):
-        flat = flat.cast(pa.int8())
-    with np.errstate(over="ignore"):
-        values: np.ndarray = flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return values.astype(np.float32)
-
-
-def check_vectors(X: np.ndarray, given: np.ndarray, where: str, allow_missing: bool) -> None:
-    """Refuse vectors with infinite or missing numbers."""
-    infinite, missing = np.empty(len(X), dtype=bool), np.empty(len(X), dtype=bool)
-    for start in range(0, len(X), _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
-        infinite[rows], missing[rows] = np.isinf(X[rows]).any(axis=1), np.isnan(X[rows]).any(axis=1)
-    _refuse_rows(infinite, where, "contain numbers that are not finite 32-bit numbers", None)
-    if not allow_missing:
-        _refuse_rows(given & missing, where, "contain missing values", None)
-
-
-def _refuse_rows(bad: np.ndarray, where: str, what: str, lengths: np.ndarray | None) -> None:
-    rows = np.flatnonzero(bad)
-    if not len(rows):
-        return
-    listed = ", ".join(
-        f"{row + 1}" + ("" if lengths is None else f" ({int(lengths[row])})")
-        for row in rows[:_LISTED].tolist()
-    )
-    more = ", ..." if len(rows) > _LISTED else ""
-    missing = " Fill them from the training rows with --set features.fill=mean." if "missing" in what else ""
-    missing = missing or (" Or fill them with --set features.fill=mean." if "no vector" in what else "")
-    raise SourceError(
-        f"{where}: {len(rows):,} of {len(bad):,} vectors {what}: rows {listed}{more}. Compute these vectors "
-        f"again, or drop the rows.{missing}"
-    )
-
-
-def zero_notes(X: np.ndarray, what: str, path: Path) -> list[Note]:
-    """A note about vectors of zeros, which often stand for items that could not be embedded."""
-    rows = np.flatnonzero(~X.any(axis=1))
-    if not len(rows):
-        return []
-    listed = ", ".join(str(row + 1) for row in rows[:_LISTED].tolist()) + (
-        ", ..." if len(rows) > _LISTED else ""
-    )
-    text = f"{what}: {len(rows)} of {len(X)} vectors are zero (rows {listed})"
-    return [Note(path.name, None, f"{text}; they have no direction, and features.scale=unit keeps them zero")]

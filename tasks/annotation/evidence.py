@@ -1,6 +1,7 @@
 """Evidence for predicted labels: the labeled items that are near, and how unlike all of them an item is."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,61 +19,74 @@ NEAREST = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Labeled and new items as the model sees them: features before and after they are prepared."""
+class Evidence:
+    """The labeled items as the model sees them; prepared once for all portions of new items."""
 
-    known: Any
-    new: Any
-    known_prepared: Any
-    new_prepared: Any
+    annotator: "Annotator"
+    labeled: LabeledItems
 
+    @cached_property
+    def known(self) -> Any:
+        """Prepared features of the labeled items."""
+        return self.annotator.prepare_features(self.labeled.X)
 
-def prepare_rows(annotator: "Annotator", labeled: LabeledItems, X: Any) -> Rows:
-    """Prepare the features of labeled and of new items alike."""
-    return Rows(labeled.X, X, annotator.prepare_features(labeled.X), annotator.prepare_features(X))
+    @cached_property
+    def _isolation(self) -> NDArray[np.float64]:
+        from embedding_core.annotation.evidence import isolation
 
+        return isolation(self.known)
 
-def find_nearest(
-    annotator: "Annotator", labeled: LabeledItems, rows: Rows, decided: NDArray[np.int8]
-) -> list[list[Neighbor]]:
-    """The nearest labeled items that carry each label given to each new item."""
-    from embedding_core.annotation.evidence import nearest_carriers
+    @cached_property
+    def _coordinates(self) -> Any:
+        """Coordinates of the labeled items: in the embedding if there is one, else prepared features."""
+        if get_method(self.annotator.method).role == "projection":
+            return self.annotator.transform(self.labeled.X)
+        if self._inner is None:
+            return self.known
+        apart = self._inner.loo_embedding_
+        if len(apart) == self.labeled.total:  # places that do not depend on the item's own labels
+            return apart[self.labeled.positions[self.labeled.rows]]
+        return self._inner.transform(self.known)
 
-    known, new = _coordinates(annotator, labeled, rows)
-    found = nearest_carriers(known, labeled.labels[labeled.rows], new, decided, NEAREST)
-    nearest: list[list[Neighbor]] = [[] for _ in range(len(decided))]
-    for row, label, places, distances in zip(
-        found.rows.tolist(),
-        found.labels.tolist(),
-        found.indices.tolist(),
-        found.distances.tolist(),
-        strict=True,
-    ):
-        for place, distance in zip(places, distances, strict=True):
-            if place >= 0:
-                nearest[row].append(Neighbor(label, labeled.ids[labeled.rows[place]], distance))
-    return nearest
+    @property
+    def _inner(self) -> Any:
+        return getattr(self.annotator.model_, "embedding_model_", None)
 
+    def find_nearest(self, X: Any, decided: NDArray[np.int8]) -> list[list[Neighbor]]:
+        """The nearest labeled items that carry each label given to each of the new items X."""
+        from embedding_core.annotation.evidence import nearest_carriers
 
-def find_novelty(rows: Rows) -> NDArray[np.float64] | None:
-    """How unlike all labeled items each new item is; None if there are fewer than two labeled items.
+        labeled = self.labeled
+        carried = labeled.labels[labeled.rows]
+        found = nearest_carriers(self._coordinates, carried, self._place(X), decided, NEAREST)
+        nearest: list[list[Neighbor]] = [[] for _ in range(len(decided))]
+        for row, label, places, distances in zip(
+            found.rows.tolist(),
+            found.labels.tolist(),
+            found.indices.tolist(),
+            found.distances.tolist(),
+            strict=True,
+        ):
+            for place, distance in zip(places, distances, strict=True):
+                if place >= 0:
+                    nearest[row].append(Neighbor(label, labeled.ids[labeled.rows[place]], distance))
+        return nearest
 
-    In prepared features, not in an embedding that has seen the labels: there labeled items lie closer
-    together than new ones.
-    """
-    from embedding_core.annotation.evidence import novelty
+    def _place(self, X: Any) -> Any:
+        """Coordinates of new items, as those of the labeled ones."""
+        if get_method(self.annotator.method).role == "projection":
+            return self.annotator.transform(X)
+        prepared = self.annotator.prepare_features(X)
+        return prepared if self._inner is None else self._inner.transform(prepared)
 
-    return novelty(rows.known_prepared, rows.new_prepared) if rows.known_prepared.shape[0] > 1 else None
+    def find_novelty(self, X: Any) -> NDArray[np.float64] | None:
+        """How unlike all labeled items each new item is; None if there are fewer than two labeled items.
 
+        In prepared features, not in an embedding that has seen the labels: there labeled items lie closer
+        together than new ones.
+        """
+        from embedding_core.annotation.evidence import novelty
 
-def _coordinates(annotator: "Annotator", labeled: LabeledItems, rows: Rows) -> tuple[Any, Any]:
-    """Coordinates of labeled and new items: in the embedding if there is one, else prepared features."""
-    if get_method(annotator.method).role == "projection":
-        return annotator.transform(rows.known), annotator.transform(rows.new)
-    inner = getattr(annotator.model_, "embedding_model_", None)
-    if inner is None:
-        return rows.known_prepared, rows.new_prepared
-    apart = inner.loo_embedding_
-    if len(apart) == labeled.total:  # places that do not depend on the item's own labels
-        return apart[labeled.positions[labeled.rows]], inner.transform(rows.new_prepared)
-    return inner.transform(rows.known_prepared), inner.transform(rows.new_prepared)
+        if self.known.shape[0] < 2:
+            return None
+        return novelty(self.known, self.annotator.prepare_features(X), among=self._isolation)

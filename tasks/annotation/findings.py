@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.labeled_items import LabeledItems
-from tasks.annotation.evidence import Rows
 
 if TYPE_CHECKING:
     from embedding_core.annotation.precision_promise import LabelExpectation, PrecisionPromise
@@ -85,14 +84,15 @@ def expect(labeled: LabeledItems | None, promise: "PrecisionPromise | None") -> 
 
 def describe_labels(
     names: Sequence[str],
-    decision: Decision,
+    given: NDArray[np.intp],
+    items: int,
+    thresholds: NDArray[np.float64] | None,
     labeled: LabeledItems | None,
     expected: "LabelExpectation | None",
 ) -> list[dict[str, Any]]:
-    """One record per label: how often it was given, what to expect, and whether to check it."""
+    """One record per label: how often it was given to the items, what to expect, and whether to check it."""
     from embedding_core.annotation.plausibility import is_implausible, times_share
 
-    given, items = decision.labels.sum(axis=0), len(decision.labels)
     unknown = np.full(len(names), np.nan)
     times, odd, carriers = unknown, np.zeros(len(names), dtype=bool), None
     if labeled is not None:
@@ -105,7 +105,7 @@ def describe_labels(
         {
             "label": name,
             "given": int(given[k]),
-            "threshold": None if decision.thresholds is None else finite(decision.thresholds[k]),
+            "threshold": None if thresholds is None else finite(thresholds[k]),
             "carriers": None if carriers is None else int(carriers[k]),
             "expected_precision": finite(precision[k]),
             "expected_recall": finite(recall[k]),
@@ -147,12 +147,17 @@ def describe_promise(
     }
 
 
-def describe_drift(annotator: "Annotator", rows: Rows, names: Sequence[str] | None) -> dict[str, Any]:
-    """Whether the new items are like the labeled ones; if not, which blocks and features moved most."""
+def describe_drift(
+    annotator: "Annotator", known: Any, new: Any, names: Sequence[str] | None
+) -> dict[str, Any]:
+    """Whether the new items are like the labeled ones; if not, which blocks and features moved most.
+
+    `known` and `new` are prepared features of labeled and new items.
+    """
     from embedding_core.annotation.drift import detect_drift
 
-    found = detect_drift(rows.known_prepared, rows.new_prepared)
-    moved = _find_moved(annotator, rows, names) if found.verdict in ("warn", "void") else {}
+    found = detect_drift(known, new)
+    moved = _find_moved(annotator, known, new, names) if found.verdict in ("warn", "void") else {}
     return {
         "verdict": found.verdict,
         "sentence": found.sentence,
@@ -165,11 +170,13 @@ def describe_drift(annotator: "Annotator", rows: Rows, names: Sequence[str] | No
     }
 
 
-def _find_moved(annotator: "Annotator", rows: Rows, names: Sequence[str] | None) -> dict[str, list[Any]]:
+def _find_moved(
+    annotator: "Annotator", known: Any, new: Any, names: Sequence[str] | None
+) -> dict[str, list[Any]]:
     from embedding_core.annotation.drift import moved_blocks, moved_features
     from embedding_core.preprocessing import Preprocessor
 
-    known, new, scaler = rows.known_prepared, rows.new_prepared, annotator.scaler_
+    scaler = annotator.scaler_
     kept = [np.arange(known.shape[1])]
     blocks: list[Any] = []
     if isinstance(scaler, Preprocessor):

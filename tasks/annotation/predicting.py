@@ -1,32 +1,23 @@
 """The stage of `annotate` that predicts: labels, scores, evidence, and what can be expected of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from embedding_core.registry import method_modules
-from storage.artifacts.annotations import Annotations, pack_annotations, unpack_annotations
+from storage.artifacts.annotations import Annotations, join_annotations, unpack_annotations
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.schemas import unpack_manifest
+from storage.artifacts.schemas import Features, unpack_manifest
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, SourceError
-from storage.limits import check_memory
-from tasks.annotation.evidence import find_nearest, find_novelty, prepare_rows
-from tasks.annotation.findings import (
-    decide,
-    describe_drift,
-    describe_labels,
-    describe_promise,
-    expect,
-    make_promise,
-)
+from tasks.annotation.judge import Judge, readable_rows
 from tasks.annotation.links import GivenLinks, check_promise, describe_links, links_of_place, read_links
 from tasks.annotation.model import FittedModel
-from tasks.annotation.recipes import column_names, match_blocks
+from tasks.annotation.portions import judge_portions, split_portions, whole_portion
 from tasks.dataset import load_blocks
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -42,6 +33,7 @@ _CODE = (
     "embedding_core.model_selection.threshold_tuning",
     "tasks.annotation.evidence",
     "tasks.annotation.findings",
+    "tasks.annotation.judge",
     "tasks.annotation.links",
     "tasks.annotation.recipes",
 )
@@ -109,13 +101,16 @@ def stage(
     edges = {"edges": links.digest} if links else {}
     # the summary states links that the model does not use
     unused = {"edges": "unused"} if place and place.edges and not links else {}
-    return Stage(
+    made = Stage(
         name="annotation",
         code=(*method_modules(annotator.method, annotator.params or {}), *_CODE),
         params={**model.facts, **request.params(), **unused},
         inputs={"features": digest_of(features), "model": model.digest, **labeled, **labels, **edges},
-        produce=lambda: _annotate(model, path, features, workspace, request, manifest, links, bool(unused)),
+        produce=lambda: _annotate(
+            made, model, path, features, workspace, request, manifest, links, bool(unused)
+        ),
     )
+    return made
 
 
 def load_annotations(store: ArtifactStore, ref: ArtifactRef) -> Annotations:
@@ -124,6 +119,7 @@ def load_annotations(store: ArtifactStore, ref: ArtifactRef) -> Annotations:
 
 
 def _annotate(
+    made: Stage,
     model: FittedModel,
     path: str,
     features: ArtifactRef | None,
@@ -133,72 +129,39 @@ def _annotate(
     given: GivenLinks | None,
     unused: bool,
 ) -> Artifact:
+    """Judge the items portion by portion, then put the portions together.
+
+    Items with links are judged together: links between new items may join any of them.
+    """
     assert features is not None
-    found, _ = load_blocks(workspace.store, features)
-    chosen = np.logical_and.reduce([one.readable for one in found])
-    if not chosen.any():
-        raise _nothing_readable(path, [one.errors or [] for one in found], found[0].ids)
-    if request.unlabeled:
-        chosen &= _unlabeled(manifest, path, workspace.store)
-        if not chosen.any():
-            raise SourceError(f"{path}: none of the items without labels is readable. Fix or remove them.")
-    X = _stored_alike(match_blocks(found, model, path)[chosen], model)
-    ids = [name for name, here in zip(found[0].ids, chosen, strict=True) if here]
-    links = None
-    if given is not None and model.labeled is not None:
-        links = read_links(given, model.labeled, found[0].ids, chosen, request.unlabeled, workspace)
-    made = _predict(model, ids, X, column_names(found, model), request, links)
-    about = describe_links(model, unused, links)
-    return pack_annotations(replace(made, findings={**made.findings, "links": about}))
+    store = workspace.store
+    asked = _unlabeled(manifest, path, store) if request.unlabeled else None
+    links = _read_links(model, given, features, asked, workspace) if given else None
+    judge = Judge(model, path, request.precision, request.confidence, workspace, links)
+    portions = [whole_portion(store, features)] if given else split_portions(store, features)
+    refs = judge_portions(made.recipe(), portions, asked, judge.judge, store, workspace.reporter)
+    if not sum(ref.rows for ref in refs):
+        raise _nothing_readable(path, load_blocks(store, features)[0], request.unlabeled)
+    findings = judge.describe(portions, refs, asked)
+    findings["links"] = describe_links(model, unused, links)
+    return join_annotations(store, refs, findings)
 
 
-def _predict(
+def _read_links(
     model: FittedModel,
-    ids: list[str],
-    X: Any,
-    names: Sequence[str] | None,
-    request: Request,
-    links: Any = None,
-) -> Annotations:
-    annotator, labeled = model.annotator, model.labeled
-    scores = annotator.predict_scores(X, links)
-    promise = (
-        make_promise(labeled, request.precision, request.confidence)
-        if labeled and request.precision
-        else None
-    )
-    decision = decide(annotator, scores, promise)
-    labels = [str(name) for name in annotator.classes_]
-    findings: dict[str, Any] = {
-        "labels": describe_labels(labels, decision, labeled, expect(labeled, promise)),
-        "labeled_items": labeled.total if labeled else None,
-        "expectations": None
-        if model.has_scores
-        else f"{model.lacking} to see expected precision and recall.",
-        "promise": None,
-        "drift": None,
-    }
-    if labeled is None:
-        return Annotations(ids, labels, decision.labels, scores, decision.thresholds, findings=findings)
-    rows = prepare_rows(annotator, labeled, X)
-    findings["drift"] = describe_drift(annotator, rows, names)
-    if promise is not None:
-        findings["promise"] = describe_promise(promise, labeled, findings["drift"])
-    nearest = find_nearest(annotator, labeled, rows, decision.labels)
-    novelty = find_novelty(rows)
-    return Annotations(ids, labels, decision.labels, scores, decision.thresholds, novelty, nearest, findings)
-
-
-def _stored_alike(X: Any, model: FittedModel) -> Any:
-    """New features dense or sparse as those of the labeled items: a table may follow a sparse matrix."""
-    if model.labeled is None or isinstance(X, np.ndarray) == isinstance(model.labeled.X, np.ndarray):
-        return X
-    if not isinstance(X, np.ndarray):
-        check_memory(4 * X.shape[0] * X.shape[1], f"A dense table of {X.shape[0]:,} items")
-        return X.toarray()
-    from scipy.sparse import csr_array
-
-    return csr_array(X)
+    given: GivenLinks,
+    features: ArtifactRef,
+    asked: NDArray[np.bool_] | None,
+    workspace: Workspace,
+) -> Any:
+    """The links of the items to judge."""
+    if model.labeled is None:
+        return None
+    found, _ = load_blocks(workspace.store, features)
+    chosen = readable_rows(found) if asked is None else readable_rows(found) & asked
+    if not chosen.any():
+        return None
+    return read_links(given, model.labeled, found[0].ids, chosen, asked is not None, workspace)
 
 
 def _unlabeled(manifest: ArtifactRef | None, path: str, store: ArtifactStore) -> NDArray[np.bool_]:
@@ -214,8 +177,12 @@ def _unlabeled(manifest: ArtifactRef | None, path: str, store: ArtifactStore) ->
     return found
 
 
-def _nothing_readable(path: str, errors: Sequence[Sequence[str | None]], ids: Sequence[str]) -> SourceError:
-    reasons = zip(ids, zip(*(one or [None] * len(ids) for one in errors), strict=True), strict=True)
+def _nothing_readable(path: str, found: Sequence[Features], unlabeled: bool) -> SourceError:
+    """Why no item was judged."""
+    if unlabeled and readable_rows(found).any():
+        return SourceError(f"{path}: none of the items without labels is readable. Fix or remove them.")
+    ids = found[0].ids
+    reasons = zip(ids, zip(*(one.errors or [None] * len(ids) for one in found), strict=True), strict=True)
     first, why = next((name, next(filter(None, row), "")) for name, row in reasons)
     return SourceError(
         f"{path}: none of {len(ids)} items is readable; the first is {first}: {why or 'it has no features'}. "

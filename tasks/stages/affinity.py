@@ -116,7 +116,7 @@ def _build(
     X = found.X if found.readable.all() else found.X[found.readable]
     if kind == "knn":
         limit_neighbors("affinity.n_neighbors", settings.n_neighbors, X.shape[0] - 1, workspace.reporter)
-    graph = build_graph(settings, scale, found.recipe, X)
+    graph = build_graph(settings, scale, found.recipe, X, copy=False)
     packed = pack_edges(graph.W)
     if graph.recall == 1:
         return packed

@@ -21,8 +21,13 @@ class BuiltGraph(NamedTuple):
     recall: float = 1.0
 
 
-def build_graph(settings: AffinitySettings, scale: str, recipe: Mapping[str, Any], X: Any) -> BuiltGraph:
-    """Connect the items X (n, p), whose features were made by `recipe`; scaling is learned on these items."""
+def build_graph(
+    settings: AffinitySettings, scale: str, recipe: Mapping[str, Any], X: Any, copy: bool = True
+) -> BuiltGraph:
+    """Connect the items X (n, p), whose features were made by `recipe`; scaling is learned on these items.
+
+    With copy=False X may be overwritten by scaled items.
+    """
     from embedding_core.graph.affinity import (
         build_gaussian_graph,
         build_intersection_graph,
@@ -31,7 +36,8 @@ def build_graph(settings: AffinitySettings, scale: str, recipe: Mapping[str, Any
         find_knn_edges,
     )
 
-    X = _scaler(recipe, scale).fit(X).transform(X)
+    scaler = _scaler(recipe, scale).fit(X)
+    X = scaler.transform(X) if prepared_blocks(recipe) else scaler.transform(X, copy=copy)
     budget = settings.memory_budget_gb * _GIGABYTE
     if settings.graph != "gaussian":
         n_neighbors = min(settings.n_neighbors, X.shape[0] - 1)

@@ -27,6 +27,7 @@ SECTIONS = {
     "Image features": ("features", "picture_features", "deep_features"),
     "Past one machine": ("cluster",),
     "Re-running": ("second_run", "rerun"),
+    "Many pictures": ("pictures",),
     "Pages": ("map",),
     "Annotation from few labels": ("annotation",),
     "Model selection": ("auto",),

@@ -1,11 +1,15 @@
 """Growth of every stage of `labelscape run` with the number of items: CPU time, exponent and peak memory.
 
-    python -m tests.benchmarks.bench_growth [--sizes 2000 8000 32000 125000] [--folder DIR]
+    python -m tests.benchmarks.bench_growth [--sizes 2000 8000 32000 125000 1000000] [--folder DIR] [--parts]
 
 Each size runs in its own process on a synthetic Parquet file: 384 features in float32, 20 labels, a fifth of
 the items unlabeled, in 60 clusters around a curved surface of 24 dimensions. CPU time includes worker
 processes. Memory is the peak of the process while a stage ran. An exponent of 1 means that the time is
 proportional to the number of items.
+
+With `--folder` the collections, the stores and the measurements are kept: an interrupted measurement
+continues with the stage that it was in. `--parts` also measures what no run can avoid at the largest size,
+each alone: reading the file, X^T X and X^T L X, and one kNN graph by the index.
 """
 
 import argparse
@@ -16,7 +20,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +32,11 @@ FEATURES, LABELS = 384, 20
 SIZES = (2_000, 8_000, 32_000, 125_000)
 BLOCK = 8_192
 SETTINGS = ("tracking.enabled=true", "evaluation.folds=5")
+
+
+Result = TypeVar("Result")
+Figures = dict[str, tuple[float, float, float]]
+"""CPU seconds, elapsed seconds and peak GB by stage."""
 
 
 class Surface:
@@ -82,46 +93,92 @@ def reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
-def run_here(source: Path, home: Path, methods: str) -> dict[str, tuple[float, float, float]]:
-    """Run the pipeline in this process; CPU seconds, elapsed seconds and peak GB by stage."""
+def run_here(source: Path, home: Path, methods: str, result: Path) -> None:
+    """Run the pipeline in this process; write the figures of each stage as soon as it is computed."""
     from flows.pipeline import TrainingPlan
     from flows.runner import Run
     from storage.artifacts.artifact import Outcome
     from tasks.stage import Stage, Workspace, run_stage
     from tests.conftest import local_config
 
-    found: dict[str, tuple[float, float, float]] = {}
+    found: Figures = json.loads(result.read_text()) if result.exists() else {}
+    spent = 0.0
 
     def compute(stage: Stage, workspace: Workspace, force: bool) -> Outcome:
+        nonlocal spent
         reset_peak()
         started, clock = used_seconds(), time.perf_counter()
         outcome = run_stage(stage, workspace, force)
         used, peak = used_seconds() - started, peak_bytes() / 1e9
-        found[stage.label] = (used, time.perf_counter() - clock, peak)
-        print(f"  {stage.label:<32} {used:9.1f} s {peak:6.2f} GB", flush=True)
+        spent += used
+        if not outcome.cached:
+            found[stage.label] = (used, time.perf_counter() - clock, peak)
+            result.write_text(json.dumps(found), encoding="utf-8")
+            print(f"  {stage.label:<32} {used:9.1f} s {peak:6.2f} GB", flush=True)
         return outcome
 
     config = local_config(source, home, f"embedding.methods={methods}", *SETTINGS)
     begun = used_seconds()
     Run(TrainingPlan(config)).run_stages(compute)
-    between = used_seconds() - begun - sum(cpu for cpu, _, _ in found.values())
-    found["between stages"] = (between, 0.0, peak_bytes() / 1e9)
-    return found
+    found["between stages"] = (used_seconds() - begun - spent, 0.0, peak_bytes() / 1e9)
+    result.write_text(json.dumps(found), encoding="utf-8")
 
 
-def run_apart(n: int, folder: Path, methods: str) -> dict[str, tuple[float, float, float]]:
+def run_apart(n: int, folder: Path, methods: str) -> Figures:
     """Write a collection of n items and run the pipeline in another process."""
-    source = folder / f"items{n}.parquet"
+    source, home, result = folder / f"items{n}.parquet", folder / f"home{n}", folder / f"growth{n}.json"
     if not source.exists():
-        write_collection(source, n)
-    with tempfile.TemporaryDirectory(dir=folder) as home:
-        result = Path(home) / "growth.json"
-        options = ["--here", str(source), home, str(result), "--methods", methods]
-        subprocess.run([sys.executable, "-m", "tests.benchmarks.bench_growth", *options], check=True)
-        return {name: tuple(row) for name, row in json.loads(result.read_text()).items()}
+        write_collection(folder / "writing.parquet", n)
+        (folder / "writing.parquet").rename(source)
+    options = ["--here", str(source), str(home), str(result), "--methods", methods]
+    subprocess.run([sys.executable, "-m", "tests.benchmarks.bench_growth", *options], check=True)
+    return {name: tuple(row) for name, row in json.loads(result.read_text()).items()}
 
 
-def growth_table(found: dict[int, dict[str, tuple[float, float, float]]]) -> str:
+def unavoidable_parts(source: Path) -> dict[str, float]:
+    """CPU seconds of what no run can avoid, each alone, in this process."""
+    from embedding_core.graph.affinity import find_knn_edges
+    from embedding_core.graph.laplacian import GraphLaplacian
+    from embedding_core.linalg.row_blocks import row_blocks
+    from embedding_core.scaling import Scaler
+    from storage.artifacts.row_blocks import ParquetRows
+
+    rows = ParquetRows(source)
+    find_knn_edges(np.random.default_rng(0).normal(size=(25_000, 8)), 10)  # loads and compiles code
+
+    def read() -> np.ndarray:
+        X = np.empty(rows.shape, dtype=rows.dtype)
+        for start, block in rows.iter_blocks():
+            X[start : start + len(block)] = block
+        return X
+
+    read_seconds, X = timed(read)
+    X = Scaler("zscore").fit(X).transform(X, copy=False)
+    graph_seconds, edges = timed(lambda: find_knn_edges(X, 10))
+    W = edges.graph("gaussian", edges.scale)
+
+    def sums() -> None:
+        gram = np.zeros((X.shape[1], X.shape[1]))
+        for _, block in row_blocks(X):
+            wide = block.astype(np.float64)
+            gram += wide.T @ wide
+        GraphLaplacian(W).quadratic(X)
+
+    return {
+        "reading the file": read_seconds,
+        "X^T X and X^T L X": timed(sums)[0],
+        f"kNN graph, recall {edges.recall:.4f}": graph_seconds,
+    }
+
+
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """CPU seconds and the result."""
+    started = used_seconds()
+    result = work()
+    return used_seconds() - started, result
+
+
+def growth_table(found: dict[int, Figures]) -> str:
     """A Markdown table: CPU seconds by size, the exponent of the last step, and the peak of the largest."""
     sizes = sorted(found)
     lines = [["stage", *(f"{n:,}" for n in sizes), "exponent", "peak GB"], ["---"] * (len(sizes) + 3)]
@@ -163,18 +220,27 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--folder", type=Path, help="keeps the collections; default: a temporary folder")
     parser.add_argument("--methods", default="mlda,multilabel_dle")
+    parser.add_argument("--parts", action="store_true", help="measure what no run can avoid")
     parser.add_argument("--here", nargs=3, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.here:
         source, home, result = given.here
-        result.write_text(json.dumps(run_here(source, home, given.methods)), encoding="utf-8")
+        run_here(source, home, given.methods, result)
         return
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
         for n in given.sizes:
             print(f"{n:,} items", flush=True)
-            found[n] = run_apart(n, given.folder or Path(folder), given.methods)
+            found[n] = run_apart(n, folder, given.methods)
             print(growth_table(found), flush=True)
+        if given.parts:
+            n = max(given.sizes)
+            parts = unavoidable_parts(folder / f"items{n}.parquet")
+            whole = sum(row[0] for row in found[n].values())
+            for name, seconds in parts.items():
+                print(f"{name}: {seconds:.1f} s")
+            print(f"all stages: {whole:.1f} s, {whole / sum(parts.values()):.1f}x")
 
 
 if __name__ == "__main__":

@@ -131,3 +131,22 @@ def test_graphs_are_exact_up_to_a_number_of_items():
     assert (nearest_others(X, 8, 2999, 1.0) == nearest_others(X, 8)).all()
     shared = np.intersect1d(exact.i * 3000 + exact.j, indexed.i * 3000 + indexed.j)
     assert len(shared) > 0.9 * len(exact.i)
+
+
+def test_cells_found_through_groups_of_centers_keep_the_recall(monkeypatch):
+    """Many cells are found through an index of their centers, not by comparing with each."""
+    X = make_items(9000)
+    monkeypatch.setattr(cell_index, "CELL_ROWS", 32)
+    flat = CellIndex(X)
+    monkeypatch.setattr(cell_index, "FLAT_CELLS", 100)
+    grouped = CellIndex(X)
+    assert flat._groups is None
+    assert grouped._groups is not None and len(grouped._groups.centers) < 20
+    cells = np.empty(len(X), dtype=int)
+    for cell, (start, end) in enumerate(zip(grouped.starts, grouped.starts[1:], strict=False)):
+        cells[grouped.order[start:end]] = cell
+    nearest = ((X[:, None, :] - grouped.centers[None]) ** 2).sum(axis=2).argmin(axis=1)
+    assert (cells == nearest).mean() > 0.98
+    found = grouped.search(None, 10, recall=0.95)
+    assert found.recall >= 0.95
+    assert true_recall(X, found, 10) == pytest.approx(found.recall, abs=0.02)

@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from embedding_core import knn_classifier
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import NeighborLabels, decide_labels, nearest_rows, vote
+from embedding_core.knn_classifier import NeighborLabels, decide_labels, nearest_rows, uses_index, vote
 
 
 def draw(n=80, m=30, r=4, n_labels=5, seed=0):
@@ -155,3 +155,10 @@ def test_queries_of_another_kind_are_refused():
         model.predict(queries[:, :3])
     with pytest.raises(InvalidInput, match="both be sparse"):
         model.predict(sp.csr_array(queries))
+
+
+def test_an_index_answers_many_queries_among_many_rows():
+    """Comparing with all rows and building an index both cost n: the number of queries decides."""
+    assert uses_index(30_000, 600) and not uses_index(30_000, 599)
+    assert uses_index(5_000_000, 2_000) and not uses_index(5_000_000, 1_999)
+    assert not uses_index(20_000, 20_000)

@@ -159,7 +159,8 @@ def test_a_killed_annotation_resumes(
 def test_every_damaged_artifact_is_recomputed(annotate: Annotate, tmp_path: Path) -> None:
     annotate()
     whole, dice = artifacts(tmp_path / "home"), random.Random(3)
-    assert {name.split("/")[0] for name in whole} == {"ingest", "features", "features_part", "annotation"}
+    stages = {"ingest", "features", "features_part", "annotation", "annotation_part"}
+    assert {name.split("/")[0] for name in whole} == stages
     for name in sorted(whole):
         flip(tmp_path / "home" / "store" / name, dice)
         stage, _, data = name.split("/")
