@@ -23,6 +23,7 @@ def literal_neighbors(X: np.ndarray, queries: np.ndarray, k: int, own: bool) -> 
     return np.argsort(squared, axis=1, kind="stable")[:, :k]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_a_recall_of_one_gives_the_exact_neighbors(offset):
     X = make_items(1500, offset=offset)
@@ -31,6 +32,7 @@ def test_a_recall_of_one_gives_the_exact_neighbors(offset):
     assert (found.indices == literal_neighbors(X, X, 5, own=True)).all()
 
 
+@pytest.mark.slow
 def test_the_measured_recall_is_that_of_all_queries():
     X = make_items(8000)
     queries = make_items(8600)[8000:]
@@ -65,6 +67,7 @@ def true_recall(X: np.ndarray, found: cell_index.IndexedNeighbors, k: int) -> fl
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("cell_rows", [64, 512])
 @pytest.mark.parametrize(("groups", "spread"), [(8, 1e-3), (5, 3e-4), (10, 1e-4), (60, 1e-4)])
@@ -108,6 +111,7 @@ def test_an_item_is_not_its_own_neighbor_even_among_equal_items():
     assert (found.squared[100:140] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_number_of_threads_does_not_change_the_result(monkeypatch, tight):
     monkeypatch.setattr(cell_index, "CELL_ROWS", 64 if tight else 512)

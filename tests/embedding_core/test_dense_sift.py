@@ -54,6 +54,7 @@ def literal_descriptor(image: np.ndarray, top: int, left: int, patch: int) -> np
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "patch", "step"), [((37, 29), 16, 8), ((24, 30), 12, 5), ((16, 16), 16, 8), ((20, 21), 20, 3)]
 )

@@ -222,6 +222,7 @@ def test_unlabeled_items_shape_the_embedding_only_through_the_graph():
         assert (np.abs(gap).max() > 1e-3) == shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_cross_validation_picks_the_sigma_with_the_best_held_out_score(seed):
     X, y, _ = partly_labeled(seed=seed)

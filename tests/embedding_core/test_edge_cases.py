@@ -94,6 +94,7 @@ def test_many_components_need_memory_only_for_the_requested_columns():
     np.testing.assert_allclose(found.coordinates.T @ (graph.degree[:, None] * found.coordinates), np.eye(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_signs_of_a_kernel_embedding_do_not_depend_on_the_order_or_form_of_rows(form):
     X, y = partly_labeled(70)

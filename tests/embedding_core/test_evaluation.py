@@ -50,6 +50,7 @@ def affinity_of(X):
     return np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*METHODS, "plain", "graph", "seen_projection", "seen_classifier"])
 def test_no_test_label_reaches_the_predictions(name):
     X, Y = draw(single_label=True)

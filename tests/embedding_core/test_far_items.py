@@ -20,6 +20,7 @@ def far_items(p):
     return far - OFFSET, far, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("p", [6, 150])
 @pytest.mark.parametrize("name", [name for name in ALL_NAMES if name not in BY_ORIGIN])
 def test_items_far_from_0_are_solved_like_those_near_it(name, p):

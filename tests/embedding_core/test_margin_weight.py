@@ -66,6 +66,7 @@ def test_machines_in_the_subspace_of_lpp_are_weighed_as_scikit_learn_does(svm_ke
     assert np.abs(plain.fit(X, y, W).decision_function(X) - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("make", [single_label, multi_label])
 def test_weights_of_one_change_no_byte_and_zero_is_unlabeled(method, make):

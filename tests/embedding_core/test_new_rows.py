@@ -80,6 +80,7 @@ def test_svm_of_a_kernel_is_libsvm_on_the_labeled_rows():
     np.testing.assert_array_equal(predict(parts.new), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", CALTECH_ARMS, ids=lambda arm: arm.title)
 def test_every_method_takes_the_kernel(arm):
     data, settings = histograms(per_class=25, noise=1.5), {**SETTINGS, "unlabeled": 16}
@@ -89,6 +90,7 @@ def test_every_method_takes_the_kernel(arm):
     assert cells == trial(data, arm, settings, "raw", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", CALTECH_ARMS, ids=lambda arm: arm.title)
 def test_only_labels_of_labeled_rows_matter(arm):
     data = histograms()

@@ -28,6 +28,7 @@ def tile(shape: tuple[int, ...]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 def test_the_row_is_the_output_of_the_model(tmp_path: Path) -> None:
     extractor = OnnxModel(str(write_model(tmp_path / "m.onnx")), **NORMALIZED)
     np.testing.assert_allclose(extractor.extract(RED), EXPECTED, rtol=1e-5)

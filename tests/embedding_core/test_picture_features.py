@@ -218,6 +218,7 @@ class TestEdges:
         expected = literal_edges(gray_pixels(rgb), edges.directions, edges.threshold, edges.grid)
         np.testing.assert_allclose(edges.extract(rgb), expected, rtol=1e-6, atol=1e-7)
 
+    @pytest.mark.slow
     def test_every_gradient_gets_the_bin_of_its_angle(self):
         """All integer gradients up to 60, and those closest to the border between two bins."""
         from embedding_core.features.edge_kernels import _direction_row

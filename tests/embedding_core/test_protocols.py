@@ -94,6 +94,7 @@ def check_hidden(arm, data, train, test, preprocessing, fits):
         np.testing.assert_array_equal(before[name], after[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arm", "preprocessing"),
     [(arm, "raw") for arm in ARMS]
@@ -121,6 +122,7 @@ MULTI_LABEL_ARMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preprocessing", ["raw", "zscore"])
 @pytest.mark.parametrize("arm", MULTI_LABEL_ARMS, ids=lambda arm: arm.title)
 def test_several_test_labels_do_not_reach_the_fit(arm, preprocessing, fits):
@@ -129,6 +131,7 @@ def test_several_test_labels_do_not_reach_the_fit(arm, preprocessing, fits):
     check_hidden(arm, data, train, test, preprocessing, fits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", MULTI_LABEL_ARMS, ids=lambda arm: arm.title)
 def test_several_training_labels_do_reach_the_fit(arm):
     data = several_labels()

@@ -110,6 +110,7 @@ def test_weighted_projections_solve_the_weighted_problem(mu, shape, form):
     np.testing.assert_allclose(gamma.T @ (A + C) @ gamma, np.diag(model.eigenvalues_), atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [DLE(), MultiLabelDLE(), DP()], ids=repr)
 def test_sigma_is_chosen_with_the_weights(model):
     X, y, _ = half_labeled(single_label, (60, 7))

@@ -75,6 +75,7 @@ def overlapping_folds(rng, runs, methods, folds=5):
     return np.sqrt(1 - rho) * own + np.sqrt(rho) * common
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("baseline_noise", [1.0, 0.3, 0.0])
 @pytest.mark.parametrize("methods", [1, 3, 6, 12])
 def test_the_best_of_equal_methods_is_rarely_ahead(methods, baseline_noise):

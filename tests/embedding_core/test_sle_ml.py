@@ -115,6 +115,7 @@ def test_two_labels_lie_between_their_classes():
     np.testing.assert_allclose(Z[10:20], 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_shuffled_labels_give_chance_at_09_and_fake_classes_at_a_small_balance():
     X, y = load_digits(return_X_y=True)
     X, y = X[::2], np.random.default_rng(0).permutation(y[::2])

@@ -49,6 +49,7 @@ def test_unit_of_the_width_is_that_of_the_scaled_machine_also_for_sparse_rows():
         )
 
 
+@pytest.mark.slow
 def test_the_scaling_of_words_is_chosen_too():
     """Topics of long and short documents: only the direction of a row says what it is about."""
     rng = np.random.default_rng(0)

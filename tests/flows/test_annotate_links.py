@@ -158,6 +158,7 @@ def test_what_is_left_out_is_said_and_a_changed_link_counts(
     assert record["links"]["linked_items"] <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["smoothed_logistic_regression", "harmonic_functions"])
 def test_other_models_with_links(
     command: Command, tmp_path: Path, collection: Collection, use: Callable[[FakeTracker], None], method: str

@@ -141,6 +141,7 @@ def test_scores_are_those_of_the_model_and_decisions_stand_beside_them(
             assert one["margin"] == pytest.approx(row[k] - cuts[k])
 
 
+@pytest.mark.slow
 def test_expectations_are_those_of_the_other_folds(
     command: Command, known: Known, use: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -188,6 +188,7 @@ class TestStages:
         record: dict[str, Any] = json.loads(done.out)
         return record
 
+    @pytest.mark.slow
     def test_until_refresh_and_status(self, command: Command, picture_folder: Path) -> None:
         first = self.give(command, "run", picture_folder, "--until", "correlation")
         assert self.labels(first, "computed") == {"ingest", "features", "affinity", "correlation"}

@@ -96,6 +96,7 @@ class TestAnnotate:
         ]
         assert named == expected
 
+    @pytest.mark.slow
     def test_json_lists_what_was_skipped(
         self, command: Command, tmp_path: Path, models: dict[str, bytes], use: Callable[..., None]
     ) -> None:

@@ -150,6 +150,7 @@ class TestWithoutTracker:
         assert "Traceback" not in done.err
         assert not leftovers(tmp_path)
 
+    @pytest.mark.slow
     def test_a_tracker_that_does_not_answer_loses_no_result(self, command: Command, tmp_path: Path) -> None:
         table = write_table(tmp_path / "t.csv")
         done = command(

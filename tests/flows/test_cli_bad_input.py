@@ -178,6 +178,7 @@ BAD = [
 
 @pytest.mark.usefixtures("without_engine")
 class TestBadInput:
+    @pytest.mark.slow
     @pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
     def test_is_refused(self, command: Command, tmp_path: Path, bad: Bad) -> None:
         folder = write_pictures(tmp_path / "pictures", 16)

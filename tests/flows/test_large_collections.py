@@ -56,6 +56,7 @@ def test_lists_of_texts_in_several_row_groups_are_read(items: Path, tmp_path: Pa
     assert (found.parts[0].X == same.parts[0].X).all()
 
 
+@pytest.mark.slow
 def test_the_graph_is_planned_only_if_a_method_uses_it(items: Path, tmp_path: Path) -> None:
     plain = run_locally(items, tmp_path, "embedding.methods=mlda")
     assert "affinity" not in plain.outcomes
@@ -124,6 +125,7 @@ def test_large_features_are_fitted_one_fold_at_a_time(
     assert first.digest == second.digest
 
 
+@pytest.mark.slow
 def test_a_method_that_takes_more_than_an_hour_needs_a_yes(
     items: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

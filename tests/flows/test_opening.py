@@ -40,6 +40,7 @@ class TestWithoutServers:
         assert "iris · pca · folds=3" in listed
         assert f"labelscape run --as {first['run']}" in Path(first["report"]).read_text(encoding="utf-8")
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("small_forests")
     def test_the_report_of_auto(self, command: Command) -> None:
         done = json.loads(command("auto", "iris", "--candidates", "random_forest", *UNTRACKED, "--json").out)

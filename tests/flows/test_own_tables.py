@@ -173,6 +173,7 @@ def test_a_model_of_one_of_several_embeddings_annotates(
     assert json.loads(done.out)["items"] == N
 
 
+@pytest.mark.slow
 def test_filling_a_table_without_gaps_changes_no_score(tmp_path: Path) -> None:
     scores = []
     for fill in ("none", "mean"):

@@ -477,6 +477,7 @@ class TestCoco:
         assert "has no categories, but info, licenses, images, annotations" in said
         assert "instances_*.json" in said
 
+    @pytest.mark.slow
     def test_every_stage_runs(self, folder: Path, tmp_path: Path) -> None:
         """Pictures without any label are part of training and testing."""
         draw_all(folder)

@@ -128,6 +128,7 @@ def test_the_life_of_a_collection(refreshes: Refreshes, table: Path) -> None:
     assert refreshes.champion().tags == fitted.tags
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [None, 0.02, 1.0])
 def test_after_a_drop_a_champion_that_lost_is_not_refitted(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tolerance: float | None
@@ -165,6 +166,7 @@ def test_a_refresh_that_ended_early_is_repeated(
     assert refreshes.plans == ["run", "auto", "annotate"]
 
 
+@pytest.mark.slow
 def test_only_the_chosen_steps_run(refreshes: Refreshes, table: Path) -> None:
     schedule = refreshes.config.schedule.model_copy(update={"refresh": ("run",)})
     tracking = refreshes.config.tracking.model_copy(update={"enabled": False})
@@ -176,6 +178,7 @@ def test_only_the_chosen_steps_run(refreshes: Refreshes, table: Path) -> None:
     assert "fell by at least" in refreshes().drop
 
 
+@pytest.mark.slow
 def test_methods_without_a_graph_are_recognized_as_unchanged(refreshes: Refreshes) -> None:
     config = refreshes.config
     refreshes.config = config.model_copy(
@@ -190,6 +193,7 @@ def test_methods_without_a_graph_are_recognized_as_unchanged(refreshes: Refreshe
     assert refreshes().cached
 
 
+@pytest.mark.slow
 def test_other_settings_have_their_own_memory(refreshes: Refreshes) -> None:
     base = refreshes.config.model_copy(
         update={

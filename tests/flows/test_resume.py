@@ -48,6 +48,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return fill_at
 
 
+@pytest.mark.slow
 @PLAIN
 @pytest.mark.parametrize(
     ("how", "recomputed"),

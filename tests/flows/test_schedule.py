@@ -42,6 +42,7 @@ def wait_for(
 
 
 class TestRefusals:
+    @pytest.mark.slow
     def test_no_server_says_how_to_start_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from prefect.settings import PREFECT_API_URL, temporary_settings
 

@@ -124,6 +124,7 @@ class Notebook:
         return TrackedRun("parent", {}, "0", self.uri)
 
 
+@pytest.mark.slow
 def test_the_lineage_of_a_choice_is_tracked_without_listing_the_store(
     iris: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +270,7 @@ def test_candidates_after_the_end_of_the_budget_are_skipped_with_the_reason(
     assert set(again.states.values()) == {"scored"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("named", "answer"), [("mlda_knn,svm,1nn", "svm"), ("mlda_knn", "knn_zscore"), ("", "knn_zscore")]
 )

@@ -30,6 +30,7 @@ def states(summary: Any) -> set[str]:
     return {one["state"] for one in summary["stages"]}
 
 
+@pytest.mark.slow
 def test_another_home_finds_everything(command: Command, picture_folder: Path, shared: Path) -> None:
     first = read(command, "run", picture_folder, *SHORT, "--home", "one")
     second = read(command, "run", picture_folder, *SHORT, "--home", "two")
@@ -100,6 +101,7 @@ def test_an_address_that_cannot_be_used_stops_a_run_before_any_work(
     assert "resume with" not in refused.err
 
 
+@pytest.mark.slow
 def test_another_home_continues_a_selection(
     command: Command, picture_folder: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

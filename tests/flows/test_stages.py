@@ -60,6 +60,7 @@ def test_a_selection_must_not_end_before_it_starts() -> None:
         StageSelection(since="report", until="ingest").check(STAGES)
 
 
+@pytest.mark.slow
 def test_stage_names_are_those_of_the_stages(tmp_path: Path) -> None:
     done = Run(TrainingPlan(local_config("iris", tmp_path)), session=Session(Reporter())).run_stages()
     names = [record.ref.stage for record in done.stages]

@@ -92,6 +92,7 @@ def test_unlabeled_cells_are_empty(small: Path) -> None:
     assert [not given for given in read_labels(small).values()].count(True) == 3
 
 
+@pytest.mark.slow
 def test_every_label_occurs_and_is_absent(scenes: list[Scene]) -> None:
     for label in LABELS:
         assert 8 <= members(scenes, label) <= 90, label

@@ -164,6 +164,7 @@ def test_nothing_is_imported_or_run(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_real_project_is_found() -> None:
     fingerprint.forget()
     found = code_fingerprint(["storage.artifacts.store"])

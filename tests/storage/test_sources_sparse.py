@@ -119,6 +119,7 @@ def test_other_files_are_rejected_and_never_unpickled(tmp_path: Path) -> None:
         source.read(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shape", "K", "single"),
     [("yahoo_science", (6428, 37187), 40, False), ("tdt2", (9394, 36771), 30, True)],

@@ -403,6 +403,7 @@ class TestBadAddresses:
             with pytest.raises(TrackingError, match="labelscape up"):
                 ask()
 
+    @pytest.mark.slow
     def test_another_server_is_reported(self) -> None:
         with answering(200, b"hello") as address:
             with pytest.raises(TrackingError, match=r"127\.0\.0\.1"):

@@ -115,6 +115,7 @@ def refuse_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mlflow, "MlflowClient", refuse)
 
 
+@pytest.mark.slow
 def test_no_server_is_reported_before_mlflow_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg2", reason='the driver is missing (pip install "labelscape[postgres]")')
     refuse_mlflow(monkeypatch)

@@ -87,6 +87,7 @@ class TestChanges:
         same = (list(items), list(items.values()))
         assert compare_items(same, same).describe() == ""
 
+    @pytest.mark.slow
     @settings(max_examples=200)
     @given(
         st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from("1234567")),

@@ -375,6 +375,7 @@ def serial(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 class TestPortions:
     """Portions of features that are stored by the workers."""
 
+    @pytest.mark.slow
     def test_every_portion_is_sent_and_the_bytes_are_equal(
         self, pictures: Path, serial: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -459,6 +460,7 @@ def test_a_whole_run_has_the_bytes_of_serial(
     assert any(label.startswith("evaluation") for label in digests[0])
 
 
+@pytest.mark.slow
 def test_help_does_not_load_dask(tmp_path: Path) -> None:
     import subprocess
 

@@ -61,6 +61,7 @@ class Walk:
         return outcome.ref
 
 
+@pytest.mark.slow
 def test_blocks_stand_side_by_side(picture_folder: Path, tmp_path: Path, write_probe: Probe) -> None:
     write_probe("mean")
     made = Walk(picture_folder, tmp_path / "home")
@@ -95,6 +96,7 @@ def test_a_changed_block_recomputes_that_block_alone(
     assert {label for label in computed if label.startswith("features")} == {"features[probe]", "features"}
 
 
+@pytest.mark.slow
 def test_a_changed_image_is_extracted_in_every_block_and_no_other(
     picture_folder: Path, tmp_path: Path, write_probe: Probe
 ) -> None:
@@ -177,6 +179,7 @@ def test_extractors_of_images_are_refused_for_a_table(tmp_path: Path, write_prob
         Walk(Path("iris"), tmp_path / "home", extractors=("probe",))
 
 
+@pytest.mark.slow
 def test_color_space_auto_is_chosen_by_each_fit_and_used_for_new_items(
     picture_folder: Path, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def run_features(folder: Path, settings: BaseFeatureSettings, workspace: Workspa
     return run_stage(features.recipe_stage(block.recipe, place, source, manifest, workspace), workspace)
 
 
+@pytest.mark.slow
 def test_changed_mathematics_of_a_second_extractor_makes_the_features_stale(
     picture_folder: Path, workspace: Workspace, write_probe: Callable[[str], None]
 ) -> None:

@@ -105,6 +105,7 @@ def test_omissions_are_stated() -> None:
     assert "1 item without finite coordinates" in caption
 
 
+@pytest.mark.slow
 def test_a_small_embedding_is_drawn_completely() -> None:
     shown = view(100, 2)
     caption = draw_embedding(shown, labels(100, 4), list("abcd")).caption

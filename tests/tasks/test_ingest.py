@@ -90,6 +90,7 @@ class TestChangeWhileReading:
         edges.write_text("i,j,w\n0,1,1\n", encoding="utf-8")
         assert weight_of(run(*settings)) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("gone", [False, True])
     def test_of_an_image(
         self, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool

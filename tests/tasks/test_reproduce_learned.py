@@ -85,6 +85,7 @@ def run_experiment(experiment: Experiment, folder: Path, quick: bool = False) ->
     return Run(ExperimentPlan(config, experiment, quick, folder)).run_stages()
 
 
+@pytest.mark.slow
 def test_the_experiment_runs_and_a_second_run_computes_nothing(tmp_path):
     write_categories(tmp_path)
     result = run_experiment(SMALL, tmp_path)
