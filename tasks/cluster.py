@@ -81,7 +81,7 @@ class ClusterExecutor(Executor):
         self.refused: dict[str, str] = {}
         self._home = home
         self._client: Any = None
-        self._sound: dict[str, int] = {}
+        self._accepted: dict[str, int] = {}
         self._looked = self._usable = 0.0
 
     def map(
@@ -109,18 +109,18 @@ class ClusterExecutor(Executor):
             with suppress(Exception):  # the scheduler may be gone
                 self._client.close(timeout=_CLOSE_SECONDS)
             self._client = None
-            self._sound = {}
+            self._accepted = {}
 
     @property
     def threads(self) -> int:
         """Number of threads of the usable workers, at least 1."""
-        return max(1, sum(self._sound.values()))
+        return max(1, sum(self._accepted.values()))
 
     def submit(self, function: Callable[[Any], Any], jobs: list[Any]) -> _Group:
         """Send jobs as one task; workers that were refused do not get them."""
         client = self._connected()
         self.look(_LOOK_SECONDS)
-        allowed = frozenset(self._sound) if self.refused else None
+        allowed = frozenset(self._accepted) if self.refused else None
         name = getattr(function, "func", function).__name__.lstrip("_")
         future = client.submit(
             run_jobs,
@@ -140,7 +140,7 @@ class ClusterExecutor(Executor):
 
     def is_stranded(self, group: _Group) -> bool:
         """Whether every worker that may run a group has gone."""
-        return group.allowed is not None and not group.allowed & self._sound.keys()
+        return group.allowed is not None and not group.allowed & self._accepted.keys()
 
     def look(self, seconds: float = 0.0) -> None:
         """Learn which workers the cluster has and check new ones, unless that was done some seconds ago.
@@ -156,13 +156,13 @@ class ClusterExecutor(Executor):
             return
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
-            self._check_new(set(found) - self._sound.keys() - self.refused.keys())
+            self._check_new(set(found) - self._accepted.keys() - self.refused.keys())
         except (OSError, TimeoutError, CancelledError) as error:
             raise self.lost() from error
-        self._sound = {one: int(facts["nthreads"]) for one, facts in found.items() if one not in self.refused}
+        self._accepted = {one: int(facts["nthreads"]) for one, facts in found.items() if one not in self.refused}
         self._looked = time.monotonic()
-        self._usable = self._looked if self._sound else self._usable
-        if self._looked - self._usable > WORKER_SECONDS or (found and not self._sound):
+        self._usable = self._looked if self._accepted else self._usable
+        if self._looked - self._usable > WORKER_SECONDS or (found and not self._accepted):
             raise self._unusable()
 
     def lost(self) -> ClusterLost:

@@ -38,7 +38,7 @@ _NUMERIC = (
 )
 _PACKAGES = ("embedding_core", "storage", "tasks")
 _COPIES = "labelscape-store"
-_heard = threading.local()
+_collected = threading.local()
 
 
 class WorkerRefused(InvalidInput):
@@ -121,11 +121,11 @@ def run_jobs(expected: Mapping[str, str], payload: bytes) -> tuple[list[Any], li
     begun = time.perf_counter()
     function, jobs = pickle.loads(payload)  # noqa: S301  what a scheduler sends is code in any case
     _limit_threads()
-    _heard.texts = []
+    _collected.texts = []
     try:
-        return [function(job) for job in jobs], list(dict.fromkeys(_heard.texts)), time.perf_counter() - begun
+        return [function(job) for job in jobs], list(dict.fromkeys(_collected.texts)), time.perf_counter() - begun
     finally:
-        del _heard.texts
+        del _collected.texts
 
 
 @cache
@@ -139,15 +139,15 @@ def _prepare_process() -> None:
     keep_copies_in(Path(get_worker().local_directory) / _COPIES)
     show = warnings.showwarning
 
-    def hear(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        texts = getattr(_heard, "texts", None)
+    def collect(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        texts = getattr(_collected, "texts", None)
         if texts is None or not issubclass(category, UserWarning):
             show(message, category, *place, **more)
         else:
             texts.append(str(message))
 
     # Not `catch_warnings`, which is not safe in several threads.
-    warnings.showwarning = hear
+    warnings.showwarning = collect
     warnings.filterwarnings("always", category=UserWarning)
 
 

@@ -1,7 +1,6 @@
 """Cards: one item to decide on a page, with its picture or text, its labels, a suggestion and the reasons."""
 
 import base64
-import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,19 +119,15 @@ class ItemContent:
 
 def shrink(path: Path) -> str | None:
     """A small JPEG as a data address; None if the picture cannot be read."""
-    from PIL import Image
-
-    from embedding_core.features.images import UnreadableImage, decode_image
+    from embedding_core.features.images import UnreadableImage
+    from embedding_core.features.thumbnails import encode_jpeg, shrink_image
 
     try:
         with open_regular(path) as file:
-            picture = Image.fromarray(decode_image(file.read()))
+            jpeg = encode_jpeg(shrink_image(file.read(), _PIXELS), quality=80)
     except (OSError, UnreadableImage):
         return None
-    picture.thumbnail((_PIXELS, _PIXELS))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=80)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg).decode("ascii")
 
 
 def _show_part(part: Part, row: int) -> str:

@@ -1,6 +1,5 @@
 """What the map shows of an item: its picture on a sprite sheet, its text, or the first values of its row."""
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +42,8 @@ def draw_sheet(job: SheetJob) -> tuple[bytes, list[tuple[int, int]]]:
     """Draw a sprite sheet; return it as JPEG, with width and height of each picture (0 if unreadable)."""
     from PIL import Image
 
+    from embedding_core.features.thumbnails import encode_jpeg
+
     rows = -(-len(job.paths) // _COLUMNS)
     sheet = Image.new("RGB", (_COLUMNS * job.tile, rows * job.tile), _BACKGROUND)
     sizes = []
@@ -51,25 +52,20 @@ def draw_sheet(job: SheetJob) -> tuple[bytes, list[tuple[int, int]]]:
         if picture is not None:
             sheet.paste(picture, (number % _COLUMNS * job.tile, number // _COLUMNS * job.tile))
         sizes.append(picture.size if picture is not None else (0, 0))
-    buffer = io.BytesIO()
-    sheet.save(buffer, "JPEG", quality=82)
-    return buffer.getvalue(), sizes
+    return encode_jpeg(sheet, quality=82), sizes
 
 
 def _shrink(path: Path, edge: int) -> Any:
-    from PIL import Image
-
-    from embedding_core.features.images import UnreadableImage, decode_image
+    from embedding_core.features.images import UnreadableImage
+    from embedding_core.features.thumbnails import shrink_image
 
     try:
         with open_regular(path) as file:
-            picture = Image.fromarray(decode_image(file.read()))
+            return shrink_image(file.read(), edge)
     except UnreadableImage:  # listed in the report
         return None
     except OSError as error:
         raise changed_meanwhile(str(path)) from error
-    picture.thumbnail((edge, edge))
-    return picture
 
 
 def pack_pictures(

@@ -1,6 +1,5 @@
 """Report: figures, tables and the content of the page as one artifact; the page is rendered from it."""
 
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -262,16 +261,11 @@ def _labels_of(items: Dataset, row: int) -> list[str] | None:
 
 
 def _shrink(path: Path) -> bytes:
-    from PIL import Image
-
-    from embedding_core.features.images import UnreadableImage, decode_image
+    from embedding_core.features.images import UnreadableImage
+    from embedding_core.features.thumbnails import encode_jpeg, shrink_image
 
     try:
         with open_regular(path) as file:
-            picture = Image.fromarray(decode_image(file.read()))
+            return encode_jpeg(shrink_image(file.read(), _THUMB_PIXELS), quality=85)
     except (OSError, UnreadableImage) as error:  # it was readable when its features were extracted
         raise changed_meanwhile(str(path)) from error
-    picture.thumbnail((_THUMB_PIXELS, _THUMB_PIXELS))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=85)
-    return buffer.getvalue()
