@@ -518,7 +518,7 @@ class ScheduleSettings(Settings):
 
 
 class NotifySettings(Settings):
-    """Who is told about failed runs, drops of a score and new champions; nobody by default."""
+    """Who is notified of failed runs, score drops and new champions; nobody by default."""
 
     about: tuple[Literal["failure", "drop", "champion"], ...] = Field(
         ("failure", "drop", "champion"), min_length=1, description="what is reported"
