@@ -73,7 +73,7 @@ def _compare(store: ArtifactStore, before: Refs, now: Refs, metric: str) -> Gain
         new,
         metric,
         Entry(best.method, classifier, {}).title({best.method: get_method(best.method).title}),
-        [_mean(store, refs[label], classifier, metric) for refs in (before, now)],
+        (_mean(store, before[label], classifier, metric), _mean(store, now[label], classifier, metric)),
     )
 
 
@@ -94,7 +94,7 @@ def _mean(store: ArtifactStore, ref: ArtifactRef, classifier: str, metric: str) 
     return found.mean(metric) or 0.0
 
 
-def _gain(old: _RunView, new: _RunView, metric: str, model: str, scores: Sequence[float]) -> Gain | None:
+def _gain(old: _RunView, new: _RunView, metric: str, model: str, scores: tuple[float, float]) -> Gain | None:
     place = {name: row for row, name in enumerate(old.items.ids)}
     common = [(place[name], row) for row, name in enumerate(new.items.ids) if name in place]
     both = [(then, row) for then, row in common if old.labeled[then] and new.labeled[row]]
