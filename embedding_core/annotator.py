@@ -30,8 +30,7 @@ SKOPS_TRUSTED_TYPES: tuple[str, ...] = tuple(
             "embedding_core.scaling.TfIdf",
             "embedding_core.model_selection.calibration.Calibration",
             "embedding_core.preprocessing.Preprocessor",
-            # Parts of a fitted kernel DLE; models of earlier versions have their calibration at this place.
-            "embedding_core.kernel_dle.classifier.Calibration",
+            # Parts of a fitted kernel DLE.
             "embedding_core.kernel_dle.estimator.KernelDLE",
             "embedding_core.kernel_dle.kernels.MixedKernel",
             "embedding_core.kernel_dle.kernels.FeatureMetric",

@@ -13,7 +13,6 @@ from typing import Any
 from flows.config import RunConfig, find_home
 from storage.errors import ConfigError
 from tasks.executor import parse_executor
-from tasks.settings import NotifySettings
 
 # Set for the process of a run by `serve` and `deploy`. Digests only: an address may contain a password.
 PLACES_VARIABLE = "LABELSCAPE_DEPLOYED_PLACES"
@@ -43,11 +42,7 @@ def check_places(config: RunConfig) -> None:
     deployed = os.environ.get(PLACES_VARIABLE)
     if deployed is None:
         return
-    # Deployments of an earlier version have none of these.
-    unset = {"notify": _digest(NotifySettings().model_dump_json())}
-    unset |= {name: _digest(None) for name in ("server", "answers", "executor")}
-    known = unset | json.loads(deployed)
-    given = json.loads(digest_places(config))
+    known, given = json.loads(deployed), json.loads(digest_places(config))
     changed = [name for name in given if given[name] != known.get(name)]
     if changed:
         raise ConfigError(

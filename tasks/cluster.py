@@ -159,7 +159,9 @@ class ClusterExecutor(Executor):
             self._check_new(set(found) - self._accepted.keys() - self.refused.keys())
         except (OSError, TimeoutError, CancelledError) as error:
             raise self.lost() from error
-        self._accepted = {one: int(facts["nthreads"]) for one, facts in found.items() if one not in self.refused}
+        self._accepted = {
+            one: int(facts["nthreads"]) for one, facts in found.items() if one not in self.refused
+        }
         self._looked = time.monotonic()
         self._usable = self._looked if self._accepted else self._usable
         if self._looked - self._usable > WORKER_SECONDS or (found and not self._accepted):

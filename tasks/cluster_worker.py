@@ -123,7 +123,11 @@ def run_jobs(expected: Mapping[str, str], payload: bytes) -> tuple[list[Any], li
     _limit_threads()
     _collected.texts = []
     try:
-        return [function(job) for job in jobs], list(dict.fromkeys(_collected.texts)), time.perf_counter() - begun
+        return (
+            [function(job) for job in jobs],
+            list(dict.fromkeys(_collected.texts)),
+            time.perf_counter() - begun,
+        )
     finally:
         del _collected.texts
 

@@ -141,8 +141,7 @@ class TunedNeighbors(BaseEstimator):
         return self._calibrated(self.neighbors_.predict_scores(self.scaler_.transform(X)))
 
     def _calibrated(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        link: Calibration | None = getattr(self, "calibration_", None)  # earlier versions have none
-        return scores if link is None else link.apply(scores)
+        return scores if self.calibration_ is None else self.calibration_.apply(scores)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
         """Return the labels (m, K) with a score above one half."""

@@ -144,8 +144,7 @@ class ArrayForest(BaseEstimator):
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
         """Return the mean (m, K) over the trees of the label fractions in a row's leaf, calibrated if set."""
         scores = self._mean_shares(as_features(X, self.n_features_in_))
-        link: Calibration | None = getattr(self, "calibration_", None)  # earlier versions have none
-        return scores if link is None else link.apply(scores)
+        return scores if self.calibration_ is None else self.calibration_.apply(scores)
 
     def _mean_shares(self, X: Features) -> NDArray[np.float64]:
         scores = np.empty((X.shape[0], self.shares_.shape[1]))

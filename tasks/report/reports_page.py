@@ -15,7 +15,7 @@ from tasks.report.tables import Table, format_time
 LATEST = "latest"
 _ABOUT = "run.json"
 _FIELDS = ("name", "source", "time", "id")
-# Reports of earlier versions have none.
+# Only of runs with scores.
 _BEST = "best"
 
 
