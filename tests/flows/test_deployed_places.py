@@ -1,6 +1,5 @@
 """A deployed run writes only where it was deployed to."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +60,6 @@ def test_the_cluster_may_not(monkeypatch: pytest.MonkeyPatch, deployed: str, giv
     check_places(changed(executor=deployed))
     with pytest.raises(ConfigError, match="asks for another executor than the deployment"):
         check_places(changed(executor=given))
-
-
-def test_a_deployment_of_an_earlier_version_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {
-        name: digest
-        for name, digest in json.loads(digest_places(DEPLOYED)).items()
-        if name in ("home", "store", "tracking")
-    }
-    monkeypatch.setenv(PLACES_VARIABLE, json.dumps(known))
-    check_places(changed())
-    with pytest.raises(ConfigError, match="another notify and executor"):
-        check_places(changed(notify={"command": "rm -r /"}, executor="dask://elsewhere.example:8786"))
 
 
 def test_a_run_that_was_not_deployed_by_us_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,9 @@ def test_candidates_with_links_are_offered_only_for_given_links() -> None:
     with_links, without = (pick_candidates(True, (), "occurrences", links) for links in (True, False))
     assert [one for one in with_links if not one.links] == without
     assert [one for one in with_links if one.links] == list(LINKED_CANDIDATES)
-    assert all(one.plain for one in with_links[:6])
+    # What takes less than a second per fold comes first, before linear models of thousands of words.
+    names = [one.name for one in with_links]
+    assert names[:4] == ["cosine_knn", "harmonic_functions", "local_global_consistency", "kernel_dle_links"]
     assert {one.name for one in with_links if one.links and one.plain} == {
         "harmonic_functions",
         "local_global_consistency",

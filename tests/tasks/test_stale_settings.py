@@ -102,9 +102,10 @@ UNUSED = {
     "auto.candidates": "which candidates are scored; each has its own stage",
     "tracking.enabled": "whether results are tracked",
     **dict.fromkeys(
-        [f"schedule.{name}" for name in ("database", "keep_days", "overlap", "refresh", "tolerance")]
+        [f"schedule.{name}" for name in ("answers", "database", "keep_days")]
+        + [f"schedule.{name}" for name in ("overlap", "queue", "refresh", "tolerance")]
         + [f"notify.{name}" for name in ("about", "block", "command", "webhook")],
-        "when runs start and who is told about them",
+        "when runs start, what a refresh does besides, and who is notified",
     ),
 }
 
@@ -128,6 +129,7 @@ class Keys:
 
     def __init__(self, folder: Path, *overrides: str) -> None:
         given = ["source.path=pictures", "embedding.methods=['mlda']", "evaluation.baselines=['mlls']"]
+        given += ["auto.candidates=['harmonic_functions']"]  # uses the graph of the run
         self.config = load_config(None, [*given, *overrides], home=str(folder / "home"))
         self.workspace = open_workspace(self.config, Reporter())
         self.keys: dict[str, str] = {}
