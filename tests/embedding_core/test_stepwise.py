@@ -20,6 +20,8 @@ from tasks.reproduce.fixed_protocol import ARMS, PLAIN
 from tests.embedding_core.test_protocols import several_labels
 from tests.trial_sets import blobs, shuffle_rows
 
+pytestmark = pytest.mark.slow
+
 EVERY = (*ARMS, *PLAIN)
 SLOW = {"SLE-ML", "LPSSVM", "Kernel DLE (ours)", "random forest", "RBF-SVC"}
 

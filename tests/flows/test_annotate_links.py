@@ -18,6 +18,8 @@ from tests.conftest import Command
 from tests.embedding_core.test_kernel_dle_links import linked
 from tests.flows.test_cli_annotate import FakeTracker
 
+pytestmark = pytest.mark.slow
+
 TOTAL, KNOWN = 300, 240
 NAMES = ["a", "b", "c"]
 LINKS = {"few_labels": False, "links": "loo"}
@@ -158,7 +160,6 @@ def test_what_is_left_out_is_said_and_a_changed_link_counts(
     assert record["links"]["linked_items"] <= 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["smoothed_logistic_regression", "harmonic_functions"])
 def test_other_models_with_links(
     command: Command, tmp_path: Path, collection: Collection, use: Callable[[FakeTracker], None], method: str

@@ -29,6 +29,8 @@ from storage.tracking.models import LABELED_FILE
 from tests.conftest import REPOSITORY, Answer, Command
 from tests.flows.test_cli_annotate import FakeTracker
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["left", "right", "up", "rare"]
 COLUMNS = ["height", "width", "depth"]
 TOTAL, LABELED = 260, 200
@@ -113,7 +115,6 @@ def read_lines(file: str = "annotations.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.slow
 def test_scores_are_those_of_the_model_and_decisions_stand_beside_them(
     command: Command, known: Known, use: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -141,7 +142,6 @@ def test_scores_are_those_of_the_model_and_decisions_stand_beside_them(
             assert one["margin"] == pytest.approx(row[k] - cuts[k])
 
 
-@pytest.mark.slow
 def test_expectations_are_those_of_the_other_folds(
     command: Command, known: Known, use: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -289,7 +289,6 @@ class TestPromise:
         assert sum(plain["labels"].values()) == plain["items"]
         assert "threshold:up" not in pq.read_table("annotations.parquet").column_names
 
-    @pytest.mark.slow
     def test_a_changed_promise_is_computed_and_an_unchanged_one_is_fresh(
         self, command: Command, known: Known, use: Callable[..., None], tmp_path: Path
     ) -> None:
@@ -566,7 +565,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 class TestRealTracker:
     """From `auto` to `annotate` through MLflow alone, in separate processes."""
 

@@ -16,7 +16,7 @@ from storage.artifacts.store import ArtifactStore
 from tests.conftest import UNTRACKED, Command, run_locally
 from tests.picture_collections import coco, draw, fiftyone, hub_lines, minimal, samples, task, write_json
 
-pytestmark = pytest.mark.usefixtures("without_engine")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_engine")]
 
 FILES = [f"{k:03}.jpg" for k in range(12)]
 CLASSES: dict[str, Sequence[str] | None] = {
@@ -477,7 +477,6 @@ class TestCoco:
         assert "has no categories, but info, licenses, images, annotations" in said
         assert "instances_*.json" in said
 
-    @pytest.mark.slow
     def test_every_stage_runs(self, folder: Path, tmp_path: Path) -> None:
         """Pictures without any label are part of training and testing."""
         draw_all(folder)
