@@ -110,7 +110,7 @@ def test_another_home_continues_a_selection(
     first = read(command, "auto", picture_folder, *quick, "--candidates", "1nn", "--home", "one")
     second = read(command, "auto", picture_folder, *quick, "--candidates", "1nn,mlls", "--home", "two")
     state = {one["stage"]: one["state"] for one in second["stages"]}
-    for label in ("ingest", "features", "affinity", "trial[1nn]", "candidate[1nn]"):
+    for label in ("ingest", "features", "trial[1nn]", "candidate[1nn]"):
         assert state[label] == "fresh"
     assert state["candidate[mlls]"] == "computed"
     runs = read(command, "store", "ls", "--runs", "--home", "three")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -210,16 +210,22 @@ def test_an_event_starts_a_deployment_and_a_burst_starts_it_once_more(
             alive=lambda: serving.poll() is None,
         )
         given = RunConfig.model_validate(config)
-        announce_change(given, 1)
+        # The trigger is registered after the deployment; an event that comes before it is lost.
+        for _ in range(12):
+            announce_change(given, 1)
+            with suppress(pytest.fail.Exception):
+                wait_for(lambda: automatic(client, found), "run by the event", seconds=20)
+                break
         wait_for(lambda: started(tmp_path), "start by the event")
+        known = len(automatic(client, found))
         for _ in range(4):
             announce_change(given, 1)
-        wait_for(lambda: len(automatic(client, found)) == 5, "runs of the burst")
+        wait_for(lambda: len(automatic(client, found)) >= known + 4, "runs of the burst")
         (tmp_path / "go").touch()
         wait_for(lambda: all(run.state.is_final() for run in automatic(client, found)), "their end")
         ended = automatic(client, found)
     assert len(named(ended, "Completed")) == 2
-    assert len(named(ended, "Skipped")) == 3
+    assert len(named(ended, "Skipped")) == len(ended) - 2
 
 
 def automatic(client: Any, deployment: Any) -> list[Any]:

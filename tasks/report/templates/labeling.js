@@ -160,7 +160,6 @@
       focus();
     });
     box.append(input);
-    setTimeout(() => input.focus(), 0);
     return box;
   }
 
@@ -205,7 +204,7 @@
     else if (key === "ArrowRight") move(1);
     else if (key === "ArrowLeft") move(-1);
     else if (key === "u") undo();
-    else if (key === "/") { finding = true; draw(); }
+    else if (key === "/") { finding = true; draw(); document.querySelector(".find input").focus(); }
     else if (key >= "1" && key <= "9") {
       const name = labelOrder(card)[Number(key) - 1];
       if (name !== undefined) toggle(name);
