@@ -372,7 +372,8 @@ class MultiLabelDLE(_LaplacianDiscriminant):
     n_features_in_ : int
 
     Notes
-    ----- S_b and S_w follow Eq. 12-15 on the labeled items with the 0/1 labels. Eq. 2 is solved with W = W_X
+    -----
+    S_b and S_w follow Eq. 12-15 on the labeled items with the 0/1 labels. Eq. 2 is solved with W = W_X
     + beta W_L (Eq. 16), where W_L(i, j) = y_i^T C y_j / (|y_i| |y_j|) (Eq. 18) and C is the cosine of the
     label columns (Eq. 19). W_L needs labels for all items: an unlabeled item gets the labels of its nearest
     labeled neighbor in the input space. An item without any label is linked only by W_X. W_L is Y_n C Y_n^T

@@ -167,7 +167,8 @@ class MLDA(LinearEmbedding):
         Number of features p.
 
     Notes
-    ----- S_b and S_w follow Eq. 6-9 with Y replaced by Z: S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18). l_i in Eq. 19 is
+    -----
+    S_b and S_w follow Eq. 6-9 with Y replaced by Z: S_b = X̃ Z W^-1 Z^T X̃^T (Eq. 18). l_i in Eq. 19 is
     read as sum_k Z_ik. The eigenproblem is S_w^+ S_b v = lambda v (below Eq. 20). The paper does not specify
     the length of v, on which nearest neighbors depend; `scaling` sets it. A labeled item without any label
     has Z = 0 and contributes nothing.

@@ -57,7 +57,8 @@ class CCDR(LaplacianEigenmaps):
         As in `LaplacianEigenmaps`.
 
     Notes
-    ----- Minimizes Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and
+    -----
+    Minimizes Eq. 2, λ sum_ij |z_i - z_j|² w_ij + (1 - λ) sum_ki |μ_k - z_i|² c_ki, over items and
     centers, with the weights of `LaplacianEigenmaps`.
 
     Readings. (1) The constraint is that of [1]_: Z^T D Z = I and orthogonality to the constant vector, with Z

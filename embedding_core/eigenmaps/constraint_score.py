@@ -42,7 +42,8 @@ class ConstraintScore(EigenmapEmbedding):
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    ----- Minimizes sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the
+    -----
+    Minimizes sum_ij |z_i - z_j|² w^M_ij - β sum_ij |z_i - z_j|² w^C_ij with w^M = 1 for pairs of the
     same class and w^C = 1 for all others (the subtraction type of [1]_).
 
     Readings. (1) Row sums of w^M - β w^C may be negative, so the constraint cannot be Z^T D Z = I; it is Z^T

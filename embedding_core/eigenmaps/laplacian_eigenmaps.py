@@ -47,7 +47,8 @@ class LaplacianEigenmaps(EigenmapEmbedding):
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    ----- Minimizes Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ
+    -----
+    Minimizes Eq. 1, sum_ij |z_i - z_j|² w_ij subject to Z^T D Z = I, by the eigenvectors of L Z = D Z Λ
     without the constant one. w_ij = exp(-d² / σ²) if either item is among the k nearest of the other (not
     counting itself), else 0; a supplied affinity replaces it. Isolated items and graphs with several
     components are treated as in `SLEML`.

@@ -106,7 +106,8 @@ class SLapEig(EigenmapEmbedding):
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    ----- Minimizes Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest
+    -----
+    Minimizes Eq. 1 as `LaplacianEigenmaps` does, with w_ij = exp(-d²(x_i, x_j) / σ²) for nearest
     neighbors and d² = 1 - exp(-t) within a class, exp(t) between classes, t = |x_i - x_j|² / τ².
 
     Readings. (1) The modified distance also determines the neighbors: it replaces the distance, and only

@@ -96,7 +96,8 @@ class SLE(EigenmapEmbedding):
         As in `SLEML`, and so are the attributes of the out-of-sample map.
 
     Notes
-    ----- Maximizes β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² /
+    -----
+    Maximizes β sum_ij |z_i - z_j|² w^B_ij - (1 - β) sum_ij |z_i - z_j|² w^W_ij. With s_ij = exp(-d² /
     σ²), two items are near if s_ij is above the mean of s over all items for at least one of them. w^W is
     s_ij for near items of one class, w^B is 1 for near items of different classes.
 

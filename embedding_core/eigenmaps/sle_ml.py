@@ -71,7 +71,8 @@ class SLEML(EigenmapEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- Minimizes Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by
+    -----
+    Minimizes Eq. 3, sum_ij |z_i - z_j|² w_ij with w = λ w^F + (1 - λ) w^L subject to Z^T D Z = I, by
     the eigenvectors of L Z = D Z Λ (Sect. 2.1). w^F is 0, 1/2 or 1 if none, one or both of two items are
     among the k nearest of the other (not counting itself); a supplied affinity replaces it. w^L is the
     Jaccard similarity of label sets. λ = 1 is the Laplacian eigenmap with the weights 0, 1/2, 1, not the

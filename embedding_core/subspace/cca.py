@@ -88,7 +88,8 @@ class CCA(SubspaceEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- max (a^T S_xy b)² / (a^T S_xx a · b^T S_yy b), where S_xx, S_xy, S_yy are the scatter matrices of
+    -----
+    max (a^T S_xy b)² / (a^T S_xx a · b^T S_yy b), where S_xx, S_xy, S_yy are the scatter matrices of
     items X and 0/1 labels Y around their means. It is solved exactly by whitening and one SVD of a p x K
     matrix, whereas scikit-learn iterates one component after the other. Singular scatter matrices (p > n,
     labels that no item or every item has, class columns, which sum to 1) are inverted on their range.

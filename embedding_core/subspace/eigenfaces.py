@@ -69,7 +69,8 @@ class Eigenfaces(SubspaceEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- The dimension is chosen as in the comparison of [2]_ ("exhaustive search by 5-fold cross
+    -----
+    The dimension is chosen as in the comparison of [2]_ ("exhaustive search by 5-fold cross
     validation"). The axes are those of all items, labeled or not; only the labels of the validation items are
     held back.
 

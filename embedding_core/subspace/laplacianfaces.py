@@ -53,7 +53,8 @@ class Laplacianfaces(SubspaceEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- W_pca contains the principal axes of all items. W_lpp solves X L X^T a = lambda X D X^T a, smallest
+    -----
+    W_pca contains the principal axes of all items. W_lpp solves X L X^T a = lambda X D X^T a, smallest
     lambda first, for the items W_pca^T x. The columns of the projection are W_pca W_lpp. The readings of
     `LPP` apply: items are centered at the degree-weighted mean, and `scaling` sets the length of the columns.
     With variance=1 PCA drops only directions without variance, and the embedding is that of LPP.

@@ -36,7 +36,8 @@ class LDA(MLDA):
     n_features_in_ : int
 
     Notes
-    ----- S_w^+ S_b v = lambda v, Eq. 2-5 of the MLDA paper [2]_, with the pseudo-inverse if S_w is singular
+    -----
+    S_w^+ S_b v = lambda v, Eq. 2-5 of the MLDA paper [2]_, with the pseudo-inverse if S_w is singular
     (p > n). It is solved by MLDA's solvers rather than scikit-learn's, which do not accept sparse items.
 
     References

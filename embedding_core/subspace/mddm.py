@@ -54,7 +54,8 @@ class MDDM(KernelEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- max tr G^T X H Y Y^T H X^T G, Eq. 23 of [2]_, H = I - e e^T / n, with G^T G = I as in [1]_ (Eq. 23
+    -----
+    max tr G^T X H Y Y^T H X^T G, Eq. 23 of [2]_, H = I - e e^T / n, with G^T G = I as in [1]_ (Eq. 23
     omits the constraint). Labels have the linear kernel Y Y^T. G contains the left singular vectors of X H Y,
     a p x K matrix; no p x p matrix is formed. In the kernel form X contains the items in feature space; its n
     x h matrices, for h labeled items or landmarks, may take at most 4 GB.

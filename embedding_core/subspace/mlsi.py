@@ -42,7 +42,8 @@ class MLSI(SubspaceEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- max tr G^T ((1 - beta) X X^T X X^T + beta X Y Y^T X^T) G subject to G^T X X^T G = I, in the form of
+    -----
+    max tr G^T ((1 - beta) X X^T X X^T + beta X Y Y^T X^T) G subject to G^T X X^T G = I, in the form of
     Eq. 22 of [2]_. The constraint sets the length of the columns: the embedding of the labeled items is
     orthonormal. The problem is solved in the range of X, where X = U S V^T reduces it to the eigenproblem of
     (1 - beta) S² + beta U^T Y Y^T U.

@@ -86,7 +86,8 @@ class PCA(SubspaceEmbedding):
     n_features_in_ : int
 
     Notes
-    ----- The axes are the eigenvectors of the p x p scatter matrix for p <= n, and come from the n x n inner
+    -----
+    The axes are the eigenvectors of the p x p scatter matrix for p <= n, and come from the n x n inner
     products otherwise; sparse items are not centered explicitly. If few axes of large sparse items are
     needed, they are computed by scikit-learn's implicitly centered Lanczos, and a second run verifies that no
     axis was missed. Sums run over blocks of rows: float32 items are not copied, and RowBlocks are never
