@@ -108,3 +108,10 @@ def test_no_address_of_a_package_index_is_committed() -> None:
     command = ["git", "grep", "-lIE", pattern, "--", ".", f":!{Path(__file__).relative_to(REPOSITORY)}"]
     found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (1, "")
+
+
+def test_headers_of_docstrings_stand_on_lines_of_their_own() -> None:
+    """Reflowing a docstring must not join a line of dashes with the text below it."""
+    joined = re.compile(r"^ *-{3,} +\S", flags=re.MULTILINE)
+    files = [file for package in sorted(PROJECT) for file in modules(package)]
+    assert [str(file) for file in files if joined.search(file.read_text(encoding="utf-8"))] == []
