@@ -9,12 +9,14 @@ for _library in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import signal
 import subprocess
 import sys
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +67,15 @@ def unchanged_secrets() -> Iterator[None]:
     for known, earlier in zip((credentials._secrets, credentials._entered), before, strict=True):
         known.clear()
         known.update(earlier)
+
+
+@pytest.fixture(scope="session")
+def project() -> dict[str, Any]:
+    """The table "project" of pyproject.toml."""
+    found: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
+    return found
 
 
 @pytest.fixture(scope="session")

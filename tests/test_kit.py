@@ -4,7 +4,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,7 @@ import yaml
 
 from flows import __version__
 from tests.conftest import REPOSITORY
-from tests.test_layers import PROJECT, imported_names, modules
-
-DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
-"""Distributions that are not named like the package they install."""
-NOT_IMPORTED = {"fastapi", "starlette"}
-"""Declared for their version range: the servers of Prefect and MLflow use them."""
+from tests.test_layers import PROJECT, modules, names_of
 
 
 def read_text(name: str) -> str:
@@ -28,17 +22,6 @@ def read_text(name: str) -> str:
 
 def read_yaml(name: str) -> Any:
     return yaml.safe_load(read_text(name))
-
-
-@pytest.fixture(scope="module")
-def project() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads(read_text("pyproject.toml"))["project"]
-    return found
-
-
-def names_of(requirements: list[str]) -> set[str]:
-    found = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
-    return {name.group().lower().replace("_", "-") for name in found if name}
 
 
 class TestVersion:
@@ -60,22 +43,6 @@ class TestVersion:
             check=True,
         )
         assert done.stdout == f"labelscape {__version__}\n"
-
-
-class TestDependencies:
-    def used(self) -> set[str]:
-        ours = PROJECT | set(sys.stdlib_module_names)
-        found = {name for package in PROJECT for file in modules(package) for name in imported_names(file)}
-        return {DISTRIBUTIONS.get(name, name).lower() for name in found - ours}
-
-    def test_everything_imported_is_declared(self, project: dict[str, Any]) -> None:
-        extras = project["optional-dependencies"]
-        own = [one for extra in ("dask", "fetch", "onnx", "sound", "video") for one in extras[extra]]
-        declared = names_of(project["dependencies"] + own)
-        assert self.used() - declared == set()
-
-    def test_everything_declared_is_imported(self, project: dict[str, Any]) -> None:
-        assert names_of(project["dependencies"]) - self.used() - NOT_IMPORTED == set()
 
 
 def test_workflow_and_classifiers_name_the_same_python_versions(project: dict[str, Any]) -> None:

@@ -1,12 +1,13 @@
-"""Imports point down only: flows → tasks → storage, embedding_core; the core stays pure."""
+"""Imports point down only, the core stays pure, and what is imported is declared."""
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,10 @@ CORE_MAY_USE = {
     "onnxruntime",
     "soundfile",
 } | set(sys.stdlib_module_names)
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn"}
+"""Distributions that are not named like the package they install."""
+NOT_IMPORTED = {"fastapi", "starlette"}
+"""Declared for their version range: the servers of Prefect and MLflow use them."""
 HEAVY = {"prefect", "mlflow", "sklearn", "matplotlib", "numba", "onnxruntime"}
 
 
@@ -39,18 +44,21 @@ def parse(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def imported_modules(file: Path) -> Iterator[str]:
-    """Yield the dotted names of all imports of a module, also those inside functions."""
+@cache
+def imported_modules(file: Path) -> tuple[str, ...]:
+    """The dotted names of all imports of a module, also those inside functions."""
+    found: list[str] = []
     for node in ast.walk(parse(file)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
+            found.append(node.module)
+    return tuple(found)
 
 
-def imported_names(file: Path) -> Iterator[str]:
-    """Yield the top-level packages that a module imports."""
-    return (name.partition(".")[0] for name in imported_modules(file))
+def imported_names(file: Path) -> set[str]:
+    """The top-level packages that a module imports."""
+    return {name.partition(".")[0] for name in imported_modules(file)}
 
 
 def modules(package: str) -> list[Path]:
@@ -60,13 +68,13 @@ def modules(package: str) -> list[Path]:
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_imports_point_down_only(package):
     for file in modules(package):
-        above = set(imported_names(file)) & PROJECT - ALLOWED[package]
+        above = imported_names(file) & PROJECT - ALLOWED[package]
         assert not above, f"{file.relative_to(REPOSITORY)} imports {above}"
 
 
 def test_core_uses_numeric_libraries_only():
     for file in modules("embedding_core"):
-        foreign = set(imported_names(file)) - CORE_MAY_USE - {"embedding_core"}
+        foreign = imported_names(file) - CORE_MAY_USE - {"embedding_core"}
         assert not foreign, f"{file.relative_to(REPOSITORY)} imports {foreign}"
 
 
@@ -114,3 +122,24 @@ def test_light_modules_import_nothing_heavy(module):
         [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    found = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+    return {name.group().lower().replace("_", "-") for name in found if name}
+
+
+class TestDependencies:
+    def used(self) -> set[str]:
+        ours = PROJECT | set(sys.stdlib_module_names)
+        found = {name for package in PROJECT for file in modules(package) for name in imported_names(file)}
+        return {DISTRIBUTIONS.get(name, name).lower() for name in found - ours}
+
+    def test_everything_imported_is_declared(self, project: dict[str, Any]) -> None:
+        extras = project["optional-dependencies"]
+        own = [one for extra in ("dask", "fetch", "onnx", "sound", "video") for one in extras[extra]]
+        declared = names_of(project["dependencies"] + own)
+        assert self.used() - declared == set()
+
+    def test_everything_declared_is_imported(self, project: dict[str, Any]) -> None:
+        assert names_of(project["dependencies"]) - self.used() - NOT_IMPORTED == set()

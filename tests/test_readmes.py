@@ -246,6 +246,7 @@ class TestHarness:
         assert [fence.language for fence in fences] == ["python", "diff", "sh"]
         assert fences[0].file == "flows/greeting.py"
 
+    @pytest.mark.slow
     def test_files_edits_and_commands_reach_the_copy_only(self, tree: Path) -> None:
         (tree / "flows" / "__init__.py").write_text('"""Flows."""\n__version__ = "7.7"\n', encoding="utf-8")
         for fence in add_sections(self.TEXT)["Add a greeting"]:

@@ -85,6 +85,7 @@ def test_tight_groups_do_not_need_all_cells(monkeypatch):
     assert index.search(None, 10, recall=0.9).probes < len(index.centers) / 4
 
 
+@pytest.mark.slow
 def test_exact_neighbors_in_tight_groups():
     X = make_groups(1500, 3, 1e-5)
     found = CellIndex(X).search(None, 5, recall=1.0)
@@ -98,6 +99,7 @@ def test_all_of_few_cells_are_searched_if_the_recall_needs_it():
     assert true_recall(X, found, 10) == 1
 
 
+@pytest.mark.slow
 def test_more_recall_needs_more_cells():
     index = CellIndex(make_items(8000))
     assert index.search(None, 10, recall=0.5).probes < index.search(None, 10, recall=0.999).probes
@@ -125,6 +127,7 @@ def test_the_number_of_threads_does_not_change_the_result(monkeypatch, tight):
     assert results[0].squared.tobytes() == results[1].squared.tobytes()
 
 
+@pytest.mark.slow
 def test_graphs_are_exact_up_to_a_number_of_items():
     X = make_items(3000)
     exact = find_knn_edges(X, 8, exact_items=3000)
@@ -137,6 +140,7 @@ def test_graphs_are_exact_up_to_a_number_of_items():
     assert len(shared) > 0.9 * len(exact.i)
 
 
+@pytest.mark.slow
 def test_cells_found_through_groups_of_centers_keep_the_recall(monkeypatch):
     """Many cells are found through an index of their centers, not by comparing with each."""
     X = make_items(9000)

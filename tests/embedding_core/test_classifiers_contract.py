@@ -55,6 +55,7 @@ def test_unlabeled_rows_are_left_out(estimator):
     np.testing.assert_array_equal(beside.predict_scores(X), alone.predict_scores(X))
 
 
+@pytest.mark.slow
 @EACH
 @pytest.mark.parametrize("shape", [(60, 7), (30, 45)])
 @pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix])

@@ -339,6 +339,7 @@ class TestBowSift:
             BowSift().extract(drawing(20, 20))
         assert BowSift().file_digests() == {}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kind", ["missing", "folder", "text", "truncated", "pickle", "other", "huge", "nan"]
     )

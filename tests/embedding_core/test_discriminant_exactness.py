@@ -69,6 +69,7 @@ def test_multi_label_dle(kind, shape, dtype, form):
         np.testing.assert_allclose(U.T @ U, np.eye(r), atol=1e-7)
 
 
+@pytest.mark.slow
 @over_all_data
 @pytest.mark.filterwarnings("ignore:The graph has 2 components")
 def test_every_reading_of_dle(kind, shape, dtype, form):
@@ -235,6 +236,7 @@ def test_a_disconnected_graph_removes_directions_of_wide_data_with_a_warning(for
     DLE().fit(FORMS[form](tall), y, class_graph(y))  # A has full rank: nothing is lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [1e6, 1e9])
 @pytest.mark.parametrize("columns", [[0], [0, 4], slice(None)], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)

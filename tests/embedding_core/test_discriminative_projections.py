@@ -241,6 +241,7 @@ def test_cross_validation_picks_the_sigma_with_the_best_held_out_score(seed):
     assert chosen.sigma_ == max(scores, key=scores.get)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_cross_validation_picks_a_candidate(kernel):
     X, y, _ = partly_labeled()

@@ -119,6 +119,7 @@ def test_signs_are_fixed():
     np.testing.assert_allclose(mirrored.label_projection_, -model.label_projection_, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_clone_pipeline_grid_search_and_frames(kernel):
     X, y = single_label(90)

@@ -163,6 +163,7 @@ def test_cross_validation_picks_the_best_candidate_by_labeled_items_only(estimat
     np.testing.assert_array_equal(fixed.projection_, model.projection_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_cross_validation_picks_the_sigma_with_the_best_held_out_score(seed):
     X, y = single_label(seed=seed)

@@ -61,6 +61,7 @@ def test_the_string_minus_one_is_refused():
         as_indicator([[0, 1], [1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("scale", [0.1, 1e-30])
 def test_neighbors_of_single_precision_are_those_of_double(form, scale):

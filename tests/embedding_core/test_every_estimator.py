@@ -207,6 +207,7 @@ def test_a_second_fit_forgets_the_first(name):
     assert not hasattr(model, "feature_names_in_")
 
 
+@pytest.mark.slow
 @EACH_FOR_NEW_ITEMS
 def test_names_of_columns_and_frames_out(name):
     X, y = partly_labeled()
@@ -251,6 +252,7 @@ def test_all_that_predict_are_classifiers():
     assert len(CLASSIFIERS) >= 12
 
 
+@pytest.mark.slow
 @EACH_CLASSIFIER
 @pytest.mark.parametrize("form", ["classes", "columns"])
 @pytest.mark.filterwarnings("ignore:The graph", "ignore:n_neighbors=10 but", "ignore:.* no link to any")
@@ -272,6 +274,7 @@ def test_score_and_search_know_unlabeled_rows(name, form):
         assert found[f"split{fold}_test_score"] == pytest.approx([expected], abs=1e-12)
 
 
+@pytest.mark.slow
 @EACH_CLASSIFIER
 def test_score_takes_every_form_of_labels(name):
     X, y = partly_labeled()

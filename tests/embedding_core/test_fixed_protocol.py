@@ -190,6 +190,7 @@ def test_the_experiment_names_sets_and_methods_that_there_are():
         assert settings["trials"] <= (settings["folds"] or settings["trials"])
 
 
+@pytest.mark.slow
 def test_a_whole_run_ends_in_one_table_and_a_count(tmp_path):
     one = replace(SMALL, full={**SMALL.full, "trials": 3})
     config = load_config(None, home=str(tmp_path), executor="serial", tracking={"enabled": False})

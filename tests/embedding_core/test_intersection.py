@@ -80,6 +80,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_an_estimator_gives_what_it_gives_for_the_precomputed_kernel(estimator, form):

@@ -70,6 +70,7 @@ def test_labels_that_no_item_or_every_item_has_are_predicted_as_seen(estimator):
     assert (labels[:, 2] == 1).all()
 
 
+@pytest.mark.slow
 @EACH
 def test_order_of_rows_and_labels_does_not_matter(estimator):
     X, Y = multi_label(80)
@@ -100,6 +101,7 @@ def test_float32_gives_nearly_the_same(estimator):
     np.testing.assert_allclose(scores, double.predict_scores(X[60:]), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("density", [0.05, 0.3, 0.8])
 @pytest.mark.parametrize("form", [sp.csr_array, sp.csc_matrix])
 @pytest.mark.parametrize("kernel", ["auto", "mixture", "linear"])
@@ -161,6 +163,7 @@ def test_a_kept_model_gives_the_same_scores(rows):
     assert loaded.model_.embedding_model_.few_labels_ == (rows == 15)
 
 
+@pytest.mark.slow
 def test_pipeline_and_grid_search():
     X, y = single_label(90)
     pipeline = make_pipeline(StandardScaler(), KernelDLEClassifier())
@@ -240,6 +243,7 @@ def test_examples_run_and_docstrings_name_every_parameter(estimator):
     assert [name for name in named if name not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["auto", "linear"])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_by_cosine_is_a_scaling_in_front(kernel, form):

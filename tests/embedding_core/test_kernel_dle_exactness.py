@@ -76,6 +76,7 @@ def test_leave_one_out_rows_are_those_of_refitting(mu, lam):
     np.testing.assert_array_equal(model.loo_embedding_[~labeled], model.embedding_[~labeled])
 
 
+@pytest.mark.slow
 def test_leave_one_out_rows_are_those_of_the_estimator_itself():
     """Hiding one label at a time; lambda is given in units of the rows left, so it is converted."""
     X, _, given, labeled = partly(45, 10)
@@ -165,6 +166,7 @@ def test_one_eigendecomposition_serves_all_penalties(monkeypatch):
     np.testing.assert_allclose(alone.loo_scores_, model.loo_scores_, **EXACT)
 
 
+@pytest.mark.slow
 def test_loo_chooses_what_its_criterion_says():
     X, y = single_label(80)
     y[::7] = (y[::7] + 1) % 4
@@ -203,6 +205,7 @@ def test_no_test_row_and_no_test_label_changes_what_is_fitted():
     np.testing.assert_array_equal(labels.scores, plain.scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [False, True])
 def test_shuffled_labels_fall_to_chance(few):
     """Neither the leave-one-out rows nor what is trained on them lets a label through."""
@@ -217,6 +220,7 @@ def test_shuffled_labels_fall_to_chance(few):
     np.testing.assert_allclose(model.embedding_model_.label_means_, 0.25, atol=0.05)
 
 
+@pytest.mark.slow
 def test_left_out_scores_of_noise_are_not_optimistic():
     """Few rows of noise with several labels: the mean of the others alone tells a row's own labels."""
     left_out, new = [], []
@@ -230,6 +234,7 @@ def test_left_out_scores_of_noise_are_not_optimistic():
     assert np.mean(left_out) - np.mean(new) < 0.12
 
 
+@pytest.mark.slow
 def test_few_labels_of_noise_are_not_seen_through_the_learned_metrics():
     """Five noise items per class in 60 dimensions, where whitening by S_w separates the classes perfectly."""
     shares = []

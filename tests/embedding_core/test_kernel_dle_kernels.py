@@ -218,6 +218,7 @@ def test_of_many_rows_a_sample_votes(monkeypatch):
     assert not all(same)  # an asked row does not answer for itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "metric"), [("micro_f1", "micro_f1"), ("label_f1", "macro_f1")])
 def test_thresholds_have_the_best_f1_on_their_rows(rule, metric):
     rng = np.random.default_rng(1)

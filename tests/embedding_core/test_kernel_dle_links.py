@@ -117,6 +117,7 @@ def test_shuffled_links_lose(seed):
     assert model.embedding_model_.links_ == "attributes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [5, 20])
 def test_a_decision_against_links_is_a_fit_without_them(every):
     """Also with five labels per class, where a fit without links averages over several graphs of its own."""

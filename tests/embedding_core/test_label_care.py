@@ -216,6 +216,7 @@ def test_harder_labels_gain_more_and_the_most_gaining_one_is_named() -> None:
     assert made["macro_f1"].low < made["macro_f1"].gain < made["macro_f1"].high
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_forecast() -> None:
     rng = np.random.default_rng(7)
     X = rng.normal(size=(60, 5))

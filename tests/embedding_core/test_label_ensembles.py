@@ -26,6 +26,7 @@ def machine(base, model):
     return SVC(C=model.C_, gamma=model.gamma_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["logistic", "rbf_svm"])
 def test_one_chain_is_that_of_scikit_learn(base):
     X, Y = multi_label(100)
@@ -47,6 +48,7 @@ def test_chains_have_different_orders_and_are_averaged():
     np.testing.assert_allclose(model._values(X), np.mean(each, axis=0) - 0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["logistic", "rbf_svm"])
 def test_label_ranking_is_the_literal_one(base):
     X, Y = multi_label(60, K=3)
@@ -82,6 +84,7 @@ def test_rare_constant_and_unlabeled(model, base):
     assert (model.predict(X)[:, 0] == 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ENSEMBLES, ids=lambda one: type(one).__name__)
 def test_sparse_rows(model):
     X, Y = multi_label(60)

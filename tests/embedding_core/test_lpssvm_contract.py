@@ -12,6 +12,7 @@ from embedding_core.margin.lpssvm import LPSSVM
 from tests.synthetic import multi_label, single_label
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_fitted_attributes(kernel):
     X, y = single_label()
@@ -49,6 +50,7 @@ def test_grid_search_cuts_kernel_matrices_both_ways():
     assert search.best_score_ > 0.6
 
 
+@pytest.mark.slow
 def test_label_columns_in_a_pipeline():
     X, Y = multi_label(80)
     pipeline = make_pipeline(StandardScaler(), LPSSVM(kernel="linear")).fit(X[:60], Y[:60])

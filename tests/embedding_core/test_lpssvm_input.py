@@ -58,6 +58,7 @@ def test_sparse_and_float32_items(kernel, shape):
     np.testing.assert_allclose(single.decision_function(X32), double.decision_function(X32), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("update_sign", ["printed", "gradient"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("C", [1.0, 100.0])

@@ -111,6 +111,7 @@ def test_pipeline_grid_search_and_frames(estimator):
     np.testing.assert_array_equal(fitted.predict(frame), model.fit(X, y).predict(X))
 
 
+@pytest.mark.slow
 @EACH
 def test_no_n_by_n_matrix_in_the_linear_form_and_with_landmarks(estimator):
     n = 6000

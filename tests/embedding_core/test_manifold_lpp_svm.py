@@ -88,6 +88,7 @@ def test_landmarks_and_sigma_reach_lpp():
     assert (own.sigma_, given.sigma_) == (3.0, None)
 
 
+@pytest.mark.slow
 def test_sparse_items_give_the_dense_result():
     X, y, W = two_classes()
     X = np.where(X > 0, X, 0.0)

@@ -226,6 +226,7 @@ class TestFiles:
         else:
             assert len(found) == 800
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("data", "message"),
         [

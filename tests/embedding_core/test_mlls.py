@@ -187,6 +187,7 @@ def cv_f1(X, Y, alpha, beta, q):
     return best_f1(Y, left_out).mean()
 
 
+@pytest.mark.slow
 @SHAPES
 def test_cv_takes_the_penalties_with_the_best_f1(shape):
     X, Y = multi_label(*shape)

@@ -67,6 +67,7 @@ def literal(S, Y, target, confidence, starts):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("levels", [None, 50, 4])
 @pytest.mark.parametrize(("target", "confidence", "starts"), [(0.9, 0.9, STARTS), (0.8, 0.95, LABEL_STARTS)])
@@ -125,6 +126,7 @@ def test_the_promise_is_broken_at_most_at_its_rate(power, shared):
     assert broken / runs <= delta + 3 * np.sqrt(delta * (1 - delta) / runs)
 
 
+@pytest.mark.slow
 def test_correlated_rows_without_dispersion_would_break_it(monkeypatch):
     def broken():
         found = [promise_precision(*draw(seed, 60, 60, 1.0, shared=True)) for seed in range(100)]

@@ -143,6 +143,7 @@ def two_blocks(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return np.hstack([RNG.normal(size=(n, 60)), Y + RNG.normal(0, 0.2, (n, 2))]), Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["1nn", "1nn_zscore", "svm", "rbf_svc", "kernel_dle", "lpssvm"])
 def test_a_wide_block_of_noise_does_not_drown_a_narrow_one(method: str) -> None:
     X, Y = two_blocks(80)

@@ -148,6 +148,7 @@ def test_streams_give_what_arrays_give(small_blocks, method, dtype, step):
     assert streamed.n_features_in_ == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_block_size_of_a_stream_changes_no_byte(small_blocks, method):
     X, y, W = problem(method, dtype=np.float32)

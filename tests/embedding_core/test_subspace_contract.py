@@ -70,6 +70,7 @@ def test_fitted_attributes(estimator):
     assert again.embedding_.tobytes() == fitted.embedding_.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 @pytest.mark.parametrize("shape", [(60, 20), (40, 90)])
 def test_sparse_items_give_the_dense_result(estimator, shape):

@@ -124,6 +124,7 @@ def test_pca_of_float32_is_summed_in_float64():
     np.testing.assert_allclose(PCA().fit(X).projection_, PCA().fit(X.astype(float)).projection_, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [single_label, multi_label])
 def test_eigenfaces_choose_the_dimension_with_the_best_neighbors(make):
     X, y = make()

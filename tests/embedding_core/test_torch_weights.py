@@ -141,6 +141,7 @@ def test_a_file_that_names_other_code_is_refused(tmp_path: Path, protocol: int) 
     assert not target.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data", [b"", b"PK\x03\x04", pickle.dumps(5, protocol=2), b"\x80\x02.", b"\x80\x02}e."]
 )

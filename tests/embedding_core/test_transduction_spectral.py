@@ -246,6 +246,7 @@ def test_kl_of_the_graph_alone_tells_its_components_apart():
     assert np.linalg.matrix_rank(np.column_stack([Z[::6], np.ones(3)])) == 3
 
 
+@pytest.mark.slow
 def test_the_block_solver_misses_none_of_repeated_eigenvalues():
     rng = np.random.default_rng(0)
     blocks = [build_knn_graph(rng.normal(size=(50, 3)), 6).toarray() for _ in range(12)]

@@ -67,6 +67,7 @@ def test_the_scaling_of_words_is_chosen_too():
     np.testing.assert_allclose(sparse.predict_scores(X[test]), chosen.predict_scores(X[test]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_only_the_choice_uses_fewer_rows():
     X, Y = multi_label(90)
     model = TunedSVM(tuning_rows=30, calibrate=False).fit(X, Y)
@@ -75,6 +76,7 @@ def test_only_the_choice_uses_fewer_rows():
     )
 
 
+@pytest.mark.slow
 def test_calibrated_scores_keep_the_order_of_each_label_and_decisions_keep_the_sign():
     X, Y = multi_label(90)
     model = TunedSVM().fit(X[:60], Y[:60])

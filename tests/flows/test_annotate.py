@@ -117,6 +117,7 @@ def test_unchanged_items_are_fresh_and_a_changed_one_is_extracted_alone(
     np.testing.assert_array_equal(before.scores[same], after.scores[same])
 
 
+@pytest.mark.slow
 def test_a_model_of_another_run_leaves_items_and_features_fresh(annotate: Annotate) -> None:
     annotate()
     assert states(annotate(run="q" * 32)) == {"ingest": True, "features": True, "annotation": False}
@@ -169,6 +170,7 @@ def test_every_damaged_artifact_is_recomputed(annotate: Annotate, tmp_path: Path
     assert annotate().damaged == ()
 
 
+@pytest.mark.slow
 def test_annotating_the_collection_of_a_run_leaves_the_run_fresh(
     annotate: Annotate, new: Path, tmp_path: Path, extracted: list[str]
 ) -> None:
@@ -219,6 +221,7 @@ class TestCommands:
         assert "NOT IN PREFECT: no Prefect server answers" in done.out
         assert "12 items annotated" in done.out
 
+    @pytest.mark.slow
     def test_the_run_is_listed_and_can_be_repeated(self, command: Command, new: Path) -> None:
         done = json.loads(command("annotate", new, "--json", "--home", "home").out)
         assert [one["state"] for one in done["stages"]] == ["computed"] * 3

@@ -114,6 +114,7 @@ class TestWithoutWork:
 
 
 class TestConfig:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "overrides",
         [
@@ -205,6 +206,7 @@ class TestStages:
         assert re.search(r"^affinity +stale because parameter affinity.n_neighbors 10 → 4", shown.out, re.M)
         assert "of 17 stages would run" in shown.out
 
+    @pytest.mark.slow
     def test_a_forced_stage_reads_every_image_again(
         self, command: Command, picture_folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

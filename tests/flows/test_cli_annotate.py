@@ -109,6 +109,7 @@ class TestAnnotate:
         assert found["files"] == [str(tmp_path / f"x.y{end}") for end in (".parquet", ".csv", ".jsonl")]
         assert all(Path(file).is_file() for file in found["files"])
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("plain", [True, False])
     def test_json_says_whether_the_champion_is_a_plain_baseline(
         self,

@@ -98,6 +98,7 @@ def configured(home: Path, **notify: Any) -> RunConfig:
     return load_config(None, home=str(home), notify=notify)
 
 
+@pytest.mark.slow
 def test_a_webhook_receives_the_notice_and_its_path_is_a_secret(inbox: Inbox, tmp_path: Path) -> None:
     path = "/services/T0001/B0002/verysecretword?key=anotherone"
     config = configured(tmp_path, webhook=f"http://me:passw0rd@{inbox.address}{path}")
@@ -117,6 +118,7 @@ def test_a_webhook_receives_the_notice_and_its_path_is_a_secret(inbox: Inbox, tm
         assert secret not in hide_secrets(f"failed at /services/T0001/B0002/verysecretword with {secret}")
 
 
+@pytest.mark.slow
 def test_two_hooks_of_one_host_are_kept_apart(inbox: Inbox, tmp_path: Path) -> None:
     addresses = [f"http://{inbox.address}/{name}" for name in ("first-channel", "second-channel")]
     hooks = [configured(tmp_path, webhook=address).notify.webhook for address in addresses]
@@ -174,6 +176,7 @@ class TestMail:
         assert "me@nowhere" in warnings[0], "the reason that the block reports"
 
 
+@pytest.mark.slow
 def test_what_fails_is_a_warning_without_secrets(inbox: Inbox, tmp_path: Path) -> None:
     warnings: list[str] = []
     hook = f"http://{inbox.address}/broken/verysecretword"
@@ -185,6 +188,7 @@ def test_what_fails_is_a_warning_without_secrets(inbox: Inbox, tmp_path: Path) -
     assert "verysecretword" not in "".join(warnings)
 
 
+@pytest.mark.slow
 def test_only_what_is_chosen_is_sent(inbox: Inbox, tmp_path: Path) -> None:
     config = configured(tmp_path, webhook=f"http://{inbox.address}/x", about="failure,champion")
     send(config, NOTICE, pytest.fail)

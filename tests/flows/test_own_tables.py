@@ -128,6 +128,7 @@ def labels() -> list[str]:
     return pq.read_table("annotations.parquet").column("labels").to_pylist()
 
 
+@pytest.mark.slow
 def test_gaps_are_refused_again_without_the_setting_that_fills_them(tmp_path: Path) -> None:
     rows = [None if k == 7 else row for k, row in enumerate(vectors())]
     frame = pd.DataFrame({"clip": rows, "dino": list(vectors(1, 3)), "label": KINDS})
@@ -194,6 +195,7 @@ def test_a_table_of_features_serves_items_without_text(tmp_path: Path) -> None:
     assert run_locally(tmp_path / "t.csv", tmp_path / "home", *FAST, chosen)
 
 
+@pytest.mark.slow
 def test_a_model_of_one_embedding_reads_its_column_only(
     command: Command, tmp_path: Path, use: Callable[[LocalRun], None]
 ) -> None:
@@ -260,6 +262,7 @@ class TestTableBlock:
         assert "files of the extractor changed: e.parquet" in lines["features[table:e.parquet]"]
         assert "fresh" in lines["features[color_moments]"]
 
+    @pytest.mark.slow
     def test_items_without_a_row_are_an_error_or_filled(self, tmp_path: Path, pictures: Path) -> None:
         path = self.table(pictures, tmp_path / "e.parquet")
         frame = pd.read_parquet(path)

@@ -143,6 +143,7 @@ def test_only_the_named_stages_are_refreshed(command: Command, picture_folder: P
 
 
 class TestStatus:
+    @pytest.mark.slow
     def test_it_looks_past_a_manifest_that_will_change(self, command: Command, picture_folder: Path) -> None:
         run(command, picture_folder, *SHORT)
         labels = picture_folder / "labels.csv"

@@ -80,6 +80,7 @@ def test_after_a_failure(
     assert again.err.splitlines()[-1] == line, "nothing more was done"
 
 
+@pytest.mark.slow
 @PLAIN
 def test_finished_methods_are_not_recomputed(
     command: Command, picture_folder: Path, full_disk: Callable[[str], None]

@@ -53,6 +53,7 @@ def test_a_damaged_artifact_of_the_last_run_is_repaired_by_the_same_command(
     assert states(give(command, picture_folder, "--from", "affinity", *UNTIL))["features"] == "fresh"
 
 
+@pytest.mark.slow
 def test_artifacts_made_with_other_settings_are_refused(command: Command, picture_folder: Path) -> None:
     give(command, picture_folder, *UNTIL, "--set", "affinity.n_neighbors=3")
     refused = give(command, picture_folder, "--from", "correlation", *UNTIL)
@@ -154,6 +155,7 @@ def test_results_of_other_labels_are_not_mixed(command: Command, picture_folder:
     assert states(give(command, picture_folder, "--from", "correlation", *UNTIL))["correlation"] == "computed"
 
 
+@pytest.mark.slow
 def test_results_of_other_items_are_not_mixed(command: Command, picture_folder: Path) -> None:
     give(command, picture_folder, *UNTIL)
     (picture_folder / "p39.png").unlink()
@@ -163,6 +165,7 @@ def test_results_of_other_items_are_not_mixed(command: Command, picture_folder: 
     assert "features of the last run was made from another ingest; use --from features." in refused.err
 
 
+@pytest.mark.slow
 def test_a_missing_artifact_of_the_last_run_needs_an_unchanged_source(
     command: Command, picture_folder: Path, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ class TestRefusals:
         ):
             schedule.deploy({"home": str(tmp_path)}, "0 3 * * *", "pool", "nightly", entrypoint=STAND_IN)
 
+    @pytest.mark.slow
     def test_a_server_that_does_not_answer_is_named(self, tmp_path: Path) -> None:
         from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -85,6 +86,7 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="Nowhere"):
             schedule._schedule("0 3 * * *", "Nowhere/Land")
 
+    @pytest.mark.slow
     def test_an_invalid_configuration_is_refused_before_the_server(self) -> None:
         with pytest.raises(ConfigError, match=r"config\.wrokers"):
             schedule._load_flow(STAND_IN, {"config": {"wrokers": 1}})

@@ -154,6 +154,7 @@ def test_a_second_run_computes_nothing(iris: Run) -> None:
     assert again.folds.done == []
 
 
+@pytest.mark.slow
 def test_scores_depend_on_the_folds_and_not_on_budget_and_candidates(iris: Run) -> None:
     again = Run("iris", iris.workspace.home, names("svm", "1nn"), "auto.budget=1h")
     again()
@@ -215,6 +216,7 @@ def odd_table(tmp_path: Path) -> Path:
     return table
 
 
+@pytest.mark.slow
 def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, odd_table: Path) -> None:
     run = Run(odd_table, tmp_path / "home", names("1nn", "mlls", "svm"))
     run()
@@ -228,6 +230,7 @@ def test_a_hopeless_candidate_is_stopped_after_its_first_folds(tmp_path: Path, o
     assert kept.folds.done == [("mlls", 2), ("mlls", 3)]  # measured folds are not measured again
 
 
+@pytest.mark.slow
 def test_a_plain_baseline_is_never_stopped(tmp_path: Path, odd_table: Path) -> None:
     run = Run(odd_table, tmp_path / "home", names("1nn", "linear_svm"))
     run()
@@ -250,6 +253,7 @@ def test_the_candidate_for_few_labels_is_skipped_if_labels_are_frequent_unless_n
     assert named.states == {"kernel_dle_few": "scored"}
 
 
+@pytest.mark.slow
 def test_candidates_after_the_end_of_the_budget_are_skipped_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +353,7 @@ def test_data_that_takes_longer_than_the_budget_gives_the_cheapest_plain_model(t
     assert found.time and found.time.data == 61
 
 
+@pytest.mark.slow
 def test_time_for_the_final_fit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.candidate_scoring.count_cores", lambda: 1)
     folds: list[object] = []
@@ -371,6 +376,7 @@ def test_time_for_the_final_fit_is_set_aside(tmp_path: Path, monkeypatch: pytest
     assert run.budget.left == 20 - len(folds)  # nothing is set aside after scoring
 
 
+@pytest.mark.slow
 def test_a_failing_candidate_does_not_stop_the_others(tmp_path: Path) -> None:
     run = Run("iris", tmp_path, names("svm", "random_forest"), "embedding.params.svm.C=-1")
     run()
@@ -436,6 +442,7 @@ def scores_of(run: Run, standing: CandidateResult) -> Predictions:
     return unpack_predictions(run.workspace.store.read(standing.ref))
 
 
+@pytest.mark.slow
 def test_several_labels_are_decided_by_thresholds_of_the_other_folds(songs: Run) -> None:
     assert songs.found.choice.tune_for == "macro_f1"
     place = {name: row for row, name in enumerate(songs.dataset.ids)}
@@ -461,6 +468,7 @@ def test_the_winner_keeps_thresholds_of_all_its_folds(songs: Run) -> None:
     assert (np.asarray(model.thresholds) < 0.45).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "n_thresholds"), [("micro_f1", 1), ("hamming_loss", None), ("lrap", None)]
 )
@@ -483,6 +491,7 @@ def test_another_metric_tunes_the_decisions_again_without_fitting_a_fold(
     assert at_half != tuned
 
 
+@pytest.mark.slow
 def test_a_trial_is_compared_with_the_leader_on_the_same_folds(
     songs: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

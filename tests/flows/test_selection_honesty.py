@@ -44,6 +44,7 @@ def test_several_candidates_see_all_rows() -> None:
     assert {"kernel_dle", "kernel_dle_few", "projections_knn"} <= {one.name for one in SEES_ALL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidate", SEES_ALL, ids=lambda one: one.name)
 def test_an_open_fit_does_not_depend_on_the_features_of_held_out_rows(candidate: Candidate) -> None:
     """Moving a test row changes its own scores and no others.
@@ -205,6 +206,7 @@ def test_left_out_labels_leave_the_scores_of_a_collection_without_them(
         assert one.rows == other.rows
 
 
+@pytest.mark.slow
 def test_the_rule_for_rare_labels_makes_candidates_stale(tmp_path: Path) -> None:
     table = rare_table(tmp_path / "t.csv", single_label=False)
     for rule in ("leave_out", "keep"):

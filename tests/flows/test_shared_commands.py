@@ -45,6 +45,7 @@ def test_another_home_finds_everything(command: Command, picture_folder: Path, s
     assert {"ingest", "features", "affinity"} == {one["stage"] for one in again["stages"]}
 
 
+@pytest.mark.slow
 def test_damage_is_reported_and_the_next_run_repairs_it(
     command: Command, picture_folder: Path, shared: Path
 ) -> None:
@@ -60,6 +61,7 @@ def test_damage_is_reported_and_the_next_run_repairs_it(
     assert data.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_damage_to_what_only_the_summary_reads_is_repaired_in_the_same_run(
     command: Command, picture_folder: Path, shared: Path
 ) -> None:
@@ -72,6 +74,7 @@ def test_damage_to_what_only_the_summary_reads_is_repaired_in_the_same_run(
     assert data.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_gc_keeps_new_runs_and_new_artifacts(command: Command, picture_folder: Path, shared: Path) -> None:
     for neighbors in (3, 4):
         read(command, "run", picture_folder, *SHORT, "--set", f"affinity.n_neighbors={neighbors}")

@@ -140,6 +140,7 @@ SOMETIMES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_is_refused_with_its_name(name: str) -> None:
     for value in NEVER:

@@ -63,6 +63,7 @@ def test_only_the_wanted_columns_are_kept(tmp_path: Path) -> None:
     assert found.column("x").to_pylist() == TABLE.column("x").to_pylist()
 
 
+@pytest.mark.slow
 def test_a_small_file_of_many_zeros_is_refused_before_it_is_decompressed(tmp_path: Path) -> None:
     batch = pa.record_batch({"x": np.zeros(1 << 24)})
     with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file:
@@ -75,6 +76,7 @@ def test_a_small_file_of_many_zeros_is_refused_before_it_is_decompressed(tmp_pat
     assert megabytes < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", [b"", b"ARROW1\0\0", b"FEA1" + bytes(50), b"hello", written("lz4")[:-400]]
 )

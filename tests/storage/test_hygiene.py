@@ -129,6 +129,7 @@ def test_equal_labels_and_unlabeled_copies_are_no_contradiction() -> None:
     assert label_notes(collect(rows, ["same"] * 15 + list("abcde"))) == []
 
 
+@pytest.mark.slow
 def test_a_bad_collection_gives_some_dozens_of_notes() -> None:
     rng = random.Random(3)
     words = ["".join(rng.choices(string.ascii_lowercase, k=8)) for _ in range(200)]

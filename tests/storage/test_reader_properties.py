@@ -47,6 +47,7 @@ def check_seed(kind: str, seed: int, folder: Path) -> None:
     answer(kind, mutate(SEEDS[kind](rng), rng), folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FAST)
 @few
 @given(seed=st.integers(0, 2**32))
@@ -149,6 +150,7 @@ def test_npz_round_trip(
 labels = st.lists(names.filter(lambda name: "|" not in name), min_size=1, max_size=3, unique=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 @few
 @given(first=labels, second=labels)
@@ -202,6 +204,7 @@ spaced_names = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", WRITTEN)
 @few
 @given(data=st.data())

@@ -380,6 +380,7 @@ class TestLeases:
             assert [path.parts[0] for path in store.remove_orphans()] == ["leases"]
         assert remote.list_objects(leases.FOLDER) == {}
 
+    @pytest.mark.slow
     def test_a_run_waits_for_gc_and_then_gives_up(
         self, machine: Open, monkeypatch: pytest.MonkeyPatch
     ) -> None:

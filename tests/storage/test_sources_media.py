@@ -184,6 +184,7 @@ class TestVideo:
         with pytest.raises(SourceError, match=r'needs PyAV.*pip install "labelscape\[video\]"'):
             read(folder)
 
+    @pytest.mark.slow
     def test_another_interval_gives_other_pictures(self, folder: Path) -> None:
         coarse, fine = (read(folder, every_seconds=every) for every in (10.0, 0.5))
         assert coarse.part_digest("images") != fine.part_digest("images")

@@ -91,6 +91,7 @@ def test_values_must_be_finite_real_numbers(tmp_path: Path) -> None:
         source.read(tmp_path)
 
 
+@pytest.mark.slow
 def test_other_files_are_rejected_and_never_unpickled(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "news")
     source = open_source(SourceOptions(path=str(folder)), tmp_path)

@@ -242,6 +242,7 @@ def test_the_demo_is_drawn_in_the_cache(tmp_path: Path, monkeypatch: pytest.Monk
     assert source.digest(tmp_path) == source.digest(tmp_path)
 
 
+@pytest.mark.slow
 def test_readers_import_nothing_heavy(tmp_path: Path) -> None:
     import subprocess
 

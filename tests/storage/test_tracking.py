@@ -459,6 +459,7 @@ class TestBadAddresses:
     def test_other_addresses_are_accepted(self, uri: str) -> None:
         assert (Tracker(uri).uri, Tracker(uri).address) == (uri.replace("me:secret@", ""), uri)
 
+    @pytest.mark.slow
     def test_a_foreign_file_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "mlflow.db").write_bytes(b"no database " * 500)
         foreign = Tracker(default_uri(tmp_path))

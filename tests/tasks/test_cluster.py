@@ -385,6 +385,7 @@ class TestPortions:
         assert features_digest(pictures, tmp_path, executor, force=True) == serial
         assert len(executor.sent) == 6
 
+    @pytest.mark.slow
     def test_a_portion_that_kills_is_computed_in_smaller_tasks(
         self, pictures: Path, serial: str, tmp_path: Path
     ) -> None:
@@ -392,11 +393,13 @@ class TestPortions:
         assert features_digest(pictures, tmp_path, executor) == serial
         assert len(executor.sent) == 3
 
+    @pytest.mark.slow
     def test_a_file_that_a_worker_does_not_see_is_named(self, pictures: Path, tmp_path: Path) -> None:
         error = UnseenFile(pictures / "p00.png", "node7")
         with pytest.raises(Exception, match=r"the worker on node7 does not see .*p00\.png\. Put the coll"):
             features_digest(pictures, tmp_path, ElsewhereExecutor(error=error))
 
+    @pytest.mark.slow
     def test_a_file_that_is_gone_here_too_has_been_removed(self, pictures: Path, tmp_path: Path) -> None:
         error = UnseenFile(tmp_path / "gone.png", "node7")
         with pytest.raises(SourceChanged, match=r"gone\.png was removed while it was read"):

@@ -210,6 +210,7 @@ def test_every_executor_gives_the_same_bytes_for_a_whole_run(picture_folder: Pat
     assert any(label.startswith("evaluation") for label in digests[0])
 
 
+@pytest.mark.slow
 def test_the_executor_does_not_make_a_stage_stale(tmp_path: Path) -> None:
     first = run_locally("iris", tmp_path, "executor=serial")
     second = run_locally("iris", tmp_path, "executor=threads:2")

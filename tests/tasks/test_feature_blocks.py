@@ -158,6 +158,7 @@ def test_new_items_get_the_features_of_the_model(
     np.testing.assert_array_equal(found.scores, annotator.predict_scores(dataset.X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "message"),
     [
@@ -203,6 +204,7 @@ class TestSuppliedBlocks:
     def scales(self, made: Walk) -> dict[str, str]:
         return {block.name: block.preparation["scale"] for block in made.state.blocks}
 
+    @pytest.mark.slow
     def test_joined_tables_are_scaled_by_column(self, picture_folder: Path, tmp_path: Path) -> None:
         """A column of large numbers does not drown the others of its table, nor the block beside it."""
         names = sorted(path.name for path in picture_folder.glob("*.png"))

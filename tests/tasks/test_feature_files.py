@@ -128,6 +128,7 @@ def test_a_kernel_is_compiled_where_no_cache_folder_can_be_found():
     assert counted_values(compile_kernel(PIXELS, MOMENTS)(homeless)) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), EOFError()])
 @pytest.mark.parametrize("action", ["save", "load"])
 def test_a_kernel_is_compiled_where_the_cache_fails(action, error, monkeypatch):

@@ -157,6 +157,7 @@ def test_correlation_of_any_number_of_labels(K: int) -> None:
     assert (f"{K} labels are too many" in drawn.caption) == (K > 60)
 
 
+@pytest.mark.slow
 def test_labels_that_never_occur_together_are_drawn() -> None:
     assert is_png(draw_correlation(np.eye(4), list("abcd")).png)
 
@@ -194,6 +195,7 @@ def test_bars_with_one_fold_and_with_unmeasured_metrics() -> None:
     assert is_png(draw_metrics([("b", "1nn", 0, "odd", 3.0)], "odd", {}, set()).png)
 
 
+@pytest.mark.slow
 def test_same_data_same_bytes_with_any_user_settings() -> None:
     shown, Y = view(80, 2), labels(80, 3)
     first = draw_embedding(shown, Y, list("abc")).png

@@ -115,6 +115,7 @@ def contents(store: Path) -> dict[Path, bytes]:
 
 @pytest.mark.usefixtures("without_engine")
 class TestCommand:
+    @pytest.mark.slow
     def test_list_measure_verify_and_collect_garbage(self, command: Command, picture_folder: Path) -> None:
         given = (*UNTRACKED, "--until", "affinity")
         for neighbors in (3, 4):
@@ -146,6 +147,7 @@ class TestCommand:
         assert "1 artifacts" in command("store", "gc", "--keep", "1").out
         assert len(json.loads(command("store", "ls", "--json").out)) == len(listed) - 1
 
+    @pytest.mark.slow
     def test_damage_is_reported_and_the_next_run_repairs_it(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:
@@ -160,6 +162,7 @@ class TestCommand:
         command("run", picture_folder, *UNTRACKED, "--until", "affinity")
         assert data.read_bytes() == whole
 
+    @pytest.mark.slow
     def test_a_damaged_record_stops_gc_until_it_is_restored_or_given_up(
         self, command: Command, picture_folder: Path, tmp_path: Path
     ) -> None:

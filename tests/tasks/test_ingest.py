@@ -42,6 +42,7 @@ def labels_of(done: TrainingRun) -> list[set[str]]:
 
 
 class TestChoiceOfLabels:
+    @pytest.mark.slow
     @pytest.mark.parametrize("write", [write_table, write_arff])
     def test_another_column_gives_other_labels(self, tmp_path: Path, write: Callable[[Path], Path]) -> None:
         path = write(tmp_path / f"things.{'csv' if write is write_table else 'arff'}")
@@ -56,6 +57,7 @@ class TestChoiceOfLabels:
 class TestChangeWhileReading:
     """If the source changes during a run, nothing is stored under the old key and the run retries."""
 
+    @pytest.mark.slow
     def test_of_the_labels_of_images(
         self, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -79,6 +81,7 @@ class TestChangeWhileReading:
         done = run(path, tmp_path / "home", "source.labels=color")
         assert labels_of(done) == [{row[2]} for row in ROWS]
 
+    @pytest.mark.slow
     def test_of_given_edges(
         self, picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -91,6 +91,7 @@ def test_new_items_use_the_codebook_of_the_model(pictures: Path, tmp_path: Path)
     np.testing.assert_array_equal(found.X[0], dataset.X[3])
 
 
+@pytest.mark.slow
 def test_a_store_without_the_codebook_is_named(pictures: Path, tmp_path: Path) -> None:
     made, other = walk(pictures, tmp_path / "home"), walk(pictures, tmp_path / "other", seed=1)
     recipe = load_features(made.workspace.store, made.refs["features"]).recipe

@@ -224,6 +224,7 @@ def test_a_run_that_ended_early_ends_there_when_it_is_repeated(
     assert again["run"] == first["run"]
 
 
+@pytest.mark.slow
 def test_stages_of_only_one_run_are_not_reported_as_different(command: Command, picture_folder: Path) -> None:
     first = run(command, picture_folder, *QUICK, "--until", "affinity")
     less = run(command, "--as", first["run"], "--until", "features")

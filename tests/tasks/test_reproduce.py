@@ -296,6 +296,7 @@ def test_a_logged_experiment_is_not_repeated_as_a_run(command, tmp_path):
     assert f"again     {again}\n" in command("lineage", "--home", tmp_path / "home").out
 
 
+@pytest.mark.slow
 def test_an_experiment_leads_back_to_the_bytes_of_its_sets(command, tmp_path):
     config = quiet_config(tmp_path / "home")
     run_experiment(replace(TINY, preprocessing=("raw",)), True, tmp_path, config)

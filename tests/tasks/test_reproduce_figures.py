@@ -159,6 +159,7 @@ def test_faces_have_a_curve_with_error_bars_for_every_method(drawn):
     assert "random splits: Yale faces 3, ORL faces 2." in remark
 
 
+@pytest.mark.slow
 def test_planes_show_the_rows_and_numbers_that_were_measured(drawn):
     data = several_labels(noise=1.6)
     experiment = replace(FIG4, full={**FIG4.full, "folds": 4, "trials": 2, "labels": ("red", "blue")})
@@ -282,6 +283,7 @@ def test_suns(count):
     check_pictures(suns_figure.draw(tell(experiment, {"three_suns": suns()})), ["decisions.png", "error.png"])
 
 
+@pytest.mark.slow
 def test_few_labels():
     experiment = replace(
         UCI,

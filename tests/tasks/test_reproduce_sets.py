@@ -100,6 +100,7 @@ def test_moments_of_all_color_spaces_are_concatenated(tmp_path, workspace):
     )
 
 
+@pytest.mark.slow
 def test_keys_and_page_cover_the_features_of_every_color_space(tmp_path, workspace):
     write_key_frames(tmp_path / "msrc_v2")
     plain, several = (opened(name, tmp_path, workspace) for name in ("msrc_rows", "msrc_spaces"))

@@ -41,6 +41,7 @@ def code(picture_folder: Path, tmp_path: Path) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_rows_and_neighbors_count_where_they_shape_the_result(code: dict[str, set[str]]) -> None:
     assert code["affinity"] == {"tasks.stages.affinity", *BUILDS_GRAPHS}
     assert code["evaluation"] == {"tasks.stages.evaluation", "tasks.folds", *BUILDS_GRAPHS}
@@ -116,6 +117,7 @@ def extract(source: Path, home: Path) -> None:
     run_training(local_config(source, home), until="features")
 
 
+@pytest.mark.slow
 def test_rows_of_other_code_are_not_reused(
     picture_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extracted: list[str]
 ) -> None:
