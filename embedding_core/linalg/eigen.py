@@ -137,7 +137,7 @@ def whitening(S: NDArray[np.float64], scale_free: bool = True) -> Whitening:
 
     With `scale_free` the rank is determined after scaling S to unit diagonal, so that features of very
     different scales are all kept. T always belongs to the unscaled S; if features are linearly dependent, the
-    pseudo-inverse depends on their scales.
+    pseudo-inverse depends on their scales, and its relative error grows with the largest ratio between them.
     """
     length = np.sqrt(np.maximum(np.diag(S), 0.0))
     G, rows = _scaled_factor(S, length if scale_free else (length > 0).astype(np.float64))
