@@ -199,7 +199,7 @@ def score_content(table: Table) -> dict[str, Any]:
             for number, row in enumerate(table.rows)
         ],
         "caption": table.caption,
-        "best": sorted(table.best),
+        "best": [list(cell) for cell in sorted(table.best)],
         "marked": sorted(table.marked),
     }
 

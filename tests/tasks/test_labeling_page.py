@@ -89,7 +89,7 @@ def test_corrections_by_keyboard_come_back_as_expected(browser: Any, page: Path,
         visit.page.keyboard.type("cow")
         press("Enter")
         press("Enter")
-        visit.page.get_by_text("4 of 4, 4 answered").wait_for()
+        visit.page.get_by_text("4 of 4, all answered: save the file").wait_for()
         content = save(visit)
         assert visit.errors == []
         assert visit.failed == []
@@ -193,6 +193,51 @@ def test_two_classes_are_no_answer_about_an_item_of_one_class(
         visit.page.keyboard.press("y")
         assert visit.page.inner_text("#progress") == "2 of 2, 1 answered"
         assert visit.errors == []
+
+
+@pytest.mark.slow
+def test_a_key_that_is_held_answers_one_item(browser: Any, page: Path) -> None:
+    with visiting(browser, page.as_uri()) as visit:
+        for _ in range(3):
+            visit.page.keyboard.down("n")
+        assert visit.page.inner_text("#progress") == "2 of 4, 1 answered"
+
+
+@pytest.mark.slow
+def test_an_answer_is_remembered_only_for_the_same_question(
+    browser: Any, photos: Path, tmp_path: Path
+) -> None:
+    """A later page may ask about another label of the same item: its answer is not that of the first page."""
+    given = (HOSTILE, "sky")
+    asked = Card("p0.png", "probable error", given, (HOSTILE,), ("one",), ("sky",))
+    other = Card("p0.png", "probable error", given, (*given, "=cmd"), ("two",), ("=cmd",))
+    for card, remembered in ((asked, 0), (asked, 1), (other, 0)):
+        with visiting(browser, write_page(photos, tmp_path, [card]).as_uri()) as visit:
+            expected = "all answered: save the file" if remembered else "0 answered"
+            assert visit.page.inner_text("#progress") == f"1 of 1, {expected}"
+            visit.page.keyboard.press("n")
+            save(visit)
+
+
+@pytest.mark.slow
+def test_undoing_after_saving_warns_again(browser: Any, page: Path) -> None:
+    with visiting(browser, page.as_uri()) as visit:
+        visit.page.keyboard.press("y")
+        save(visit)
+        visit.page.keyboard.press("u")
+        leaves = "window.dispatchEvent(new Event('beforeunload', {cancelable: true}))"
+        assert not visit.page.evaluate(leaves)
+
+
+@pytest.mark.slow
+def test_the_buttons_of_a_phone_leave_room_for_the_labels(browser: Any, page: Path) -> None:
+    made = browser.browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    with visiting(made, page.as_uri()) as visit:
+        boxes = visit.page.locator(".actions button").evaluate_all(
+            "(found) => found.map((one) => one.getBoundingClientRect().toJSON())"
+        )
+        assert len({round(box["top"]) for box in boxes}) == 2
+        assert all(box["height"] >= 40 for box in boxes)
 
 
 def write_page(photos: Path, tmp_path: Path, cards: list[Card]) -> Path:

@@ -40,11 +40,13 @@
       const cards = new Map(data.cards.map((card) => [card.id, card]));
       for (const [id, answer] of known.answers) {
         const card = cards.get(id);
-        if (card && JSON.stringify(card.given) === JSON.stringify(answer.given) && isPossible(answer.after)) answers.set(id, answer);
+        if (card && answer.asked === question(card) && isPossible(answer.after)) answers.set(id, answer);
       }
     } catch (error) { /* nothing is known */ }
   }
 
+  // What an answer is about. A later page may ask something else about the same item.
+  const question = (card) => JSON.stringify([card.given, card.proposed, card.checked, card.checked_too]);
   // Items of some collections have one class each.
   const isPossible = (labels) => !data.single || labels.length < 2;
   const current = () => data.cards[shown[at]];
@@ -75,8 +77,9 @@
     place.replaceChildren();
     const card = current();
     const done = shown.filter((number) => answers.has(data.cards[number].id)).length;
+    const answered = shown.length && done === shown.length ? "all answered: save the file" : done + " answered";
     document.getElementById("progress").textContent =
-      shown.length ? (at + 1) + " of " + shown.length + ", " + done + " answered" : "nothing to show";
+      shown.length ? (at + 1) + " of " + shown.length + ", " + answered : "nothing to show";
     if (!card) return;
     const left = make("div");
     for (const picture of card.pictures) {
@@ -173,7 +176,7 @@
     const card = current();
     history.push([card.id, answers.get(card.id)]);
     const after = data.labels.filter((name) => labels.has(name));
-    answers.set(card.id, { given: card.given, after: after, accepted: accepted, when: new Date().toISOString() });
+    answers.set(card.id, { asked: question(card), after: after, accepted: accepted, when: new Date().toISOString() });
     unsaved = true;
     remember();
     move(1);
@@ -189,6 +192,7 @@
     const last = history.pop();
     if (!last) return;
     if (last[1]) answers.set(last[0], last[1]); else answers.delete(last[0]);
+    unsaved = true;
     remember();
     const back = shown.findIndex((number) => data.cards[number].id === last[0]);
     if (back >= 0) at = back;
@@ -251,6 +255,8 @@
     const inside = event.target;
     if (event.ctrlKey || event.metaKey || event.altKey || inside === who || inside === kinds) return;
     if (event.key === "Enter" && inside.tagName === "BUTTON") return;
+    // A key that is held must not answer items that nobody has looked at.
+    if (event.repeat && !event.key.startsWith("Arrow")) return;
     if (event.key === "s") { save(); return; }
     if (["/", "ArrowRight", "ArrowLeft", "Enter"].includes(event.key)) event.preventDefault();
     act(event.key);
