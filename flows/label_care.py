@@ -161,6 +161,14 @@ def merge_command(request: CareRequest, source: str) -> str:
     return command(str(Path(_SAVED).absolute()), place_from(Path(), source))
 
 
+def command_on(config: RunConfig, source: str, word: str, *options: str) -> str:
+    """A command on a source as it was named, with the home and the store of a configuration."""
+    made = command_here(config, word, source, *options)
+    return (
+        command_here(config, word, place_from(Path(), source), *options) if made.startswith("cd ") else made
+    )
+
+
 def _stated_settings(request: CareRequest) -> list[str]:
     """Settings of the source that are no defaults, or that labelscape.toml states otherwise."""
     read, unset = request.config.source, SourceSettings()

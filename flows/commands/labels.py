@@ -5,13 +5,12 @@ import json
 
 from flows.commands.annotate import read_settings
 from flows.commands.options import Subparsers, add_command, add_json
-from flows.label_care import merge_file, own_label_file, source_settings
+from flows.label_care import command_on, merge_file, own_label_file, source_settings
 from flows.runner import open_workspace
 from flows.terminal import show
 from storage.paths import expand_path
 from storage.quoting import count_of, list_names, quote
 from tasks.label_care.corrections import Merged
-from tasks.safe_text import join_words
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -57,7 +56,7 @@ def apply(options: argparse.Namespace) -> int:
     target = expand_path(options.labels, "--labels").absolute() if options.labels else own_label_file(source)
     answers = expand_path(options.corrections, "argument")
     merged = merge_file(answers, settings, workspace, target, options.replace)
-    command = join_words(["labelscape", "auto", options.source, *_sets(options, merged)])
+    command = command_on(here, options.source, "auto", *_sets(options, merged))
     if options.json:
         record = {**vars(merged), "place": str(merged.place), "log": str(merged.log), "next": command}
         show(json.dumps(record, indent=2, ensure_ascii=False))

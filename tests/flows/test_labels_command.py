@@ -35,6 +35,16 @@ def test_the_next_command_keeps_the_settings_of_the_user(
     assert json.loads(done.out)["next"].split() == expected
 
 
+def test_the_next_command_names_the_home(command: Command, tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        draw(tmp_path / "photos" / name)
+    (tmp_path / "photos" / "labels.csv").write_text("filename,labels\na.png,sky\nb.png,sea\n")
+    (tmp_path / "c.csv").write_text("id,before,after\na.png,sky,sky|sea\n")
+    done = command("labels", "apply", "c.csv", "photos", "--home", tmp_path / "other home")
+    assert done.code == 0, done.err
+    assert f"then       labelscape auto photos --home '{tmp_path / 'other home'}'" in done.out
+
+
 def test_a_label_file_that_is_not_edited_is_replaced_in_the_next_command(
     command: Command, tmp_path: Path, classes: Path
 ) -> None:
