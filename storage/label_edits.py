@@ -21,6 +21,7 @@ from storage.permissions import users_file_mode
 from storage.quoting import list_names, quote
 from storage.sources import OpenedSource
 from storage.sources.annotation_files import read_labels
+from storage.sources.builtin import DemoSource
 from storage.sources.columns import CSV_SUFFIXES, guess_delimiter
 from storage.sources.image_folder import ImageFolder
 from storage.sources.label_files import label_positions
@@ -58,6 +59,8 @@ def find_label_place(source: OpenedSource, ids: Sequence[str]) -> LabelPlace | N
     Files that can be edited are CSV and TSV files: the label file of a folder, and a table with labels.
     """
     inner, separator = source.inner, source.options.label_separator
+    if isinstance(inner, DemoSource) and (given := inner.with_given_labels()):
+        inner = given
     if isinstance(inner, ImageFolder):
         if len(inner.label_parts) != 1 or inner.label_parts[0].path.suffix.lower() not in CSV_SUFFIXES:
             return None

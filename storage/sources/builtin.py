@@ -19,9 +19,10 @@ from storage.sources.base import (
     combine_digests,
     digest_rows,
     given_features,
+    given_file,
 )
-from storage.sources.image_folder import ImageFolder
-from storage.sources.label_places import find_label_files
+from storage.sources.image_folder import ImageFolder, choose_label_parts
+from storage.sources.label_places import LabelPart
 from storage.sources.labeling import label_classes, settle_labels
 from storage.sources.listing import digest_files, index_path
 from storage.sources.media import Medium
@@ -33,7 +34,7 @@ _DATA_FILES = {"digits": "digits.csv.gz", "iris": "iris.csv", "wine": "wine_data
 
 @dataclass(frozen=True)
 class DemoSource:
-    """The demo collection, drawn in the cache folder on first use."""
+    """The demo collection, drawn in the cache folder on first use; `source.labels` may name other labels."""
 
     options: SourceOptions
     kind: str = "images"
@@ -56,7 +57,12 @@ class DemoSource:
 
         folder = _demo_folder(cache_dir)
         write_demo(folder)
-        return ImageFolder(folder, find_label_files(folder), self.options)
+        return ImageFolder(folder, choose_label_parts(folder, self.options), self.options)
+
+    def with_given_labels(self) -> ImageFolder | None:
+        """The labels of `source.labels`, which can be edited; None for those that were drawn."""
+        file = given_file(self.options, Path())
+        return None if file is None else ImageFolder(Path(), (LabelPart(file),), self.options)
 
 
 def _demo_folder(cache_dir: Path) -> Path:

@@ -312,7 +312,7 @@ class ImageReader:
     def open(self, path: Path, options: SourceOptions) -> ImageFolder:
         """Open a folder, or the folder of a label file."""
         if path.is_dir():
-            return self._make(path, _label_parts(path, options), options)
+            return self._make(path, choose_label_parts(path, options), options)
         folder = path.parent
         if folder.name in (ANNOTATIONS, *CONTAINERS) and not holds_images(folder, medium=self._medium):
             folder = folder.parent
@@ -343,7 +343,8 @@ class TextReader(ImageReader):
         return min(super()._recognize_folder(folder, options, cache_dir), Match.POSSIBLE)
 
 
-def _label_parts(folder: Path, options: SourceOptions) -> tuple[LabelPart, ...]:
+def choose_label_parts(folder: Path, options: SourceOptions) -> tuple[LabelPart, ...]:
+    """The label file that `source.labels` names, else those of the folder."""
     if not options.labeled:
         return ()
     if given := given_file(options, folder):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from storage.errors import ConfigError, SourceError
-from storage.sources import SourceOptions, open_source
+from storage.sources import OpenedSource, SourceOptions, open_source
 from tasks.label_care.corrections import (
     Correction,
     Merged,
@@ -346,3 +346,22 @@ def test_confirmations_are_logged_once(photos: Path) -> None:
         Correction("p1.png", ("sky",), ("sky",), ("sea",)),
     )
     assert merge(photos, *more).confirmed == 2
+
+
+@pytest.mark.slow
+def test_labels_of_the_demo_go_to_a_file_that_later_corrections_change(tmp_path: Path) -> None:
+    cache, file = tmp_path / "cache", tmp_path / "demo-labels.csv"
+
+    def opened_demo(labels: str | None = None) -> OpenedSource:
+        return open_source(SourceOptions("demo", labels=labels), cache)
+
+    drawn = labels_by_id(opened_demo().read(cache))
+    first, second, *_ = (name for name, labels in drawn.items() if labels is None)
+    done = merge_corrections([Correction(first, (), ("snow",), ("*",))], opened_demo(), cache, file)
+    assert (done.is_new, done.place, done.answered) == (True, file, 1)
+    answer = Correction(second, (), ("night", "snow"), ("*",))
+    done = merge_corrections([answer], opened_demo(str(file)), cache, file)
+    assert (done.is_new, done.place, done.answered) == (False, file, 1)
+    now = labels_by_id(opened_demo(str(file)).read(cache))
+    assert now == {**drawn, first: ("snow",), second: ("night", "snow")}
+    assert load_checked(opened_demo(str(file)), list(now), file) == {(first, "*"), (second, "*")}
