@@ -4,19 +4,18 @@ One file without outside requests. Its only script is ours; the content security
 text from a collection cannot run.
 """
 
-import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from storage.sources.base import Collection
 from tasks.label_care.cards import Card, ItemContent
 from tasks.label_care.corrections import COLUMNS
 from tasks.report.page import page_environment
+from tasks.report.scripts import join_scripts, script_policy
 
-_SCRIPT = Path(__file__).parents[1] / "report" / "templates" / "labeling.js"
+_SCRIPTS = ("csv_file.js", "labeling.js")
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,7 @@ def render_labeling(
     text: PageText, cards: Sequence[Card], found: Collection, label_names: Sequence[str], separator: str
 ) -> bytes:
     """Render the page."""
-    script = _SCRIPT.read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    script = join_scripts(*_SCRIPTS)
     content = ItemContent(found)
     data: dict[str, Any] = {
         "cards": [content.describe(card) for card in cards],
@@ -70,5 +68,5 @@ def render_labeling(
         ],
     }
     page = page_environment().get_template("labeling.html.j2")
-    rendered = page.render(**vars(text), data=data, script_hash=f"sha256-{digest}")
+    rendered = page.render(**vars(text), data=data, script=script, policy=script_policy(script))
     return rendered.encode("utf-8", "replace")

@@ -350,26 +350,16 @@ class Page {
   }
 
   exportCsv() {
-    // As storage/csv_cells.py: a spreadsheet must not execute a cell.
-    const formula = /^'*[=+\-@\x00-\x1f\x7f\uff1d\uff0b\uff0d\uff20]/;
-    const number = /^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$|^[+-](inf|nan)$/;
-    const cell = (text) => {
-      const safe = formula.test(text) && !number.test(text.replace(/^'+/, "")) ? "'" + text : text;
-      return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-    };
-    const lines = ["id,labels,predicted,scores,doubt"];
+    const rows = [["id", "labels", "predicted", "scores", "doubt"]];
     for (const i of [...this.selection].sort((a, b) => a - b)) {
       const scores = [];
       for (let e = start[i]; e < start[i + 1]; e++) {
         if (flag[e] & PREDICTED) scores.push(score[e] === NO_SCORE ? "" : (score[e] / 1000).toFixed(3));
       }
-      lines.push([cell(ids[i]), cell(labelNames(i, GIVEN).join("|")), cell(labelNames(i, PREDICTED).join("|")),
-        scores.join("|"), doubt[i] === NO_DOUBT ? "" : (doubt[i] / 100).toFixed(2)].join(","));
+      rows.push([ids[i], labelNames(i, GIVEN).join("|"), labelNames(i, PREDICTED).join("|"),
+        scores.join("|"), doubt[i] === NO_DOUBT ? "" : (doubt[i] / 100).toFixed(2)]);
     }
-    const link = make("a", undefined, { download: "selection.csv" });
-    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    saveCsv("selection.csv", rows);
     get("status").textContent = `${this.selection.size.toLocaleString("en")} items exported to selection.csv.`;
   }
 
