@@ -288,6 +288,8 @@ def test_on_a_phone_a_tap_shows_the_item_and_nothing_is_cut_off(map_page: Path, 
         i = next(i for i in alone(DATA.views[0], 0.3))
         visit.page.touchscreen.tap(*visit.page.evaluate("id => labelscapeMap.placeOf(id)", DATA.ids[i]))
         visit.page.wait_for_selector(f"#item[data-item='{DATA.ids[i]}']")
+        assert visit.page.locator(".tip").is_visible()  # the item itself is below the map
+        assert np.abs(np.subtract(middle_pixel(visit, ".tip canvas"), color_of(i))).max() < 12
         assert visit.errors == []
 
 

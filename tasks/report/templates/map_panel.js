@@ -159,13 +159,14 @@ class Panel {
     const { width, height } = this.top, everywhere = this.page.pictures;
     const sight = this.inSight();
     if (!everywhere && (sight.length > 60 || this.zoom < 1.5)) return;
-    const edge = (everywhere ? 54 : 68) * this.ratio, taken = new Set();
+    const edge = (everywhere ? 54 : 68) * this.ratio, taken = new Set(), { ratio, name } = this;
+    const nameEnds = [(name.offsetLeft + name.offsetWidth) * ratio, (name.offsetTop + name.offsetHeight) * ratio];
     let count = 0;
     for (const i of sight) {
       const tile = tileOf(i), x = this.px[i], y = this.py[i];
       if (!tile || x < 0 || y < 0 || x > width || y > height || count > MOST_THUMBS) continue;
       const c = Math.floor(x / edge), r = Math.floor(y / edge);
-      if (taken.has(r * 1e4 + c)) continue;
+      if (taken.has(r * 1e4 + c) || (c * edge < nameEnds[0] && r * edge < nameEnds[1])) continue;
       taken.add(r * 1e4 + c); count++;
       const scale = (0.86 * edge) / Math.max(tile.width, tile.height), w = tile.width * scale, h = tile.height * scale;
       const ready = sheets.get(tile.sheet);
@@ -214,7 +215,9 @@ class Panel {
     on("pointermove", (event) => this.drag(event));
     on("pointerup", (event) => this.release(event));
     on("pointercancel", (event) => this.release(event));
-    on("pointerleave", () => { if (!this.pointers.size) { this.hideTip(); this.page.hover(-1); } });
+    on("pointerleave", (event) => {  // a finger leaves with every tap: what it showed stays
+      if (!this.pointers.size && event.pointerType !== "touch") { this.hideTip(); this.page.hover(-1); }
+    });
     on("dblclick", (event) => this.zoomAt(2, ...this.at(event)));
     on("keydown", (event) => this.press_key(event));
   }
