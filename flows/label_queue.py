@@ -15,6 +15,7 @@ from flows.label_care import CareRequest, make_review_plan, own_label_file
 from flows.runner import RunResult, open_workspace
 from storage.errors import ConfigError
 from storage.paths import expand_path
+from storage.quoting import count_of
 from storage.sources import OpenedSource
 from storage.sources.base import Collection
 from tasks.annotation import Request, load_annotations
@@ -74,7 +75,7 @@ class QueueBuilder:
         forecast, sentence = self._forecast()
         text = PageText(
             f"Label next: {opened.name}",
-            f"{len(queue.cards)} items, {queue.purpose}.",
+            f"{count_of(len(queue.cards), 'item')} by {queue.kind}: {queue.purpose}.",
             merge,
             notes=[f"Forecast: {sentence}."] if sentence else [],
         )
@@ -91,9 +92,9 @@ class QueueBuilder:
                 f"all {len(collection.ids)} items of {self._source.path} have labels, so none is left. Look "
                 "for wrong ones with --by errors."
             )
-        plan = AnnotationPlan(
-            request.config, request.model, request.uri, request=Request(unlabeled=True), given=request.given
-        )
+        # Comparing each item with all labeled ones costs more than the predictions.
+        asked = Request(unlabeled=True, evidence="novelty" if kind == "unlike" else "none")
+        plan = AnnotationPlan(request.config, request.model, request.uri, request=asked, given=request.given)
         result = self._execute(plan)
         found = load_annotations(result.store, result.products.annotations)
         counts = (collection.labels == 1).sum(axis=0).tolist()

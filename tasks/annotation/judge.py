@@ -49,6 +49,8 @@ class Judge:
         The promise that is asked for, see `tasks.annotation.Request`.
     links : sparse array or None
         Links of the new items, which must then be judged in one portion.
+    wanted : str
+        The evidence that is asked for, see `tasks.annotation.Request`.
     """
 
     model: FittedModel
@@ -57,6 +59,7 @@ class Judge:
     confidence: float
     workspace: Workspace
     links: Any = None
+    wanted: str = "all"
 
     @cached_property
     def promise(self) -> "PrecisionPromise | None":
@@ -84,9 +87,10 @@ class Judge:
         scores = annotator.predict_scores(X, self.links)
         decision = decide(annotator, scores, self.promise)
         made = Annotations(ids, names, decision.labels, scores, decision.thresholds)
-        if self.evidence is not None:
-            nearest = self.evidence.find_nearest(X, decision.labels)
-            made = replace(made, nearest=nearest, novelty=self.evidence.find_novelty(X))
+        if self.evidence is not None and self.wanted != "none":
+            made = replace(made, novelty=self.evidence.find_novelty(X))
+            if self.wanted == "all":
+                made = replace(made, nearest=self.evidence.find_nearest(X, decision.labels))
         return pack_annotations(made)
 
     def _features(self, found: list[Features], chosen: NDArray[np.bool_]) -> Any:

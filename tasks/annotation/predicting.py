@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ _CODE = (
 )
 
 
+Evidence = Literal["all", "novelty", "none"]
+
+
 @dataclass(frozen=True)
 class Request:
     """What the user asks for besides labels.
@@ -51,16 +54,24 @@ class Request:
         Confidence of that promise.
     unlabeled : bool
         Annotate only the items of the collection that have no labels.
+    evidence : {"all", "novelty", "none"}
+        What is found besides labels and scores, by comparing each item with all labeled ones: the labeled
+        items that support its labels and how unlike them it is, only the latter, or nothing.
     """
 
     precision: float | None = None
     confidence: float = CONFIDENCE
     unlabeled: bool = False
+    evidence: Evidence = "all"
 
     def params(self) -> dict[str, Any]:
         """What differs from the default, as part of the key and of the recorded run."""
         promised = {"precision": self.precision, "confidence": self.confidence}
-        return {**(promised if self.precision else {}), **({"unlabeled": True} if self.unlabeled else {})}
+        return {
+            **(promised if self.precision else {}),
+            **({"unlabeled": True} if self.unlabeled else {}),
+            **({"evidence": self.evidence} if self.evidence != "all" else {}),
+        }
 
     def check_numbers(self) -> None:
         """Raise ConfigError for shares that are none."""
@@ -137,7 +148,7 @@ def _annotate(
     store = workspace.store
     asked = _unlabeled(manifest, path, store) if request.unlabeled else None
     links = _read_links(model, given, features, asked, workspace) if given else None
-    judge = Judge(model, path, request.precision, request.confidence, workspace, links)
+    judge = Judge(model, path, request.precision, request.confidence, workspace, links, request.evidence)
     portions = [whole_portion(store, features)] if given else split_portions(store, features)
     refs = judge_portions(made.recipe(), portions, asked, judge.judge, store, workspace.reporter)
     if not sum(ref.rows for ref in refs):

@@ -15,12 +15,12 @@ from tasks.label_care.cards import Card
 from tasks.label_care.suggestions import SUSPECT
 
 KINDS: Mapping[str, str] = {
-    "random": "a random sample: no other order is reliably better, and forecast and promise stay valid",
+    "random": "a random sample; no other order is reliably better, and forecast and promise stay valid",
     "closest": "items whose labels are closest to being decided otherwise; measured on four sets they were "
     "worth nothing over random (RESULTS.md), and the labeled items are no random sample any more",
-    "confirm": "predictions of rare labels to confirm or reject: finds more carriers of them",
-    "errors": "labeled items with probable label errors: improves the labels, adds none",
-    "unlike": "items unlike all labeled ones: shows what the model has never seen",
+    "confirm": "predictions of rare labels to confirm or reject; finds more carriers of them",
+    "errors": "labeled items with probable label errors; improves the labels, adds none",
+    "unlike": "items unlike all labeled ones; shows what the model has never seen",
 }
 Order = NDArray[np.intp]
 

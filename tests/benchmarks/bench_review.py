@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.benchmarks.table import Row, peak_bytes
 
 ITEMS, FEATURES, UNLABELED = 100_000, (72, 384), 0.95
 CANDIDATE = "logistic_regression"
-KINDS = ("random", "closest", "errors")
+KINDS = ("random", "closest", "unlike", "errors")
 Cost = tuple[float, float]
 """CPU seconds and peak GB."""
 
@@ -36,9 +37,13 @@ Cost = tuple[float, float]
 def _without_engine() -> Iterator[None]:
     """Let commands run their stages as plain functions; their own stages are computed even if fresh."""
     from flows.runner import Run
+    from tasks.annotation import portions
     from tasks.stage import run_stage
 
+    numbers = count()
+
     def compute(stage: Any, workspace: Any, force: bool) -> Any:
+        portions.PORTION_STAGE = f"portion_{next(numbers)}"  # no command finds those of another
         return run_stage(stage, workspace, force or stage.name in ("review", "annotation"))
 
     execute = Run.execute
