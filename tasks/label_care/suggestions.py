@@ -137,7 +137,7 @@ def _duplicate_card(
 ) -> Card:
     others = tuple(other for other in given if other != name)
     reasons = tuple(
-        f"Nearly equal to {other}, which has {', '.join(given[other] or ()) or 'no label'}."
+        f"Very similar to {other}, which has {', '.join(given[other] or ()) or 'no label'}."
         for other in others[:3]
         if given[other] is not None
     )

@@ -59,7 +59,6 @@ def pack_map(data: MapData, points: int) -> dict[str, bytes]:
         "predictor": data.judged.title if data.judged else "",
         "first": data.first,
         "supporter": data.views[data.support].title if data.views else "",
-        "single": bool(data.judged and data.judged.single_label),
         **_pack_split(data, rows, arrays),
         "arrays": {name: array.dtype.str for name, array in arrays.items()},
     }
@@ -87,7 +86,6 @@ def _pack_view(
         "remark": view.remark,
         "group": view.group,
         "axes": axes,
-        "dimensions": view.coordinates.shape[1],
     }
     if sampled and axes > 1:
         facts["density"] = _pack_density(number, view, arrays)

@@ -38,7 +38,7 @@ def render_map(files: Mapping[str, bytes], pictures: Mapping[str, bytes], run: s
             title=facts["title"],
             policy=script_policy(script),
             script=script,
-            facts=_inline({**facts, "run": run}),
+            facts=_inline(facts),
             pictures=_inline(json.loads(pictures[ABOUT]) if pictures else None),
             blobs={name: _encode(files[name]) for name in facts["arrays"]},
             sheets=[_encode(data) for name, data in sorted(pictures.items()) if name != ABOUT],
