@@ -80,6 +80,10 @@ def test_words_are_whole_and_targets_large(phone: Any, tmp_path: Path, name: str
         visit.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert visit.page.evaluate(CUT_WORDS) == []
         assert visit.page.evaluate(SMALL) == []
+        firsts = visit.page.locator("tbody tr > :first-child")
+        assert all(
+            width >= 136 for width in firsts.evaluate_all("(all) => all.map((one) => one.offsetWidth)")
+        )
         assert visit.page.evaluate("document.documentElement.scrollWidth") == 390
         assert visit.errors == []
 
