@@ -36,7 +36,7 @@ from tasks.stages.ingest import open_collection
 
 @dataclass(frozen=True)
 class WrittenQueue:
-    """A queue, its files with the page first, and what more labels are forecast to gain."""
+    """A queue, its files with the page first, and what more labels are forecast to gain, if it adds some."""
 
     queue: Queue
     files: list[Path]
@@ -70,9 +70,10 @@ class QueueBuilder:
         check_separator(set(collection.label_names), self._source.label_separator, "next")
         if kind == "errors":
             queue = self._errors(count, opened, collection)
+            forecast, sentence = None, ""  # it adds no labels
         else:
             queue = self._unlabeled(kind, count, collection)
-        forecast, sentence = self._forecast()
+            forecast, sentence = self._forecast()
         text = PageText(
             f"Label next: {opened.name}",
             f"{count_of(len(queue.cards), 'item')} by {queue.kind}: {queue.purpose}.",

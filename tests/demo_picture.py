@@ -18,6 +18,8 @@ from tests.conftest import REPOSITORY, run_training
 
 ITEM = "images/scene_040.jpg"
 SIZE = {"width": 1180, "height": 720}
+# The lines below the legend and the last filter would be cut.
+SHOWN = {"x": 0, "y": 0, "width": 1180, "height": 711}
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def write_picture(context: object, page: Path, target: Path) -> None:
         visit.page.mouse.move(*visit.page.evaluate("id => labelscapeMap.placeOf(id)", ITEM))
         visit.page.wait_for_selector("#item > canvas[data-drawn=yes]")
         visit.page.wait_for_selector(".tip canvas[data-drawn=yes]")
-        shot = Image.open(io.BytesIO(visit.page.screenshot()))
+        shot = Image.open(io.BytesIO(visit.page.screenshot(clip=SHOWN)))
     shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
 
 

@@ -29,6 +29,7 @@ SECTIONS = {
     "Re-running": ("second_run", "rerun"),
     "Many pictures": ("pictures",),
     "Pages": ("map",),
+    "Care of labels": ("review",),
     "Annotation from few labels": ("annotation",),
     "Model selection": ("auto",),
 }

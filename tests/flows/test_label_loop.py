@@ -166,11 +166,13 @@ def test_kinds_of_queues_and_refusals(command: Command, tmp_path: Path, picture_
         found = json.loads(done.out)
         assert len(found["items"]) == 3
         assert found["kind"] == kind
+        assert found["forecast"]["more"] == 100
         assert all(one["why"] and one["given"] is None for one in found["items"])
         names = {Path(file).name for file in found["files"]}
         assert names == {"next.html", "next.csv", "label_studio.json", "label_studio.xml", "metadata.jsonl"}
     errors = json.loads(command("next", picture_folder, "--by", "errors", "--json").out)
     assert all(one["given"] for one in errors["items"])
+    assert errors["forecast"] is None  # it adds no labels
     for bad in (("--n", "0"), ("--out", picture_folder / "queue")):
         assert command("next", picture_folder, *bad).code == 2
     assert command("review", picture_folder, "--n", "0").code == 2
