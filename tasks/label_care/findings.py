@@ -200,6 +200,7 @@ def _group(items: Manifest, group: NDArray[np.intp]) -> dict[str, Any]:
     return {
         "ids": [items.ids[row] for row in group[:_IN_GROUP].tolist()],
         "size": len(group),
+        "labeled": len(given),
         "differ": bool(len(given) > 1 and (given != given[0]).any()),
         "exact": len({items.digests[row] for row in group.tolist()}) == 1,
     }

@@ -172,7 +172,7 @@ def page_tables(found: Findings) -> list[PageTable]:
         PageTable(
             "Near-duplicates",
             ("items", "labels"),
-            tuple((_name_group(one), "differ" if one["differ"] else "equal") for one in duplicates[:_ROWS]),
+            tuple((_name_group(one), _compare_labels(one)) for one in duplicates[:_ROWS]),
             caption=_more(found["duplicates_total"], "groups", "duplicates.csv", len(duplicates)),
         ),
         PageTable(
@@ -209,6 +209,13 @@ def _name_group(group: Mapping[str, Any]) -> str:
     """The first items of a group of near-duplicates."""
     rest = group["size"] - len(group["ids"][:_NAMED])
     return ", ".join(group["ids"][:_NAMED]) + (f" and {rest:,} more" if rest else "")
+
+
+def _compare_labels(group: Mapping[str, Any]) -> str:
+    """Whether the labeled items of a group of near-duplicates have the same labels."""
+    if group["differ"]:
+        return "differ"
+    return {0: "none labeled", 1: "one labeled"}.get(group["labeled"], "equal")
 
 
 def _more(total: int, what: str, file: str = "", listed: int = 0) -> str:

@@ -17,8 +17,9 @@ def suspect(name: str, label: str, missing: bool, score: float = 0.5) -> dict[st
     return {"id": name, "label": label, "missing": missing, "opposite": 0.9, "score": score}
 
 
-def group(*ids: str) -> dict[str, Any]:
-    return {"ids": list(ids), "size": len(ids), "differ": True, "exact": False}
+def group(*ids: str, **given: Any) -> dict[str, Any]:
+    known = {"ids": list(ids), "size": len(ids), "labeled": len(ids), "differ": True, "exact": False}
+    return {**known, **given}
 
 
 def findings(**given: Any) -> dict[str, Any]:
@@ -96,6 +97,17 @@ def test_the_table_of_labels_agrees_with_the_number_of_suspects() -> None:
     found = without_checked(findings(suspects=suspects), {("a", "red"), ("b", "blue")})
     assert found["suspects_total"] == 1
     assert page_tables(found)[0].rows == (("red", "1", "0"),)
+
+
+def test_labels_of_near_duplicates_are_compared_only_where_two_have_some() -> None:
+    groups = [
+        group("a", "b"),
+        group("c", "d", differ=False),
+        group("e", "f", differ=False, labeled=1),
+        group("g", "h", differ=False, labeled=0),
+    ]
+    table = page_tables(findings(duplicates=groups, duplicates_total=4))[1]
+    assert [row[1] for row in table.rows] == ["differ", "equal", "one labeled", "none labeled"]
 
 
 def test_probable_errors_are_spread_over_the_collection_and_a_random_sample_is_not() -> None:
