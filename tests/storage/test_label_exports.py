@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import pytest
 
@@ -64,6 +65,30 @@ def test_coco_parses_with_its_own_library(tmp_path: Path, capsys: pytest.Capture
         own = {names[one["category_id"]] for one in coco.loadAnns(coco.getAnnIds(imgIds=number))}
         assert own == set(LABELS[image["file_name"]] or ())
     assert len(coco.imgs) == 3
+
+
+@pytest.mark.slow
+def test_hugging_face_loads_its_own_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets", reason="optional")
+    folder = exported("hf", tmp_path).parent
+    found = datasets.load_dataset("imagefolder", data_dir=str(folder), cache_dir=str(tmp_path / "cache"))
+    read = {
+        Path(row["image"].filename).relative_to(folder).as_posix(): row["labels"] for row in found["train"]
+    }
+    assert read == {name: None if labels is None else list(labels) for name, labels in LABELS.items()}
+
+
+def test_label_studio_accepts_its_own_format(tmp_path: Path) -> None:
+    sdk = pytest.importorskip("label_studio_sdk.label_interface", reason="optional")
+    names = "".join(f"<Choice value={quoteattr(name)}/>" for name in ("=sum", "sea & <b>", "sky"))
+    choices = f'<Choices name="labels" toName="image" choice="multiple">{names}</Choices>'
+    interface = sdk.LabelInterface(f'<View><Image name="image" value="$image"/>{choices}</View>')
+    tasks = json.loads(exported("label-studio", tmp_path).read_text())
+    assert all(interface.validate_task({"data": task["data"]}) for task in tasks)
+    answers = [one for task in tasks for one in task["annotations"]]
+    assert len(answers) == 3
+    assert all(interface.validate_annotation(one) for one in answers)
 
 
 def test_an_item_outside_its_folder_is_not_copied(tmp_path: Path) -> None:
