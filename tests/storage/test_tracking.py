@@ -330,6 +330,31 @@ class TestModels:
             tracker.model(done.parent_id, "mlda")
         assert tracker.model(done.parent_id, "dle")[0] == data["dle"]
 
+    def test_registered_runs_on_every_page_are_found(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from mlflow import MlflowClient
+
+        from storage.tracking.registry import CHAMPION, ModelRegistry
+
+        def one_at_a_time(self: Any, filter_string: Any = None, page_token: Any = None, **_: Any) -> Any:
+            return search(self, filter_string, max_results=1, page_token=page_token)
+
+        search = MlflowClient.search_model_versions
+        done = [tracker.log(record("pages", method("mlda", model=payload())), TRUSTED) for _ in range(3)]
+        for number, one in enumerate(done):
+            ModelRegistry(tracker).register(f"pages-{number}", one.children["mlda"], CHAMPION, {})
+        monkeypatch.setattr(MlflowClient, "search_model_versions", one_at_a_time)
+        assert {one.parent_id for one in done} <= tracker.registered_runs()
+
+    def test_a_registered_run_that_no_longer_exists_is_no_error(self, tracker: Tracker, client: Any) -> None:
+        from storage.tracking.registry import CHAMPION, ModelRegistry
+
+        done = tracker.log(record("gone", method("mlda", model=payload())), TRUSTED)
+        ModelRegistry(tracker).register("gone", done.children["mlda"], CHAMPION, {})
+        client._tracking_client.store._hard_delete_run(done.children["mlda"])
+        assert done.children["mlda"] in tracker.registered_runs()
+
     def test_an_unknown_run_is_named(self, tracker: Tracker) -> None:
         tracker.log(record("unknown", method("mlda")))
         with pytest.raises(TrackingError, match="no run 'feed'"):
