@@ -519,3 +519,11 @@ def test_flatten_names_and_texts() -> None:
 def test_a_spread_is_distinguished_from_metrics_with_a_similar_name() -> None:
     odd = method("m", metrics={"f1": 0.5, "only_std": 0.3}, metrics_std={"f1": 0.1})
     assert split_metrics(join_metrics(odd)) == ({"f1": 0.5, "only_std": 0.3}, {"f1": 0.1})
+
+
+def test_two_experiments_never_share_a_registered_model() -> None:
+    from storage.tracking.registry import model_name
+
+    names = ["photos/2026", "photos-2026", "photos:2026", "a/b-c", "a-b/c"]
+    assert len({model_name(name) for name in names}) == len(names)
+    assert not any(set("/:") & set(model_name(name)) for name in names), "MLflow does not accept these"
