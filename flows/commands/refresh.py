@@ -59,8 +59,7 @@ def refresh(options: argparse.Namespace) -> int:
 
 def refresh_here(config: RunConfig, options: argparse.Namespace, force: bool | None = None) -> RefreshResult:
     """Refresh in this process, and send notices, also about a failure."""
-    from flows.deployed_runs import collection_name
-    from flows.notifications import Notice, send
+    from flows.notifications import Notice, collection_name, send
     from flows.refresh import Refresh
     from flows.runner import Run
     from storage.credentials import hide_secrets
@@ -71,14 +70,12 @@ def refresh_here(config: RunConfig, options: argparse.Namespace, force: bool | N
 
     warn = options.session.reporter.warn
     try:
-        result = Refresh(config, execute).run(options.force if force is None else force)
+        work = Refresh(config, execute, lambda notice: send(config, notice, warn))
+        return work.run(options.force if force is None else force)
     except Exception as error:
         text = printable(hide_secrets(f"{type(error).__name__}: {error}"))
         send(config, Notice("failure", collection_name(config), text), warn)
         raise
-    for notice in result.notices():
-        send(config, notice, warn)
-    return result
 
 
 def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
