@@ -13,7 +13,8 @@ from flows.deployed_runs import deployed_run
 from flows.notifications import Notice, collection_name, send
 from flows.prefect_engine import run_in_this_flow
 from flows.prefect_views import artifact_key, name_deployed_run
-from flows.refresh import Refresh, RefreshResult, describe_champion
+from flows.refresh import Refresh
+from flows.refresh_result import RefreshResult, describe_champion
 from flows.runner import Plan, Run, RunResult
 from flows.score_moves import moves_table
 from flows.selection import SelectionPlan, SelectionResult

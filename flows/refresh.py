@@ -8,7 +8,7 @@ the scores are compared with those of the last refresh.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from flows.annotate_source import Execute, annotate_source
 from flows.config import RunConfig
 from flows.notifications import Notice, collection_name
 from flows.pipeline import TrainingPlan, TrainingProducts, walk_data
+from flows.refresh_result import RefreshResult, describe_champion
 from flows.runner import RunResult, open_workspace
 from flows.score_moves import (
     ScoreMove,
@@ -56,77 +57,6 @@ class SourceView:
     refs: Mapping[str, str]
     manifest: ArtifactRef | None
     stale: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RefreshResult:
-    """What a refresh did.
-
-    Attributes
-    ----------
-    name : str
-        The collection.
-    cached : bool
-        Whether nothing had changed, so nothing was done.
-    causes : tuple of str
-        What changed since the last refresh: items, settings, version.
-    moves : tuple of ScoreMove
-        Every score before and now.
-    drop : str
-        How far the best score fell, if by more than the tolerance.
-    champion : str
-        What happened to the champion; empty without `auto`.
-    new_champion : bool
-        Whether another model is champion now.
-    annotated : int
-        Number of items that were annotated.
-    files : tuple of Path
-        Their labels.
-    merged : str
-        What the answers that arrived since the last refresh changed.
-    gained : tuple of str
-        What labels that changed since the last model gained, in sentences.
-    queue : tuple of Path
-        Files of the items to label next, the page first.
-    runs : mapping of str to str
-        Id of each run by its kind.
-    notes : tuple of str
-        What could not be done.
-    """
-
-    name: str
-    cached: bool = False
-    causes: tuple[str, ...] = ()
-    moves: tuple[ScoreMove, ...] = ()
-    drop: str = ""
-    champion: str = ""
-    new_champion: bool = False
-    annotated: int = 0
-    files: tuple[Path, ...] = ()
-    merged: str = ""
-    gained: tuple[str, ...] = ()
-    queue: tuple[Path, ...] = ()
-    runs: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def line(self) -> str:
-        """The result in one line."""
-        if self.cached:
-            return f"{self.name}: unchanged since the last refresh"
-        what = f"dropped: {self.drop}" if self.drop else self.champion or "refreshed"
-        return f"{self.name}: {what}"
-
-    def notices(self, collection: str) -> list[Notice]:
-        """What people should know about a collection."""
-        facts = {"causes": list(self.causes), "runs": dict(self.runs)}
-        because = f" Changed: {'; '.join(self.causes)}." if self.causes else ""
-        found = []
-        if self.drop:
-            found.append(Notice("drop", collection, f"{self.drop}.{because}", facts))
-        if self.new_champion:
-            found.append(Notice("champion", collection, f"{self.champion}.{because}", facts))
-        return found
 
 
 def look(config: RunConfig) -> SourceView:
@@ -382,20 +312,6 @@ class Refresh:
         tracker = make_tracker(self.config.tracking.uri, result.home)
         with suppress(TrackingError), tracker.connected() as client:
             client.set_tag(tracked.parent_id, DROP_TAG, drop)
-
-
-def describe_champion(done: SelectionResult) -> tuple[str, bool]:
-    """What happened to the champion, and whether another model has the title now."""
-    settled, before, winner = done.settled, done.champion, done.choice.winner
-    if settled is None:
-        return f"{winner.candidate.label} is the best; nothing was registered", False
-    now = settled.champion
-    if done.verdict.title == "champion" and now is not None:
-        is_new = before is None or before.candidate.recipe() != winner.candidate.recipe()
-        word = "becomes" if is_new else "stays"
-        return f"{winner.candidate.label} {word} champion, version {now.version}", is_new
-    name = before.candidate.label if before else "nobody"
-    return f"{name} stays champion; challenger {winner.candidate.label}: {done.verdict.reason}", False
 
 
 def _item_changes(store: ArtifactStore, last: Any, now: ArtifactRef | None) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flows.config import RunConfig
-    from flows.refresh import RefreshResult
+    from flows.refresh_result import RefreshResult
     from tasks.report.tables import Table
 
 

@@ -10,7 +10,8 @@ import pytest
 from flows import selection
 from flows.config import RunConfig
 from flows.notifications import Notice
-from flows.refresh import DROP_TAG, Refresh, RefreshResult, look
+from flows.refresh import DROP_TAG, Refresh, look
+from flows.refresh_result import RefreshResult
 from flows.runner import Plan, Run, RunResult
 from flows.selection import SelectionPlan
 from flows.session import Session
