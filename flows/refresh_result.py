@@ -90,5 +90,7 @@ def describe_champion(done: SelectionResult) -> tuple[str, bool]:
         is_new = before is None or before.candidate.recipe() != winner.candidate.recipe()
         word = "becomes" if is_new else "stays"
         return f"{winner.candidate.label} {word} champion, version {now.version}", is_new
-    name = before.candidate.label if before else "nobody"
-    return f"{name} stays champion; challenger {winner.candidate.label}: {done.verdict.reason}", False
+    stays = f"{before.candidate.label} stays champion" if before else "there is no champion"
+    if done.drop:
+        return f"{stays} and is not refitted", False
+    return f"{stays}; challenger {winner.candidate.label}: {done.verdict.reason}", False

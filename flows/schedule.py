@@ -100,7 +100,8 @@ def serve(
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
             starts = how_to_start(flow.name, name, on_change, home, api)
-            tell(f"serving {flow.name}/{name}; stop with Ctrl-C\n{starts}")
+            when = f"at {cron} ({timezone or 'UTC'})" if cron else "on request"
+            tell(f"serving {flow.name}/{name}, {when}; stop with Ctrl-C\n{starts}")
             with contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(runner.start())
 

@@ -92,7 +92,8 @@ def compare(options: argparse.Namespace) -> int:
     elif options.html:
         show_verbatim(render_table_page(title, table).rstrip())
     elif not chosen:
-        show([title, "no result meets these conditions; leave some out, or see `labelscape compare --all`."])
+        conditions = "no result meets these conditions; leave out --where, --after or --before."
+        show([title, conditions if found else "no run of this experiment has finished yet."])
     else:
         show([title, *_name_others(others), table])
         if chosen and not options.group_by:

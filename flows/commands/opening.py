@@ -19,6 +19,8 @@ from tasks.stages.report import report_of, report_page
 from tasks.stages.tracking import load_tracked
 
 _PAGES = ("report", "mlflow", "runs", "prefect")
+# Kinds of runs that are recorded in MLflow.
+_TRACKED = ("run", "auto")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -60,11 +62,11 @@ def _read_words(words: list[str]) -> tuple[str | None, str]:
 
 
 def _find_run(log: RunLog, name: str | None, page: str) -> LoggedRun:
-    """The named run, or the newest that has such a page."""
+    """The named run, or the newest of a kind that has such a page."""
     if name is not None:
         return log.find(name)
     for run in log.entries():
-        if page != "report" or report_of(run):
+        if report_of(run) if page == "report" else page == "prefect" or run.kind in _TRACKED:
             return run
     raise ConfigError("there is no such run yet; start with `labelscape run`.")
 

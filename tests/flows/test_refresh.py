@@ -113,6 +113,7 @@ def test_the_life_of_a_collection(refreshes: Refreshes, table: Path) -> None:
     assert fallen.causes[0].startswith("items: ")
     assert "relabeled" in fallen.causes[0]
     assert [notice.about for notice in fallen.notices("table")] == ["drop"]
+    assert fallen.champion == "1NN, input as given stays champion and is not refitted"
     assert refreshes.champion() == fitted, "neither replaced nor refitted"
     assert fallen.annotated == 8, "by the champion"
     tracker = make_tracker(None, Path(refreshes.config.home or ""))
