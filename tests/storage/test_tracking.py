@@ -239,6 +239,30 @@ class TestLogging:
         (run,) = client.search_runs([client.get_experiment_by_name("interrupted").experiment_id])
         assert run.info.status == "KILLED"
 
+    def test_a_run_whose_process_was_killed_ends_with_the_next_one(
+        self, tracker: Tracker, client: Any
+    ) -> None:
+        from storage.tracking.killed_runs import PROCESS, name_process
+
+        place = tracker.log(record("killed", method("mlda"))).experiment_id
+        dead = name_process().rpartition(" ")[0] + " 0.0"  # this process id at another time
+        others = {
+            "dead": dead,
+            "alive": name_process(),
+            "elsewhere": "other 1 0.0",
+            "unknown": "",
+            "odd": "x y z",
+        }
+        made = {
+            name: client.create_run(place, run_name=name, tags={PROCESS: tag} if tag else {}).info.run_id
+            for name, tag in others.items()
+        }
+        done = tracker.log(record("killed", method("mlda")))
+        assert client.get_run(done.parent_id).data.tags[PROCESS] == name_process()
+        states = {name: client.get_run(run).info.status for name, run in made.items()}
+        assert states.pop("dead") == "KILLED"
+        assert set(states.values()) == {"RUNNING"}
+
     def test_two_threads_log_at_once(self, tracker: Tracker) -> None:
         with ThreadPoolExecutor(2) as pool:
             futures = [pool.submit(tracker.log, record("threads"), TRUSTED) for _ in range(2)]
