@@ -18,7 +18,7 @@ from tasks.report.page import render_table_page
 from tasks.report.ranking import METRIC_TITLES, judge
 from tasks.report.score_table import DEFAULT_METRICS
 from tasks.report.tables import Table, render_markdown
-from tasks.run_difference import RunDifference, compare_runs, score_table
+from tasks.run_difference import RunDifference, compare_runs, pick_pair, score_table
 from tasks.stages.tracking import list_collections
 
 _SHOWN_CHANGES = 20
@@ -52,7 +52,8 @@ def add_parser(commands: Subparsers) -> None:
         "--diff",
         nargs="*",
         metavar="RUN",
-        help="what differs between two runs, by their ids; default: the two newest",
+        help="what differs between two runs, by their ids; default: the newest and the one before it, of "
+        "the same kind (run or auto)",
     )
     kinds = parser.add_mutually_exclusive_group()
     for kind in ("csv", "markdown", "html"):
@@ -193,13 +194,12 @@ def _difference_lines(
 
 
 def _two_runs(rows: Sequence[MethodRow], names: Sequence[str]) -> tuple[list[MethodRow], list[MethodRow]]:
-    """The rows of two runs; without names the second newest and the newest."""
+    """The rows of two runs; without names the newest and the one before it."""
     by_run: dict[str, list[MethodRow]] = {}
     for row in sorted(rows, key=lambda row: row.run.started, reverse=True):
         by_run.setdefault(row.run.parent_id, []).append(row)
-    if not names and len(by_run) > 1:
-        newest, before = list(by_run.values())[:2]
-        return before, newest
+    if not names and (pair := pick_pair(list(by_run.values()))):
+        return pair
     if len(names) != 2:
         known = ", ".join(name[:8] for name in list(by_run)[:5])
         raise ConfigError(f"--diff takes the ids of two runs; this experiment has {known or 'none'}.")
