@@ -1,5 +1,6 @@
 """The difference of two tracked runs: settings, data, code and library versions, scores."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from tasks.stages.tracking import DIGEST_TAG
 
 _CODE_TAG, _VERSION_TAG = "labelscape.code.", "labelscape.version."
 _DATA = "data."
+_DIGEST, _SHOWN_DIGITS = re.compile(r"[0-9a-f]{32,}"), 12
 # A setting that only runs of `auto` record.
 _CANDIDATES = "auto.candidates"
 # If these are equal, both runs have the same folds.
@@ -28,6 +30,14 @@ class Change:
     name: str
     first: str
     second: str
+
+    @property
+    def text(self) -> str:
+        """For people: of digests, their beginning."""
+        first, second = (
+            one[:_SHOWN_DIGITS] if _DIGEST.fullmatch(one) else one for one in (self.first, self.second)
+        )
+        return f"{self.name}: {first} → {second}"
 
 
 @dataclass(frozen=True)

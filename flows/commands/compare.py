@@ -184,7 +184,7 @@ def _difference_lines(
         ("code", found.code),
         ("versions", found.versions),
     ):
-        shown = [f"{one.name}: {one.first} → {one.second}" for one in changes[:_SHOWN_CHANGES]]
+        shown = [one.text for one in changes[:_SHOWN_CHANGES]]
         if len(changes) > len(shown):
             shown.append(f"and {len(changes) - len(shown)} more (--json lists all)")
         lines += [f"{title if not place else '':<12}{text}" for place, text in enumerate(shown or ["same"])]

@@ -21,7 +21,7 @@ from tasks.comparison import (
     sort_rows,
     varying_settings,
 )
-from tasks.run_difference import compare_runs, pick_pair, score_table
+from tasks.run_difference import Change, compare_runs, pick_pair, score_table
 from tasks.stages.tracking import BASELINE_TAG
 
 SETTINGS = {"affinity.n_neighbors": "10", "evaluation.folds": "3", "evaluation.seed": "1"}
@@ -235,3 +235,8 @@ def test_the_default_difference_is_of_two_runs_of_one_kind() -> None:
     assert pick_pair([newest, trained, chosen]) == (chosen, newest)
     assert pick_pair([newest, trained]) == (trained, newest)
     assert pick_pair([newest]) is None
+
+
+def test_digests_are_shown_by_their_beginning() -> None:
+    assert Change("ingest", "0123456789ab" * 4, "f" * 64).text == "ingest: 0123456789ab → ffffffffffff"
+    assert Change("evaluation.folds", "5", "3").text == "evaluation.folds: 5 → 3"
