@@ -82,3 +82,13 @@ def test_a_new_champion_of_auto_is_reported_once(config: RunConfig) -> None:
     (notice,) = notices(config)
     assert (notice["about"], notice["collection"]) == ("champion", "table.csv")
     assert "becomes champion, version 1" in notice["text"]
+
+
+def test_changes_of_the_data_are_an_artifact(config: RunConfig, table: Path) -> None:
+    from flows.prefect_engine import train
+
+    first = train(config, return_state=True)
+    assert {"table-csv-results", "table-csv-scores"} <= artifacts(first)
+    assert "table-csv-changes" not in artifacts(first)
+    write_table(table, right(52))
+    assert "table-csv-changes" in artifacts(train(config, return_state=True))

@@ -359,5 +359,6 @@ class TestRealServer:
         found = deployment_named(client, "labelscape-train/nightly")
         assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])
         assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("labelscape", 1)
-        assert found.job_variables == {"working_dir": str(tmp_path), "env": {"PYTHONSAFEPATH": "1"}}
+        env = {"PYTHONSAFEPATH": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        assert found.job_variables == {"working_dir": str(tmp_path), "env": env}
         wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")
