@@ -1,10 +1,11 @@
 """Render the map: one page with its script and all data inside, that works from a file without a network.
 
-The script is ours, in `tasks/report/templates`. The content security policy allows this script by its
+The script is ours, in `tasks/report/templates/map`. The content security policy allows this script by its
 digest and nothing else: no other script, no request.
 """
 
 import base64
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from tasks.map.packing import FACTS
 from tasks.map.pictures import ABOUT
-from tasks.report.page import page_environment, script_policy
+from tasks.report.page import page_environment
 
 _SCRIPTS = Path(__file__).parent.parent / "report" / "templates"
 # In the order in which they are joined.
@@ -38,7 +39,7 @@ def render_map(files: Mapping[str, bytes], pictures: Mapping[str, bytes], run: s
         .get_template("map.html.j2")
         .render(
             title=facts["title"],
-            policy=script_policy(script),
+            policy=_policy(script),
             script=script,
             facts=_inline({**facts, "run": run}),
             pictures=_inline(json.loads(pictures[ABOUT]) if pictures else None),
@@ -58,6 +59,11 @@ def read_script() -> str:
     """The script of the page."""
     parts = "\n".join((_SCRIPTS / name).read_text(encoding="utf-8") for name in _PARTS)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
+
+
+def _policy(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def _inline(value: Any) -> str:

@@ -80,12 +80,6 @@ def render_table_page(title: str, table: Table) -> str:
     return template.render(title=title, caption=f"{table.caption}.", header=table.header, rows=table.rows)
 
 
-def script_policy(script: str) -> str:
-    """The content security policy of a page with one script: no other script, and no request."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
-
-
 @cache
 def templates_digest() -> str:
     """Digest of all templates: a page is rendered again when one of them changes."""
