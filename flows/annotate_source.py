@@ -9,13 +9,13 @@ from flows.annotate import AnnotationPlan, ModelSelector, annotation_config, cho
 from flows.config import RunConfig, find_home
 from flows.runner import Plan, RunResult, open_workspace
 from storage.artifacts.disk import make_folder
-from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import unpack_manifest
-from storage.artifacts.store import ArtifactStore
 from tasks.annotation import Request, load_annotations
 from tasks.annotation.files import write_annotations
 from tasks.reporter import Reporter
 from tasks.runs import load_last_run, source_id
+from tasks.stage import run_stage
+from tasks.stages import ingest
 from tasks.stages.tracking import make_tracker
 
 Execute = Callable[[Plan[Any]], RunResult[Any]]
@@ -36,12 +36,12 @@ def annotate_source(
     own = experiment or find_experiment_of(tracker, config, config.source.path)
     model = choose_model(tracker, ModelSelector(experiment=own))
     labeled = model.fitted.labeled
-    request = Request(unlabeled=_has_labels(config))
-    if request.unlabeled and not _count_unlabeled(config):
-        return 0, []
+    request = Request(unlabeled=_was_run(config))
     reading = annotation_config(
         config.source.path, config, labeled.source if labeled else None, None, request.unlabeled
     )
+    if request.unlabeled and not _has_unlabeled(reading):
+        return 0, []
     result = execute(AnnotationPlan(reading, model, request=request))
     runs["annotate"] = result.run_id
     found = load_annotations(result.store, result.products.annotations)
@@ -51,19 +51,16 @@ def annotate_source(
     return len(found.ids), write_annotations(found, out, model.fitted.facts)
 
 
-def _has_labels(config: RunConfig) -> bool:
+def _was_run(config: RunConfig) -> bool:
     """Whether the source is a collection that was read with its labels before."""
-    store = open_workspace(config, Reporter()).store
-    return _last_manifest(store, config) is not None
+    return "ingest" in load_last_run(open_workspace(config, Reporter()).store, config.source)
 
 
-def _count_unlabeled(config: RunConfig) -> int:
-    store = open_workspace(config, Reporter()).store
-    ref = _last_manifest(store, config)
-    labels = unpack_manifest(store.read(ref)).labels if ref else None
-    return 0 if labels is None else int((labels < 0).all(axis=1).sum())
-
-
-def _last_manifest(store: ArtifactStore, config: RunConfig) -> ArtifactRef | None:
-    known = load_last_run(store, config.source).get("ingest")
-    return ArtifactRef.from_json(known) if known else None
+def _has_unlabeled(reading: RunConfig) -> bool:
+    """Whether the collection has items without labels now; it may have changed since the last run."""
+    workspace = open_workspace(reading, Reporter())
+    with workspace.store.in_use(workspace.reporter.say):
+        source = ingest.open_collection(reading.source, workspace, allow_missing=True)
+        manifest = run_stage(ingest.stage(reading.source, source, workspace), workspace).ref
+        labels = unpack_manifest(workspace.store.read(manifest)).labels
+    return labels is not None and bool((labels < 0).any())

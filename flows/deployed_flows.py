@@ -1,6 +1,5 @@
 """The flows of deployments besides `flows.prefect_engine.train`; importing this module imports Prefect."""
 
-from pathlib import Path
 from typing import Any
 
 from prefect import flow, get_run_logger
@@ -10,11 +9,12 @@ from prefect.states import Completed
 
 from flows.annotate_source import annotate_source
 from flows.config import RunConfig, find_home
-from flows.deployed_runs import collection_name, deployed_run
-from flows.notifications import send
+from flows.deployed_runs import deployed_run
+from flows.notifications import Notice, collection_name, send
 from flows.prefect_engine import run_in_this_flow
 from flows.prefect_views import artifact_key, name_deployed_run
-from flows.refresh import Refresh, RefreshResult
+from flows.refresh import Refresh
+from flows.refresh_result import RefreshResult, describe_champion
 from flows.runner import Plan, Run, RunResult
 from flows.score_moves import moves_table
 from flows.selection import SelectionPlan, SelectionResult
@@ -38,7 +38,12 @@ def auto(config: RunConfig) -> RunResult[SelectionResult]:
         The typed configuration; a server checks it against its schema.
     """
     with deployed_run(config):
-        return run_in_this_flow(Run(SelectionPlan(config)))
+        result = run_in_this_flow(Run(SelectionPlan(config)))
+        champion, is_new = describe_champion(result.products)
+        if is_new:
+            notice = Notice("champion", collection_name(config), champion, {"runs": {"auto": result.run_id}})
+            send(config, notice, get_run_logger().warning)
+        return result
 
 
 @flow(name="labelscape-annotate", flow_run_name=_name, persist_result=False)
@@ -72,13 +77,14 @@ def refresh(config: RunConfig) -> State[Any]:
     def execute(plan: Plan[Any]) -> RunResult[Any]:
         return Run(plan).execute(verbose=True)
 
+    def notify(notice: Notice) -> None:
+        send(config, notice, get_run_logger().warning)
+
     with deployed_run(config):
-        result = Refresh(config, execute).run()
+        result = Refresh(config, execute, notify).run()
         get_run_logger().info(hide_secrets(result.line))
         if result.cached:
             return Completed(name=CACHED, message=result.line)
-        for notice in result.notices():
-            send(config, notice, get_run_logger().warning)
         _show(config, result)
         return Completed(name=DROPPED if result.drop else "Completed", message=hide_secrets(result.line))
 
@@ -104,7 +110,7 @@ def _show(config: RunConfig, result: RefreshResult) -> None:
     """Create the artifacts of a refresh: how every score moved, and what changed."""
     from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-    key = artifact_key(collection_name(config) or Path(config.source.path).name)
+    key = artifact_key(collection_name(config))
     lines = [f"# {result.line}", "", "Changed since the last refresh:", ""]
     lines += [f"- {cause}" for cause in result.causes]
     lines += ["", f"{result.annotated} items without labels were annotated.", ""]

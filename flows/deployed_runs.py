@@ -8,14 +8,13 @@ import contextlib
 import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from flows.config import RunConfig
 from flows.deployed_places import check_places
 from flows.interrupts import Interrupts
-from flows.notifications import Notice, send
+from flows.notifications import Notice, collection_name, send
 from storage.credentials import hide_secrets
 from tasks.safe_text import printable
 
@@ -35,11 +34,6 @@ def deployed_run(config: RunConfig) -> Iterator[None]:
         text = printable(hide_secrets(f"{type(error).__name__}: {error}"))
         send(config, Notice("failure", collection_name(config), text, _facts()), _warn)
         raise
-
-
-def collection_name(config: RunConfig) -> str:
-    """Name of the collection of a deployed run, as in the name of its deployment."""
-    return config.name or Path(config.source.path).name
 
 
 def _last_words(number: int) -> str:

@@ -3,10 +3,12 @@
 import contextlib
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from flows.crash_detection import ensure_crash_detection
 from flows.notifications import collection_resource
+from storage.servers import find_login, token_path
 
 CHANGED_EVENT = "labelscape.changed"
 """Event that starts the deployments of a collection; any program may send it."""
@@ -53,12 +55,18 @@ def make_triggers(flow: str, name: str, on_change: bool) -> list[Any]:
     ]
 
 
-def how_to_start(name: str, on_change: bool) -> str:
-    """A line that says how another program starts the deployment; empty if it cannot."""
-    if not on_change:
-        return ""
-    resource = shlex.quote(collection_resource(name))
-    return f"\nstart it by an event:  prefect events emit {CHANGED_EVENT} --resource-id {resource}"
+def how_to_start(flow: str, name: str, on_change: bool, home: Path, api: str) -> str:
+    """Commands that start a deployment, one per line: now, and by an event if a trigger waits for it."""
+    # A shell knows neither the address of the server of `labelscape up` nor its token.
+    token = f'PREFECT_API_AUTH_STRING="$(cat {shlex.quote(str(token_path(home)))})" '
+    login = f"PREFECT_API_URL={api} {token}" if find_login(home, api) else ""
+    run = shlex.join(["prefect", "deployment", "run", f"{flow}/{name}"])
+    event = shlex.join(
+        ["prefect", "events", "emit", CHANGED_EVENT, "--resource-id", collection_resource(name)]
+    )
+    lines = [f"run it now:  {login}{run}"]
+    lines += [f"start it by an event:  {login}{event}"] if on_change else []
+    return "\n".join(lines)
 
 
 def detect_crashes() -> None:

@@ -59,6 +59,11 @@ class Notice:
         return hide_secrets(json.dumps(known, ensure_ascii=False))
 
 
+def collection_name(config: RunConfig) -> str:
+    """Name of the collection in notices: the configured name, else that of the source."""
+    return config.name or Path(config.source.path).name
+
+
 def send(config: RunConfig, notice: Notice, warn: Callable[[str], None]) -> None:
     """Send a notice in every configured way; `warn` receives what failed."""
     chosen = config.notify

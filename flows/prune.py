@@ -14,9 +14,10 @@ from flows.prefect_prune import prune_database
 from flows.services import prefect_database_variables
 from flows.stores import open_store
 from storage.artifacts.run_log import RunLog
+from storage.quoting import count_of
 from storage.tracking.deleted_runs import remove_deleted
 from tasks.report.reports_page import LATEST, find_reports, remove_reports
-from tasks.stages.report import report_page
+from tasks.stages.report import report_of, report_page
 from tasks.stages.tracking import make_tracker
 
 
@@ -59,9 +60,9 @@ def _prune_mlflow(config: RunConfig, home: Path, days: float, dry_run: bool) -> 
     found = remove_deleted(tracker, days, dry_run)
     if found is None:
         return f"MLflow: {tracker.uri} is a server; prune on its machine, with `mlflow gc`"
-    runs, models = found
-    word = "would remove" if dry_run else "removed"
-    return f"MLflow: {word} {runs} deleted runs and {models} deleted models"
+    runs = count_of(found[0], "deleted run", "deleted runs")
+    models = count_of(found[1], "deleted model", "deleted models")
+    return f"MLflow: {'would remove' if dry_run else 'removed'} {runs} and {models}"
 
 
 def _prune_reports(config: RunConfig, home: Path, days: float, dry_run: bool) -> str:
@@ -72,7 +73,7 @@ def _prune_reports(config: RunConfig, home: Path, days: float, dry_run: bool) ->
     known, oldest = find_reports(reports), time.time() - days * 86_400
     pinned = [run for run in RunLog(open_store(config)).entries() if run.pinned]
     # Runs with the same report share its folder, which names only the last of them.
-    kept = {report_page(run.stages["report"], home).parent.name for run in pinned if "report" in run.stages}
+    kept = {report_page(ref, home).parent.name for run in pinned if (ref := report_of(run))}
     latest = (reports / LATEST).resolve().name
     newest = {one["source"]: one["folder"] for one in reversed(known)}
     old = [

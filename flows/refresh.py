@@ -6,9 +6,9 @@ the scores are compared with those of the last refresh.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,18 @@ from embedding_core.registry import get_method
 from flows import __version__
 from flows.annotate_source import Execute, annotate_source
 from flows.config import RunConfig
-from flows.notifications import Notice
+from flows.notifications import Notice, collection_name
 from flows.pipeline import TrainingPlan, TrainingProducts, walk_data
+from flows.refresh_result import RefreshResult, describe_champion
 from flows.runner import RunResult, open_workspace
-from flows.score_moves import ScoreMove, Scores, choice_scores, compare_scores, run_scores
+from flows.score_moves import (
+    ScoreMove,
+    Scores,
+    choice_scores,
+    compare_scores,
+    find_drop,
+    run_scores,
+)
 from flows.selection import SelectionPlan, SelectionResult, choose_features, known_settings
 from flows.status import Inspector
 from storage.artifacts.keys import ArtifactRef, canonical_json
@@ -49,77 +57,6 @@ class SourceView:
     refs: Mapping[str, str]
     manifest: ArtifactRef | None
     stale: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class RefreshResult:
-    """What a refresh did.
-
-    Attributes
-    ----------
-    name : str
-        The collection.
-    cached : bool
-        Whether nothing had changed, so nothing was done.
-    causes : tuple of str
-        What changed since the last refresh: items, settings, version.
-    moves : tuple of ScoreMove
-        Every score before and now.
-    drop : str
-        How far the best score fell, if by more than the tolerance.
-    champion : str
-        What happened to the champion; empty without `auto`.
-    new_champion : bool
-        Whether another model is champion now.
-    annotated : int
-        Number of items that were annotated.
-    files : tuple of Path
-        Their labels.
-    merged : str
-        What the answers that arrived since the last refresh changed.
-    gained : tuple of str
-        What labels that changed since the last model gained, in sentences.
-    queue : tuple of Path
-        Files of the items to label next, the page first.
-    runs : mapping of str to str
-        Id of each run by its kind.
-    notes : tuple of str
-        What could not be done.
-    """
-
-    name: str
-    cached: bool = False
-    causes: tuple[str, ...] = ()
-    moves: tuple[ScoreMove, ...] = ()
-    drop: str = ""
-    champion: str = ""
-    new_champion: bool = False
-    annotated: int = 0
-    files: tuple[Path, ...] = ()
-    merged: str = ""
-    gained: tuple[str, ...] = ()
-    queue: tuple[Path, ...] = ()
-    runs: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def line(self) -> str:
-        """The result in one line."""
-        if self.cached:
-            return f"{self.name}: unchanged since the last refresh"
-        what = f"dropped: {self.drop}" if self.drop else self.champion or "refreshed"
-        return f"{self.name}: {what}"
-
-    def notices(self) -> list[Notice]:
-        """What people should know."""
-        facts = {"causes": list(self.causes), "runs": dict(self.runs)}
-        because = f" Changed: {'; '.join(self.causes)}." if self.causes else ""
-        found = []
-        if self.drop:
-            found.append(Notice("drop", self.name, f"{self.drop}.{because}", facts))
-        if self.new_champion:
-            found.append(Notice("champion", self.name, f"{self.champion}.{because}", facts))
-        return found
 
 
 def look(config: RunConfig) -> SourceView:
@@ -152,11 +89,16 @@ class Refresh:
     config : RunConfig
     execute : callable
         Runs a plan.
+    notify : callable, optional
+        Receives what people should know, as soon as it is known.
     """
 
-    def __init__(self, config: RunConfig, execute: Execute) -> None:
+    def __init__(
+        self, config: RunConfig, execute: Execute, notify: Callable[[Notice], None] | None = None
+    ) -> None:
         self.config = config
         self._execute = execute
+        self._notify = notify
         self._scores: dict[str, Scores] = {}
         self._runs: dict[str, str] = {}
         self._notes: list[str] = []
@@ -175,32 +117,47 @@ class Refresh:
         trained = self._train() if "run" in self.config.schedule.refresh else None
         selected = self._select() if "auto" in self.config.schedule.refresh else None
         result: RunResult[Any] | None = selected or trained
-        annotated, files = 0, list[Path]()
-        if "annotate" in self.config.schedule.refresh:
-            annotated, files = self._annotate(selected.products.experiment_name if selected else None)
-        queue = self._write_queue(selected.products.experiment_name if selected else None)
         manifest = self._manifest_of(result) if result else view.manifest
-        drop = selected.products.drop if selected else self._find_drop(last)
-        champion, is_new = _describe_champion(selected.products) if selected else ("", False)
-        done = RefreshResult(
+        moves = compare_scores(last.get("scores", {}), self._scores)
+        champion, is_new = describe_champion(selected.products) if selected else ("", False)
+        found = RefreshResult(
             view.name,
             causes=tuple(self._causes(last, manifest, view)),
-            moves=tuple(compare_scores(last.get("scores", {}), self._scores)),
-            drop=drop,
+            moves=tuple(moves),
+            drop=selected.products.drop if selected else self._find_drop(moves),
             champion=champion,
             new_champion=is_new,
-            annotated=annotated,
-            files=tuple(files),
             merged=merged,
             gained=tuple(self._gained(selected)),
-            queue=tuple(queue),
+            runs=dict(self._runs),
+        )
+        self._report(found, result)
+        experiment = selected.products.experiment_name if selected else None
+        done = self._label(found, experiment)
+        self._remember(manifest)
+        return done
+
+    def _report(self, found: RefreshResult, result: RunResult[Any] | None) -> None:
+        """Send the notices now: the next refresh would not find a new champion again if this one fails."""
+        for notice in found.notices(collection_name(self.config)):
+            if self._notify is not None:
+                self._notify(notice)
+        if found.drop and result is not None:
+            self._mark(result, found.drop)
+
+    def _label(self, found: RefreshResult, experiment: str | None) -> RefreshResult:
+        """Annotate the items without labels, and write the queue of those to label next."""
+        annotated, files = 0, list[Path]()
+        if "annotate" in self.config.schedule.refresh:
+            annotated, files = self._annotate(experiment)
+        return replace(
+            found,
+            annotated=annotated,
+            files=tuple(files),
+            queue=tuple(self._write_queue(experiment)),
             runs=dict(self._runs),
             notes=tuple(self._notes),
         )
-        if drop and result is not None:
-            self._mark(result, drop)
-        self._remember(known, manifest)
-        return done
 
     def _train(self) -> RunResult[TrainingProducts]:
         result: RunResult[TrainingProducts] = self._execute(TrainingPlan(self.config))
@@ -272,14 +229,9 @@ class Refresh:
         gain = report_gain(self.config, selected) if selected else None
         return gain.sentences() if gain else []
 
-    def _find_drop(self, last: Mapping[str, Any]) -> str:
+    def _find_drop(self, moves: Sequence[ScoreMove]) -> str:
         """A drop of the best score of `run`, for refreshes without `auto`."""
-        metric, moves = self.config.evaluation.sort_by, compare_scores(last.get("scores", {}), self._scores)
-        amounts = [amount for one in moves if (amount := one.amount(metric)) is not None]
-        best = max(amounts, default=0.0)
-        if -best <= self.config.schedule.tolerance:
-            return ""
-        return f"every score in {metric} fell by at least {-best:.3f}, more than the tolerance"
+        return find_drop(moves, self.config.evaluation.sort_by, self.config.schedule.tolerance)
 
     def _manifest_of(self, result: RunResult[Any]) -> ArtifactRef | None:
         return next((one.ref for one in result.stages if one.label == "ingest"), None)
@@ -319,17 +271,19 @@ class Refresh:
             return False
         log = RunLog(self._store)
         try:
-            runs = [log.find(one) for one in before["runs"].values()]
+            for one in before["runs"].values():
+                log.find(one)
         except StoreError:
             return False
-        return bool(runs) and before["data"] == dict(view.refs)
+        return bool(before["data"] == dict(view.refs))
 
-    def _remember(self, known: Mapping[str, Any], manifest: ArtifactRef | None) -> None:
+    def _remember(self, manifest: ArtifactRef | None) -> None:
+        known = self._load()  # again: another refresh may have ended meanwhile
         state = {
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "version": __version__,
             "settings": known_settings(self.config),
-            "data": dict(look(self.config).refs),
+            "data": self._refreshed_data(manifest),
             "manifest": manifest.to_json() if manifest else None,
             "scores": self._scores,
             "runs": self._runs,
@@ -341,6 +295,15 @@ class Refresh:
         content = {**known, "last": self._digest, "states": {**kept, self._digest: state}}
         self._store.write_pointer(_pointer(self.config), content)
 
+    def _refreshed_data(self, manifest: ArtifactRef | None) -> dict[str, str]:
+        """The artifacts of the first stages; none if the source changed during this refresh."""
+        try:
+            view = look(self.config)
+        except SourceError:  # the next refresh reports it
+            return {}
+        is_same = manifest is None or (view.manifest is not None and view.manifest.digest == manifest.digest)
+        return dict(view.refs) if is_same else {}
+
     def _mark(self, result: RunResult[Any], drop: str) -> None:
         """Tag the run in MLflow, so that a drop is seen there too."""
         if (ref := result.products.tracked) is None:
@@ -349,20 +312,6 @@ class Refresh:
         tracker = make_tracker(self.config.tracking.uri, result.home)
         with suppress(TrackingError), tracker.connected() as client:
             client.set_tag(tracked.parent_id, DROP_TAG, drop)
-
-
-def _describe_champion(done: SelectionResult) -> tuple[str, bool]:
-    """What happened to the champion, and whether another model has the title now."""
-    settled, before, winner = done.settled, done.champion, done.choice.winner
-    if settled is None:
-        return f"{winner.candidate.label} is the best; nothing was registered", False
-    now = settled.champion
-    if done.verdict.title == "champion" and now is not None:
-        is_new = before is None or before.candidate.recipe() != winner.candidate.recipe()
-        word = "becomes" if is_new else "stays"
-        return f"{winner.candidate.label} {word} champion, version {now.version}", is_new
-    name = before.candidate.label if before else "nobody"
-    return f"{name} stays champion; challenger {winner.candidate.label}: {done.verdict.reason}", False
 
 
 def _item_changes(store: ArtifactStore, last: Any, now: ArtifactRef | None) -> str:

@@ -76,10 +76,10 @@ def serve(
     on_change : bool
         Whether the event `labelscape.changed` of the collection starts a run too.
     """
-    parameters, schedule = _parameters(config), _schedule(cron, timezone)
+    parameters, schedule, home = _parameters(config), _schedule(cron, timezone), _home(config)
     name = name or name_deployment(parameters["config"])
     check_name(name, "--name")
-    with connected(_home(config)):
+    with connected(home) as api:
         from prefect.types.entrypoint import EntrypointType
 
         flow = _load_flow(entrypoint, parameters)
@@ -99,8 +99,9 @@ def serve(
                 concurrency_limit=one_at_a_time(parameters["config"]),
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
-            tell(f"serving {flow.name}/{name}; stop with Ctrl-C. Run it now: prefect deployment run "
-                 f"'{flow.name}/{name}'{how_to_start(name, on_change)}")  # fmt: skip
+            starts = how_to_start(flow.name, name, on_change, home, api)
+            when = f"at {cron} ({timezone or 'UTC'})" if cron else "on request"
+            tell(f"serving {flow.name}/{name}, {when}; stop with Ctrl-C\n{starts}")
             with contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(runner.start())
 
@@ -158,9 +159,10 @@ def deploy(
     worker = f"PREFECT_API_URL={redact(api)} prefect worker start --pool {pool} --type {POOL_TYPE}"
     if find_login(home, api):
         worker = shlex.join(["labelscape", "worker", "--pool", pool, "--home", str(home)])
+    starts = how_to_start(flow.name, name, on_change, home, api)
     return (
-        f"registered {deployment.full_name} on pool {pool} at {redact(api)}\nrun it with a worker:  {worker}"
-        f"{how_to_start(name, on_change)}"
+        f"registered {deployment.full_name} on pool {pool} at {redact(api)}\n{starts}\n"
+        f"run it with a worker:  {worker}"
     )
 
 

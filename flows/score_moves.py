@@ -7,6 +7,7 @@ from storage.artifacts.schemas import Score
 from tasks.report.ranking import (
     LOWER_IS_BETTER,
     Entry,
+    describe_drop,
     format_score,
     group_scores,
     metric_arrow,
@@ -63,6 +64,16 @@ def compare_scores(
         names = [*now[kind], *(name for name in known if name not in now[kind])]
         moves += [ScoreMove(kind, name, known.get(name, {}), now[kind].get(name, {})) for name in names]
     return moves
+
+
+def find_drop(moves: Sequence[ScoreMove], metric: str, tolerance: float) -> str:
+    """How far the best score fell, of the methods that were scored both times; empty within the tolerance."""
+    pairs = [(one.before[metric], one.now[metric]) for one in moves if one.amount(metric) is not None]
+    if not pairs:
+        return ""
+    best = min if metric in LOWER_IS_BETTER else max
+    before, now = (best(values) for values in zip(*pairs, strict=True))
+    return describe_drop(metric, before, now, tolerance)
 
 
 def moves_table(moves: Sequence[ScoreMove], metric: str) -> Table:

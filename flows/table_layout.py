@@ -18,7 +18,8 @@ _NAME_WIDTH = 24
 # A command in backticks stays on one line where it fits, and so does a mean with its spread.
 _TOKEN = re.compile(r"`[^`]+`\S*|\S+ ± \S+|\S+")
 _SHELL_WORD = re.compile(r"(?:'[^']*'|[^\s'])+")
-_REPEAT = re.compile(r"(again +)(\S.*)")
+# Lines whose rest is one command that is meant to be copied.
+_COMMAND = re.compile(r"((?:again|run it now:|run it with a worker:|start it by an event:) +)(\S.*)")
 _TREE = re.compile(r"[│├└─ ]*")
 _KEYWORD = re.compile(r"\s*\S+(?: \S+)*?\s{2,}(?=\S)")
 _CONTINUED = str.maketrans({"├": "│", "└": " ", "─": " "})
@@ -43,7 +44,7 @@ def wrap_line(line: str, width: int) -> list[str]:
     """
     if display_width(line) <= width:
         return [line]
-    command = _REPEAT.match(line)
+    command = _COMMAND.match(line)
     if command:
         return wrap_command(command[1].rstrip(), command[2], width).split("\n")
     indent = _continuation(line, width)

@@ -6,6 +6,7 @@ file systems, where the system reports no changes.
 
 import contextlib
 import glob
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ def _labels_beside(data: Path) -> list[Path]:
 def file_stats(places: list[Path], left_out: Path) -> FileStats:
     """Size, time and inode of the visible files below some places, without those of the home folder."""
     found: FileStats = {}
-    for path in (path for place in places for path in _files(place, left_out)):
+    for path in (path for place in places for path in _files(place.absolute(), left_out)):
         with contextlib.suppress(OSError):  # it was removed meanwhile
             stat = path.stat()
             found[str(path)] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
@@ -62,7 +63,7 @@ def _files(place: Path, left_out: Path) -> Iterator[Path]:
         return
     with contextlib.suppress(SourceError):  # a folder that cannot be read; the refresh reports it
         for prefix, entries in scan_folders(str(place)):
-            if not (place / prefix).is_relative_to(left_out):
+            if not (place / prefix).resolve().is_relative_to(left_out):
                 yield from (Path(entry.path) for entry in entries)
 
 
@@ -71,33 +72,58 @@ def count_changes(before: FileStats, now: FileStats) -> int:
     return sum(before.get(path) != now.get(path) for path in {*before, *now})
 
 
+def has_files_below(place: Path, found: FileStats) -> bool:
+    """Whether a folder has any file, or a file exists."""
+    path = str(place.absolute())
+    return any(name == path or name.startswith(f"{path}{os.sep}") for name in found)
+
+
 def watch_files(
     config: RunConfig,
-    changed: Callable[[int], None],
+    changed: Callable[[int], bool | None],
     settle: float,
     once: bool = False,
     sleep: Callable[[float], None] = time.sleep,
+    first: Callable[[], object] | None = None,
 ) -> None:
     """Call `changed` with the number of changed files after each burst of changes, until interrupted.
 
     A burst is over when nothing has changed for `settle` seconds. Changes during a call are reported after
     it. A source that vanishes as a whole, such as a share that is not mounted, is waited for.
+
+    Parameters
+    ----------
+    config : RunConfig
+    changed : callable
+        If it returns False, it is called again after `settle` seconds.
+    settle : float
+        Seconds.
+    once : bool
+        Return after the first change.
+    sleep : callable
+        Waits for some seconds.
+    first : callable, optional
+        Called before waiting; changes during this call are reported too.
     """
-    home, is_folder = find_home(config), Path(config.source.path).is_dir()
+    home, source = find_home(config), Path(config.source.path)
+    is_folder = source.is_dir()
 
     def stats() -> FileStats:
         return file_stats(watched_places(config, is_folder), home)  # listed again: files may be added
 
     known = stats()
+    if first is not None:
+        first()
     while True:
         last = stats()
-        if last == known or not last:
+        if last == known or not has_files_below(source, last):
             sleep(settle)
             continue
         sleep(settle)
         if stats() != last:
             continue  # the burst goes on
-        changed(count_changes(known, last))
+        if changed(count_changes(known, last)) is False:
+            continue
         known = last
         if once:
             return

@@ -1,5 +1,6 @@
 """The difference of two tracked runs: settings, data, code and library versions, scores."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from tasks.stages.tracking import DIGEST_TAG
 
 _CODE_TAG, _VERSION_TAG = "labelscape.code.", "labelscape.version."
 _DATA = "data."
+_DIGEST, _SHOWN_DIGITS = re.compile(r"[0-9a-f]{32,}"), 12
+# A setting that only runs of `auto` record.
+_CANDIDATES = "auto.candidates"
 # If these are equal, both runs have the same folds.
 _FOLDS = ("evaluation.folds", "evaluation.seed")
 _LABELS = (f"{DIGEST_TAG}labels", f"{DIGEST_TAG}manifest", f"{DIGEST_TAG}ingest")
@@ -26,6 +30,14 @@ class Change:
     name: str
     first: str
     second: str
+
+    @property
+    def text(self) -> str:
+        """For people: of digests, their beginning."""
+        first, second = (
+            one[:_SHOWN_DIGITS] if _DIGEST.fullmatch(one) else one for one in (self.first, self.second)
+        )
+        return f"{self.name}: {first} → {second}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,24 @@ class RunDifference:
     only_first: list[str]
     only_second: list[str]
     same_folds: bool
+
+
+def pick_pair(
+    newest_first: Sequence[list[MethodRow]],
+) -> tuple[list[MethodRow], list[MethodRow]] | None:
+    """The newest run and the last one before it of the same kind, else of any; the older comes first.
+
+    A refresh tracks a run and a model selection; their settings and scores are not meant to be compared.
+    """
+    if len(newest_first) < 2:
+        return None
+    newest, *earlier = newest_first
+    same = [rows for rows in earlier if _is_selection(rows) == _is_selection(newest)]
+    return (same or earlier)[0], newest
+
+
+def _is_selection(rows: Sequence[MethodRow]) -> bool:
+    return _CANDIDATES in rows[0].run.run_params
 
 
 def compare_runs(

@@ -18,7 +18,7 @@ from tasks.report.page import render_table_page
 from tasks.report.ranking import METRIC_TITLES, judge
 from tasks.report.score_table import DEFAULT_METRICS
 from tasks.report.tables import Table, render_markdown
-from tasks.run_difference import RunDifference, compare_runs, score_table
+from tasks.run_difference import RunDifference, compare_runs, pick_pair, score_table
 from tasks.stages.tracking import list_collections
 
 _SHOWN_CHANGES = 20
@@ -52,7 +52,8 @@ def add_parser(commands: Subparsers) -> None:
         "--diff",
         nargs="*",
         metavar="RUN",
-        help="what differs between two runs, by their ids; default: the two newest",
+        help="what differs between two runs, by their ids; default: the newest and the one before it, of "
+        "the same kind (run or auto)",
     )
     kinds = parser.add_mutually_exclusive_group()
     for kind in ("csv", "markdown", "html"):
@@ -92,7 +93,8 @@ def compare(options: argparse.Namespace) -> int:
     elif options.html:
         show_verbatim(render_table_page(title, table).rstrip())
     elif not chosen:
-        show([title, "no result meets these conditions; leave some out, or see `labelscape compare --all`."])
+        conditions = "no result meets these conditions; leave out --where, --after or --before."
+        show([title, conditions if found else "no run of this experiment has finished yet."])
     else:
         show([title, *_name_others(others), table])
         if chosen and not options.group_by:
@@ -182,7 +184,7 @@ def _difference_lines(
         ("code", found.code),
         ("versions", found.versions),
     ):
-        shown = [f"{one.name}: {one.first} → {one.second}" for one in changes[:_SHOWN_CHANGES]]
+        shown = [one.text for one in changes[:_SHOWN_CHANGES]]
         if len(changes) > len(shown):
             shown.append(f"and {len(changes) - len(shown)} more (--json lists all)")
         lines += [f"{title if not place else '':<12}{text}" for place, text in enumerate(shown or ["same"])]
@@ -192,13 +194,12 @@ def _difference_lines(
 
 
 def _two_runs(rows: Sequence[MethodRow], names: Sequence[str]) -> tuple[list[MethodRow], list[MethodRow]]:
-    """The rows of two runs; without names the second newest and the newest."""
+    """The rows of two runs; without names the newest and the one before it."""
     by_run: dict[str, list[MethodRow]] = {}
     for row in sorted(rows, key=lambda row: row.run.started, reverse=True):
         by_run.setdefault(row.run.parent_id, []).append(row)
-    if not names and len(by_run) > 1:
-        newest, before = list(by_run.values())[:2]
-        return before, newest
+    if not names and (pair := pick_pair(list(by_run.values()))):
+        return pair
     if len(names) != 2:
         known = ", ".join(name[:8] for name in list(by_run)[:5])
         raise ConfigError(f"--diff takes the ids of two runs; this experiment has {known or 'none'}.")

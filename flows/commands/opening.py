@@ -12,14 +12,15 @@ from flows.rerun import command_again, command_here
 from flows.services import running
 from flows.stores import open_store
 from flows.terminal import show
-from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.run_log import LoggedRun, RunLog
 from storage.artifacts.store import ArtifactStore
 from storage.errors import ConfigError, ServiceError
-from tasks.stages.report import report_page
+from tasks.stages.report import report_of, report_page
 from tasks.stages.tracking import load_tracked
 
 _PAGES = ("report", "mlflow", "runs", "prefect")
+# Kinds of runs that are recorded in MLflow.
+_TRACKED = ("run", "auto")
 
 
 def add_parser(commands: Subparsers) -> None:
@@ -61,11 +62,11 @@ def _read_words(words: list[str]) -> tuple[str | None, str]:
 
 
 def _find_run(log: RunLog, name: str | None, page: str) -> LoggedRun:
-    """The named run, or the newest that has such a page."""
+    """The named run, or the newest of a kind that has such a page."""
     if name is not None:
         return log.find(name)
     for run in log.entries():
-        if page != "report" or _report_of(run):
+        if report_of(run) if page == "report" else page == "prefect" or run.kind in _TRACKED:
             return run
     raise ConfigError("there is no such run yet; start with `labelscape run`.")
 
@@ -76,7 +77,7 @@ def _find_address(page: str, run: LoggedRun, config: RunConfig) -> str:
         return _mlflow_address(page, run, store, home, config)
     if page == "prefect":
         return _prefect_address(run, home, config)
-    made = _report_of(run)
+    made = report_of(run)
     if made is None:
         raise ConfigError(f"run {run.id} has no report; runs of `labelscape run` and `auto` have one.")
     file = report_page(made, home)
@@ -84,11 +85,6 @@ def _find_address(page: str, run: LoggedRun, config: RunConfig) -> str:
         again = command_again(run, config)
         raise ConfigError(f"the report of run {run.id} is not at {file}; write it again with `{again}`.")
     return file.as_uri()
-
-
-def _report_of(run: LoggedRun) -> ArtifactRef | None:
-    """The artifact after which the folder of a run's report is named; None if it has no report."""
-    return run.stages.get("choice" if run.kind == "auto" else "report")
 
 
 def _mlflow_address(page: str, run: LoggedRun, store: ArtifactStore, home: Path, config: RunConfig) -> str:

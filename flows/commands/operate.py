@@ -40,7 +40,7 @@ def add_parser(commands: Subparsers) -> None:
         parser = add_command(commands, name, function)
         add_configuration(parser)
         parser.add_argument("--what", default="run", help=f"{', '.join(_WHAT)} (default: %(default)s)")
-        parser.add_argument("--cron", default="0 3 * * *", help="when to run (default: %(default)s)")
+        parser.add_argument("--cron", default="0 3 * * *", help="when to run, in UTC (default: %(default)s)")
         parser.add_argument("--name", help="name of the deployment (default: that of the run or source)")
         parser.add_argument(
             "--replace", action="store_true", help="replace a deployment of this name with other settings"
@@ -60,6 +60,7 @@ def up(options: argparse.Namespace) -> int:
     """Start both servers, and a cluster if it is asked for, and print their addresses."""
     from flows.config import find_home
     from flows.local_cluster import check_count, start_cluster
+    from flows.rerun import command_here
     from flows.server_options import choose_server_options
     from flows.services import browser_links
     from flows.services import up as start
@@ -78,7 +79,7 @@ def up(options: argparse.Namespace) -> int:
     if options.workers is not None:
         cluster = start_cluster(home, options.workers)
         show(f"Dask     {cluster.dashboard}\n         run there with: --set executor={cluster.address}")
-    show("The links log your browser in; do not share them.\nStop all with: labelscape down")
+    show(f"The links log your browser in; do not share them.\nStop all with: {command_here(config, 'down')}")
     return 0
 
 

@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from flows.commands.options import Subparsers, add_command, add_configuration, add_paranoid, read_config
+from storage.quoting import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flows.config import RunConfig
-    from flows.refresh import RefreshResult
+    from flows.refresh_result import RefreshResult
     from tasks.report.tables import Table
 
 
@@ -58,8 +59,7 @@ def refresh(options: argparse.Namespace) -> int:
 
 def refresh_here(config: RunConfig, options: argparse.Namespace, force: bool | None = None) -> RefreshResult:
     """Refresh in this process, and send notices, also about a failure."""
-    from flows.deployed_runs import collection_name
-    from flows.notifications import Notice, send
+    from flows.notifications import Notice, collection_name, send
     from flows.refresh import Refresh
     from flows.runner import Run
     from storage.credentials import hide_secrets
@@ -70,14 +70,12 @@ def refresh_here(config: RunConfig, options: argparse.Namespace, force: bool | N
 
     warn = options.session.reporter.warn
     try:
-        result = Refresh(config, execute).run(options.force if force is None else force)
+        work = Refresh(config, execute, lambda notice: send(config, notice, warn))
+        return work.run(options.force if force is None else force)
     except Exception as error:
         text = printable(hide_secrets(f"{type(error).__name__}: {error}"))
         send(config, Notice("failure", collection_name(config), text), warn)
         raise
-    for notice in result.notices():
-        send(config, notice, warn)
-    return result
 
 
 def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
@@ -101,7 +99,7 @@ def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
 
 def watch(options: argparse.Namespace) -> int:
     """Refresh, or send an event, after each burst of changes."""
-    from flows.watch import announce_change, check_settle, watch_files, watched_places
+    from flows.watch import check_settle, watch_files, watched_places
 
     check_settle(options.settle)
     _check_name(options)
@@ -109,21 +107,54 @@ def watch(options: argparse.Namespace) -> int:
     watched_places(config)  # refuse what cannot be watched before the first refresh
     from flows.terminal import show
 
-    def changed(count: int) -> None:
-        show(f"changed    {count} file{'s' * (count != 1)}")
+    announce = _Announcer(config, options.name)
+
+    def changed(count: int) -> bool:
         if options.event:
-            _go_on(lambda: [f"event      {announce_change(config, count, options.name)}"])
-        else:
-            _go_on(refreshed)
+            return announce(count)
+        show(f"changed    {count_of(count, 'file', 'files')}")
+        _go_on(refreshed)
+        return True
 
     def refreshed() -> list[str | Table]:
         return refresh_text(config, refresh_here(config, options, force=False))
 
-    if not options.event:
-        _go_on(refreshed, first=True)
-    show(f"watching   {config.source.path}; stop with Ctrl-C")
-    watch_files(config, changed, options.settle, options.once)
+    def first() -> None:
+        if not options.event:
+            _go_on(refreshed, first=True)
+        show(f"watching   {config.source.path}; stop with Ctrl-C")
+
+    watch_files(config, changed, options.settle, options.once, first=first)
     return 0
+
+
+class _Announcer:
+    """Sends the event of a change; reports once that it cannot be sent."""
+
+    def __init__(self, config: RunConfig, name: str | None) -> None:
+        self._config = config
+        self._name = name
+        self._waiting = False
+
+    def __call__(self, count: int) -> bool:
+        """Return whether the event was sent."""
+        from flows.terminal import show, tell
+        from flows.watch import announce_change
+        from storage.credentials import hide_secrets
+        from storage.errors import ServiceError
+
+        if not self._waiting:
+            show(f"changed    {count_of(count, 'file', 'files')}")
+        try:
+            show(f"event      {announce_change(self._config, count, self._name)}")
+        except ServiceError as error:
+            if not self._waiting:
+                text = f"failed     {hide_secrets(str(error))}"
+                tell(f"{text}\nThe event is sent as soon as the server answers.")
+            self._waiting = True
+            return False
+        self._waiting = False
+        return True
 
 
 def _go_on(work: Callable[[], list[str | Table]], first: bool = False) -> None:

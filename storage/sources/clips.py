@@ -195,7 +195,7 @@ class _ClipReader:
                     windows.write(block.to_ndarray().ravel(), round(seconds * SAMPLE_RATE))
             for block in resampler.resample(None) if windows.paths else ():
                 windows.write(block.to_ndarray().ravel(), 0)
-        return windows.heard
+        return windows.audible
 
     def _frames(self, what: str) -> Iterator[Any]:
         """The decodable frames of the first stream of a type; damaged packets are counted."""
@@ -264,12 +264,12 @@ class _Windows:
         self._number = -1
         self._file: wave.Wave_write | None = None
         self._position = 0
-        self._heard: set[Path] = set()
+        self._audible: set[Path] = set()
 
     @property
-    def heard(self) -> list[Path]:
+    def audible(self) -> list[Path]:
         """The files that contain more than silence, which says nothing about a clip."""
-        return [path for path in self.paths if path in self._heard]
+        return [path for path in self.paths if path in self._audible]
 
     def __enter__(self) -> _Windows:
         return self
@@ -291,7 +291,7 @@ class _Windows:
             assert self._file is not None
             self._file.writeframes(samples[:room].astype("<i2").tobytes())
             if samples[:room].any():
-                self._heard.add(self.paths[-1])
+                self._audible.add(self.paths[-1])
             self._position += len(samples[:room])
             samples = samples[room:]
 

@@ -40,6 +40,7 @@ from storage.tracking.models import (
     check_record,
     split_metrics,
 )
+from storage.tracking.registered import all_versions, run_tags
 from storage.urls import redact
 
 if TYPE_CHECKING:
@@ -169,8 +170,8 @@ class Tracker:
         if self.is_empty():
             return set()
         with self.connected() as client:
-            versions = [one.run_id for one in client.search_model_versions() if one.run_id]
-            return {client.get_run(run_id).data.tags.get(PARENT, run_id) for run_id in set(versions)}
+            runs = {one.run_id for one in all_versions(client) if one.run_id}
+            return {run_tags(client, run_id).get(PARENT, run_id) for run_id in runs}
 
     def model(self, run_id: str, method: str | None = None) -> tuple[bytes, ModelInfo]:
         """Return the payload of a run's model and its origin; the model is not loaded.

@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from storage.tracking.client import Tracker
 from storage.tracking.models import MODEL, PARENT
+from storage.tracking.registered import all_versions, run_tags
 
 
 def remove_deleted(tracker: Tracker, older_than_days: float, dry_run: bool = False) -> tuple[int, int] | None:
@@ -34,30 +35,13 @@ def remove_deleted(tracker: Tracker, older_than_days: float, dry_run: bool = Fal
 
 def _registered(client: Any) -> set[str]:
     """Ids of what a registered model needs: the runs of its versions, their parents and the logged models."""
-    found, token = list[Any](), None
-    while True:
-        page = client.search_model_versions(page_token=token)
-        found += page
-        if not (token := page.token):
-            break
+    found = all_versions(client)
     runs = {one.run_id for one in found if one.run_id}
     kept = runs | {one.model_id for one in found if one.model_id}
     for run_id in runs:
-        tags = _tags(client, run_id)
+        tags = run_tags(client, run_id)
         kept |= {tags[name] for name in (PARENT, MODEL) if name in tags}
     return kept
-
-
-def _tags(client: Any, run_id: str) -> dict[str, str]:
-    """The tags of a run; none if it no longer exists."""
-    from mlflow.exceptions import MlflowException
-
-    try:
-        return dict(client.get_run(run_id).data.tags)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-            raise
-        return {}
 
 
 def _remove_files(address: str) -> None:

@@ -1,5 +1,6 @@
 """The model registry of the tracker: one model per collection; aliases mark champion and challenger."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +37,16 @@ class Version:
 def model_name(experiment: str) -> str:
     """Return the name under which the models of an experiment are registered.
 
+    MLflow accepts neither "/" nor ":". A digest keeps `photos/2026` apart from `photos-2026`.
+
+    >>> model_name("photos")
+    'labelscape-photos'
     >>> model_name("photos/2026")
-    'labelscape-photos-2026'
+    'labelscape-photos-2026-90116a'
     """
-    return "labelscape-" + experiment.replace("/", "-").replace(":", "-")
+    plain = experiment.replace("/", "-").replace(":", "-")
+    digest = "" if plain == experiment else f"-{hashlib.sha256(experiment.encode()).hexdigest()[:6]}"
+    return f"labelscape-{plain}{digest}"
 
 
 class ModelRegistry:

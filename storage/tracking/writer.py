@@ -18,6 +18,7 @@ from storage.errors import TrackingError
 from storage.tracking import saved_view
 from storage.tracking.addresses import is_http
 from storage.tracking.engine import download_file, engine_errors, load_mlflow, load_model_flavor
+from storage.tracking.killed_runs import PROCESS, close_killed, name_process
 from storage.tracking.models import (
     CLASSIFIER,
     EXPERIMENT_KIND,
@@ -92,6 +93,8 @@ class RunWriter:
         primary = record.primary or next(iter(models), "")
         tags = {**record.tags, ROLE: "run", PRIMARY: primary}
         children: dict[str, str] = {}
+        with contextlib.suppress(*engine_errors()):  # they are not worth an error of this run
+            close_killed(self.client, experiment_id)
         with self._open_run(experiment_id, record.name, tags) as parent_id:
             if note := _describe(record, f"#/experiments/{experiment_id}/runs/{parent_id}/artifacts"):
                 self.client.set_tag(parent_id, NOTE, note)
@@ -165,7 +168,8 @@ class RunWriter:
     @contextlib.contextmanager
     def _open_run(self, experiment_id: str, name: str, tags: Mapping[str, str]) -> Iterator[str]:
         """Open a run that ends as FINISHED, as FAILED on an error, or as KILLED on an interrupt."""
-        short = {key: shorten(str(value), MAX_TAG_CHARS) for key, value in tags.items()}
+        known = {**tags, PROCESS: name_process()}
+        short = {key: shorten(str(value), MAX_TAG_CHARS) for key, value in known.items()}
         run_id = str(self.client.create_run(experiment_id, tags=short, run_name=name).info.run_id)
         try:
             yield run_id

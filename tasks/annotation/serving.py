@@ -116,7 +116,9 @@ def _example(
 def _example_of(column: str, kind: ColumnKind, numbers: list[float]) -> Any:
     if kind != "file":
         return _EXAMPLE_TEXT if kind == "text" else numbers
-    return base64.b64encode(_sound() if column == _COLUMNS["sound"] else _picture()).decode("ascii")
+    return base64.b64encode(_example_sound() if column == _COLUMNS["sound"] else _example_picture()).decode(
+        "ascii"
+    )
 
 
 def _first_row(annotator: "Annotator", labeled: bytes | None) -> list[float]:
@@ -128,7 +130,7 @@ def _first_row(annotator: "Annotator", labeled: bytes | None) -> list[float]:
     return [float(value) for value in np.nan_to_num(dense)[0]]
 
 
-def _picture() -> bytes:
+def _example_picture() -> bytes:
     """A small picture: light above dark."""
     from PIL import Image
 
@@ -138,7 +140,7 @@ def _picture() -> bytes:
     return buffer.getvalue()
 
 
-def _sound() -> bytes:
+def _example_sound() -> bytes:
     """A tone of a quarter of a second."""
     import wave
 

@@ -19,7 +19,7 @@ from embedding_core.registry.candidates import Candidate
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef
 from storage.artifacts.schemas import Score, pack_files
-from tasks.report.ranking import LOWER_IS_BETTER, describe_lead, metric_title
+from tasks.report.ranking import LOWER_IS_BETTER, describe_drop, describe_lead, metric_title
 from tasks.report.score_table import score_table
 from tasks.report.tables import Table
 from tasks.selection.out_of_fold import MEASURING
@@ -239,13 +239,7 @@ def find_drop(choice: Choice, champion: Champion | None, tolerance: float) -> st
     if champion is None or champion.metric != choice.metric or not (champion.values and now):
         return ""
     sign = -1.0 if choice.metric in LOWER_IS_BETTER else 1.0
-    before, after = fmean(champion.values), fmean(now)
-    if before - after <= tolerance:
-        return ""
-    return (
-        f"{metric_title(choice.metric)} went from {sign * before:.3f} to {sign * after:.3f}, more than the "
-        f"tolerance of {tolerance:g}"
-    )
+    return describe_drop(choice.metric, sign * fmean(champion.values), sign * fmean(now), tolerance)
 
 
 def hold_title(verdict: TitleDecision, drop: str) -> TitleDecision:

@@ -13,6 +13,7 @@ from storage.artifacts.disk import create_file, remove_tree, store_errors, tempo
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.locks import hold_lock
 from storage.artifacts.regular_files import open_regular
+from storage.artifacts.run_log import LoggedRun
 from storage.artifacts.schemas import (
     pack_files,
     unpack_embedding,
@@ -114,6 +115,11 @@ def embedding_figure(ref: ArtifactRef, store: ArtifactStore) -> bytes | None:
     """The figure of the first method's embedding; None if no method has one."""
     files = unpack_files(store.read(ref))
     return next((data for name, data in files.items() if _EMBEDDING.fullmatch(name)), None)
+
+
+def report_of(run: LoggedRun) -> ArtifactRef | None:
+    """The artifact after which the folder of a run's report is named; None if it has no report."""
+    return run.stages.get("choice" if run.kind == "auto" else "report")
 
 
 def report_page(ref: ArtifactRef, home: Path) -> Path:

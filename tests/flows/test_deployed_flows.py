@@ -72,3 +72,23 @@ def test_a_refresh_ends_as_completed_cached_or_failed(config: RunConfig, table: 
     assert "there is no file or folder" in notices(config)[1]["text"]
     table.with_name("away.csv").rename(table)
     assert refresh(config, return_state=True).name == "Cached"
+
+
+def test_a_new_champion_of_auto_is_reported_once(config: RunConfig) -> None:
+    from flows.deployed_flows import auto
+
+    auto(config)
+    auto(config)
+    (notice,) = notices(config)
+    assert (notice["about"], notice["collection"]) == ("champion", "table.csv")
+    assert "becomes champion, version 1" in notice["text"]
+
+
+def test_changes_of_the_data_are_an_artifact(config: RunConfig, table: Path) -> None:
+    from flows.prefect_engine import train
+
+    first = train(config, return_state=True)
+    assert {"table-csv-results", "table-csv-scores"} <= artifacts(first)
+    assert "table-csv-changes" not in artifacts(first)
+    write_table(table, right(52))
+    assert "table-csv-changes" in artifacts(train(config, return_state=True))

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from flows.config import load_config
 from flows.services import Services, down, up
+from flows.stores import open_store
+from storage.artifacts.run_log import LoggedRun, RunLog
 from tests.browser import open_browser, visiting
 from tests.conftest import UNTRACKED, Command
 
@@ -71,6 +74,14 @@ class TestWithoutServers:
         done = command("open", page)
         assert done.code == 2
         assert said in done.err
+
+    def test_an_annotation_is_no_run_of_mlflow(self, command: Command, tmp_path: Path) -> None:
+        log = RunLog(open_store(load_config(None, home=str(tmp_path / "home"))))
+        trained = log.add(LoggedRun("photos", "photos", "photos", {}, {}))
+        log.add(LoggedRun("photos", "annotate photos", "new", {}, {}, kind="annotate"))
+        for page in ("mlflow", "runs"):
+            done = command("open", page, "--home", tmp_path / "home")
+            assert f"run {trained.id} is not tracked" in done.err
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from flows.prefect_database import database_file, prepare_database
 from flows.prune import prune_all
 from flows.stores import open_store
 from storage.artifacts.keys import ArtifactRef
-from storage.artifacts.run_log import LoggedRun, RunLog
+from storage.artifacts.run_log import Kind, LoggedRun, RunLog
 from storage.tracking.client import RunRecord, Tracker
 from storage.tracking.models import MODEL
 from storage.tracking.registry import CHAMPION, ModelRegistry
@@ -110,9 +110,9 @@ def test_deleted_runs_of_mlflow_go_with_their_files(config: RunConfig, tmp_path:
         database.execute("UPDATE runs SET deleted_time = ? WHERE run_uuid = ?", (long_ago, deleted))
         database.commit()
     assert prune_all(config, tmp_path, dry_run=True)[1] == (
-        "MLflow: would remove 1 deleted runs and 0 deleted models"
+        "MLflow: would remove 1 deleted run and 0 deleted models"
     )
-    assert prune_all(config, tmp_path)[1] == "MLflow: removed 1 deleted runs and 0 deleted models"
+    assert prune_all(config, tmp_path)[1] == "MLflow: removed 1 deleted run and 0 deleted models"
     assert not place.exists()
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         left = {row[0] for row in database.execute("SELECT run_uuid FROM runs")}
@@ -171,11 +171,13 @@ def test_old_reports_go_except_the_newest_and_pinned_ones(config: RunConfig, tmp
     assert ">old<" not in (tmp_path / "reports" / "index.html").read_text()
 
 
+@pytest.mark.parametrize(("kind", "stage"), [("run", "report"), ("auto", "choice")])
 def test_the_folder_of_a_pinned_report_stays_if_another_run_wrote_it_later(
-    config: RunConfig, tmp_path: Path
+    config: RunConfig, tmp_path: Path, kind: Kind, stage: str
 ) -> None:
-    ref = ArtifactRef("report", "a" * 64, "d" * 64, "files", 1)
-    RunLog(open_store(config)).add(LoggedRun("p", "photos", "photos", {}, {"report": ref}, pinned=True))
+    ref = ArtifactRef(stage, "a" * 64, "d" * 64, "files", 1)
+    run = LoggedRun("p", "photos", "photos", {}, {stage: ref}, kind=kind, pinned=True)
+    RunLog(open_store(config)).add(run)
     for name, when in ((report_page(ref, tmp_path).parent.name, "2026-01-01"), ("newest", "2026-01-02")):
         folder = tmp_path / "reports" / name
         folder.mkdir(parents=True)

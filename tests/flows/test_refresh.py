@@ -9,10 +9,13 @@ import pytest
 
 from flows import selection
 from flows.config import RunConfig
-from flows.refresh import DROP_TAG, Refresh, RefreshResult, look
+from flows.notifications import Notice
+from flows.refresh import DROP_TAG, Refresh, look
+from flows.refresh_result import RefreshResult
 from flows.runner import Plan, Run, RunResult
 from flows.selection import SelectionPlan
 from flows.session import Session
+from storage.errors import StoreError
 from storage.tracking.registry import CHAMPION, ModelRegistry, model_name
 from tasks.reporter import Reporter
 from tasks.selection.choice import Champion
@@ -80,7 +83,7 @@ def test_the_life_of_a_collection(refreshes: Refreshes, table: Path) -> None:
     assert refreshes.plans == ["run", "auto", "annotate"]
     assert first.causes == ("the first refresh of this collection",)
     assert first.new_champion
-    assert [notice.about for notice in first.notices()] == ["champion"]
+    assert [notice.about for notice in first.notices("table")] == ["champion"]
     assert first.annotated == 10
     assert {file.suffix for file in first.files} == {".parquet", ".csv", ".jsonl"}
     assert first.files[0].parent.parent == Path(refreshes.config.home or "")
@@ -109,7 +112,8 @@ def test_the_life_of_a_collection(refreshes: Refreshes, table: Path) -> None:
     assert "macro F1 went from" in fallen.drop
     assert fallen.causes[0].startswith("items: ")
     assert "relabeled" in fallen.causes[0]
-    assert [notice.about for notice in fallen.notices()] == ["drop"]
+    assert [notice.about for notice in fallen.notices("table")] == ["drop"]
+    assert fallen.champion == "1NN, input as given stays champion and is not refitted"
     assert refreshes.champion() == fitted, "neither replaced nor refitted"
     assert fallen.annotated == 8, "by the champion"
     tracker = make_tracker(None, Path(refreshes.config.home or ""))
@@ -175,7 +179,7 @@ def test_only_the_chosen_steps_run(refreshes: Refreshes, table: Path) -> None:
     assert refreshes.plans == ["run"]
     assert refreshes().cached
     write_table(table, [str(name) for name in np.random.default_rng(1).permutation(right(50))])
-    assert "fell by at least" in refreshes().drop
+    assert "macro F1 went from" in refreshes().drop
 
 
 @pytest.mark.slow
@@ -207,6 +211,83 @@ def test_other_settings_have_their_own_memory(refreshes: Refreshes) -> None:
     assert second().causes == ("evaluation.folds: 3 → 4",)
     assert first().cached
     assert second().cached
+
+
+@pytest.mark.slow
+def test_a_new_champion_is_reported_before_what_may_still_fail(refreshes: Refreshes) -> None:
+    notices: list[Notice] = []
+
+    def fail(plan: Plan[Any]) -> RunResult[Any]:
+        if plan.kind == "annotate":
+            raise StoreError("the disk is full")
+        return refreshes.execute(plan)
+
+    with pytest.raises(StoreError):
+        Refresh(refreshes.config, fail, notices.append).run()
+    assert [(one.about, one.collection) for one in notices] == [("champion", "table.csv")]
+
+
+def only_run(config: RunConfig) -> RunConfig:
+    return config.model_copy(
+        update={
+            "schedule": config.schedule.model_copy(update={"refresh": ("run",)}),
+            "tracking": config.tracking.model_copy(update={"enabled": False}),
+        }
+    )
+
+
+@pytest.mark.slow
+def test_a_refresh_that_ended_meanwhile_is_not_forgotten(refreshes: Refreshes) -> None:
+    base = only_run(refreshes.config)
+    other = base.model_copy(update={"evaluation": base.evaluation.model_copy(update={"folds": 4})})
+    first, second = Refreshes(base), Refreshes(other)
+
+    def execute(plan: Plan[Any]) -> RunResult[Any]:
+        result = first.execute(plan)
+        second()
+        return result
+
+    Refresh(base, execute).run()
+    assert first().cached
+    assert second().cached
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["another state", "no source"])
+def test_a_source_that_changes_during_a_refresh_is_refreshed_again(
+    refreshes: Refreshes, table: Path, ending: str
+) -> None:
+    first = Refreshes(only_run(refreshes.config))
+    first()
+    early = table.read_bytes()
+    write_table(table, right(52))
+
+    def execute(plan: Plan[Any]) -> RunResult[Any]:
+        result = first.execute(plan)
+        if ending == "no source":
+            table.unlink()
+        else:
+            table.write_bytes(early)
+        return result
+
+    Refresh(first.config, execute).run()
+    table.write_bytes(early)
+    assert not first().cached, "its scores are those of the state in between"
+    assert first().cached
+
+
+@pytest.mark.slow
+def test_new_items_are_annotated_without_a_run_before(refreshes: Refreshes, table: Path) -> None:
+    write_table(table, right(50), n=50)
+    refreshes()
+    schedule = refreshes.config.schedule.model_copy(update={"refresh": ("annotate",)})
+    refreshes.config = refreshes.config.model_copy(update={"schedule": schedule})
+    done = refreshes()
+    assert (done.annotated, done.notes) == (0, ())
+    assert refreshes().cached
+    write_table(table, right(50), n=60)
+    assert refreshes().annotated == 10
+    assert refreshes().cached
 
 
 def test_the_summary_is_plain_data(refreshes: Refreshes) -> None:

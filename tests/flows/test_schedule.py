@@ -297,6 +297,24 @@ class TestRealServer:
         schedule.deploy(other, None, "shelf", "photos", entrypoint=STAND_IN, replace=True)
         assert deployment_named(client, "stand-in/photos").parameters["config"]["source"]["path"] == "wine"
 
+    def test_the_printed_commands_start_a_run(
+        self, server: tuple[Path, Services], client: Any, tmp_path: Path
+    ) -> None:
+        given = {"home": str(server[0])}
+        text = schedule.deploy(given, None, "shelf", "pasted", entrypoint=STAND_IN, on_change=True)
+        lines = dict(line.split(":  ", 1) for line in text.splitlines() if ":  " in line)
+        bare = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        bare |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+        found = deployment_named(client, "stand-in/pasted")
+
+        def paste(what: str) -> list[Any]:
+            subprocess.run(lines[what], shell=True, cwd=tmp_path, env=bare, check=True, timeout=120)
+            return runs_of(client, found, "SCHEDULED")
+
+        assert len(paste("run it now")) == 1
+        # An event that is sent before the server has loaded the trigger starts nothing: send it again.
+        wait_for(lambda: len(paste("start it by an event")) > 1, "run by event")
+
     def test_a_pool_of_another_kind_is_refused(self, client: Any, tmp_path: Path) -> None:
         from prefect.client.schemas.actions import WorkPoolCreate
 
@@ -341,5 +359,6 @@ class TestRealServer:
         found = deployment_named(client, "labelscape-train/nightly")
         assert (found.entrypoint, found.pull_steps) == (schedule.ENTRYPOINT, [])
         assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("labelscape", 1)
-        assert found.job_variables == {"working_dir": str(tmp_path), "env": {"PYTHONSAFEPATH": "1"}}
+        env = {"PYTHONSAFEPATH": "1", "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        assert found.job_variables == {"working_dir": str(tmp_path), "env": env}
         wait_for(lambda: runs_of(client, found, "SCHEDULED"), "scheduled run")

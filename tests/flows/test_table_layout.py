@@ -120,6 +120,18 @@ def test_wrapping_keeps_every_word(words: list[str], width: int) -> None:
     assert max(map(display_width, lines)) <= width
 
 
+@pytest.mark.parametrize(
+    "lead", ["again     ", "run it now:  ", "run it with a worker:  ", "start it by an event:  "]
+)
+def test_a_line_with_a_command_can_be_copied(lead: str) -> None:
+    command = 'A="$(cat /home/me/server-token)" prefect deployment run name/other'
+    lines = wrap_line(lead + command, 30)
+    assert len(lines) > 2
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    joined = "".join(line.removesuffix("\\") for line in lines).removeprefix(lead.rstrip())
+    assert joined.split() == command.split()
+
+
 def test_a_wrapped_command_is_one_command_for_the_shell() -> None:
     text = wrap_command("resume with:", "labelscape run --home 'a b c' --set x=1 --refresh features", 30)
     assert text == ("resume with: labelscape run \\\n    --home 'a b c' --set x=1 \\\n    --refresh features")

@@ -137,6 +137,13 @@ class TestMLflow:
             assert "Parallel Coordinates Plot" in shown
             assert "Metrics:\nmacro_f1\nClear All" in shown, "drawn without a click"
 
+    def test_the_charts_are_drawn(self, scene: Scene, browser: Any) -> None:
+        path = f"experiments/{experiment_of(scene)}/runs?compareRunsMode=CHART&workflowType=machine_learning"
+        with visiting(browser, f"{scene.servers.mlflow_url}/#/{path}") as visit:
+            visit.wait_for_text("Model metrics")
+            visit.page.locator(".js-plotly-plot .bars").first.wait_for(timeout=WAIT_MS)
+            assert "accuracy" in visit.page.inner_text("body")
+
     def test_a_run_leads_to_its_flow_run_and_its_report(self, scene: Scene, browser: Any) -> None:
         with visiting(browser, scene.labelscape("open", "mlflow", "--print").stdout.strip()) as visit:
             visible(visit, SECOND, "flow run in Prefect")

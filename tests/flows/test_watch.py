@@ -14,7 +14,7 @@ from flows.config import RunConfig
 from flows.deployment_options import make_triggers
 from flows.schedule import default_name
 from flows.watch import announce_change, check_settle, count_changes, file_stats, watch_files, watched_places
-from storage.errors import ConfigError
+from storage.errors import ConfigError, ServiceError
 from tests.conftest import local_config
 
 
@@ -65,10 +65,53 @@ def test_a_source_that_vanishes_is_waited_for(photos: Path, tmp_path: Path) -> N
     assert watch(local_config(photos, tmp_path / "home"), *steps) == []
 
 
+def test_a_source_that_vanishes_without_its_label_file_is_waited_for(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "names.csv").write_text("id,label\n")
+    away = tmp_path / "away"
+    config = local_config(photos, tmp_path / "home", f"source.labels={tmp_path / 'names.csv'}")
+    steps = [lambda: shutil.move(photos, away), None, None, lambda: shutil.move(away, photos), None, None]
+    assert watch(config, *steps) == []
+
+
 def test_the_home_folder_inside_the_source_does_not_count(photos: Path) -> None:
     home = photos / "home"
     home.mkdir()
     assert watch(local_config(photos, home), lambda: (home / "x").write_bytes(b""), None) == []
+
+
+def test_the_home_folder_inside_a_relative_source_does_not_count(
+    photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = photos / "home"
+    home.mkdir()
+    monkeypatch.chdir(photos)
+    assert watch(local_config(".", Path("home")), lambda: (home / "x").write_bytes(b""), None) == []
+
+
+def test_a_change_during_the_first_refresh_is_noticed(photos: Path, tmp_path: Path) -> None:
+    found: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        watch_files(
+            local_config(photos, tmp_path / "home"),
+            found.append,
+            5.0,
+            sleep=Clock(None, None),
+            first=lambda: (photos / "b.jpg").write_bytes(b"b"),
+        )
+    assert found == [1]
+
+
+def test_a_change_that_could_not_be_announced_is_announced_again(photos: Path, tmp_path: Path) -> None:
+    found: list[int] = []
+
+    def announce(count: int) -> bool:
+        found.append(count)
+        return len(found) > 1
+
+    steps = [lambda: (photos / "b.jpg").write_bytes(b"b"), *[None] * 6]
+    with pytest.raises(KeyboardInterrupt):
+        watch_files(local_config(photos, tmp_path / "home"), announce, 5.0, sleep=Clock(*steps))
+    assert found == [1, 1]
 
 
 def test_files_beside_a_table_belong_to_it(tmp_path: Path) -> None:
@@ -123,7 +166,14 @@ def test_a_failed_refresh_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def twice(config: RunConfig, changed: Callable[[int], None], settle: float, once: bool) -> None:
+    def twice(
+        config: RunConfig,
+        changed: Callable[[int], None],
+        settle: float,
+        once: bool,
+        first: Callable[[], object],
+    ) -> None:
+        first()
         changed(1)
         changed(2)
 
@@ -133,6 +183,30 @@ def test_a_failed_refresh_does_not_end_the_watch(
     said = capsys.readouterr()
     assert "changed    2 files" in said.out
     assert said.err.count("watching goes on") == 3
+
+
+def test_an_event_without_a_server_is_tried_again_and_reported_once(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[object] = [ServiceError("no answer"), ServiceError("no answer"), "labelscape.changed"]
+
+    def announce(*_: object) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return str(answer)
+
+    def three_times(config: RunConfig, changed: Callable[[int], bool], *_: object, **__: object) -> None:
+        assert [changed(2) for _ in range(3)] == [False, False, True]
+
+    monkeypatch.setattr("flows.watch.announce_change", announce)
+    monkeypatch.setattr("flows.watch.watch_files", three_times)
+    assert main(["watch", str(photos), "--home", str(tmp_path / "home"), "--event"]) == 0
+    said = capsys.readouterr()
+    assert said.out.count("changed    2 files") == 1
+    assert said.out.count("event      labelscape.changed") == 1
+    assert said.err.count("no answer") == 1
+    assert "is sent as soon as the server answers" in said.err
 
 
 def test_the_event_is_that_of_the_served_deployment(

@@ -239,6 +239,30 @@ class TestLogging:
         (run,) = client.search_runs([client.get_experiment_by_name("interrupted").experiment_id])
         assert run.info.status == "KILLED"
 
+    def test_a_run_whose_process_was_killed_ends_with_the_next_one(
+        self, tracker: Tracker, client: Any
+    ) -> None:
+        from storage.tracking.killed_runs import PROCESS, name_process
+
+        place = tracker.log(record("killed", method("mlda"))).experiment_id
+        dead = name_process().rpartition(" ")[0] + " 0.0"  # this process id at another time
+        others = {
+            "dead": dead,
+            "alive": name_process(),
+            "elsewhere": "other 1 0.0",
+            "unknown": "",
+            "odd": "x y z",
+        }
+        made = {
+            name: client.create_run(place, run_name=name, tags={PROCESS: tag} if tag else {}).info.run_id
+            for name, tag in others.items()
+        }
+        done = tracker.log(record("killed", method("mlda")))
+        assert client.get_run(done.parent_id).data.tags[PROCESS] == name_process()
+        states = {name: client.get_run(run).info.status for name, run in made.items()}
+        assert states.pop("dead") == "KILLED"
+        assert set(states.values()) == {"RUNNING"}
+
     def test_two_threads_log_at_once(self, tracker: Tracker) -> None:
         with ThreadPoolExecutor(2) as pool:
             futures = [pool.submit(tracker.log, record("threads"), TRUSTED) for _ in range(2)]
@@ -329,6 +353,31 @@ class TestModels:
         ):
             tracker.model(done.parent_id, "mlda")
         assert tracker.model(done.parent_id, "dle")[0] == data["dle"]
+
+    def test_registered_runs_on_every_page_are_found(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from mlflow import MlflowClient
+
+        from storage.tracking.registry import CHAMPION, ModelRegistry
+
+        def one_at_a_time(self: Any, filter_string: Any = None, page_token: Any = None, **_: Any) -> Any:
+            return search(self, filter_string, max_results=1, page_token=page_token)
+
+        search = MlflowClient.search_model_versions
+        done = [tracker.log(record("pages", method("mlda", model=payload())), TRUSTED) for _ in range(3)]
+        for number, one in enumerate(done):
+            ModelRegistry(tracker).register(f"pages-{number}", one.children["mlda"], CHAMPION, {})
+        monkeypatch.setattr(MlflowClient, "search_model_versions", one_at_a_time)
+        assert {one.parent_id for one in done} <= tracker.registered_runs()
+
+    def test_a_registered_run_that_no_longer_exists_is_no_error(self, tracker: Tracker, client: Any) -> None:
+        from storage.tracking.registry import CHAMPION, ModelRegistry
+
+        done = tracker.log(record("gone", method("mlda", model=payload())), TRUSTED)
+        ModelRegistry(tracker).register("gone", done.children["mlda"], CHAMPION, {})
+        client._tracking_client.store._hard_delete_run(done.children["mlda"])
+        assert done.children["mlda"] in tracker.registered_runs()
 
     def test_an_unknown_run_is_named(self, tracker: Tracker) -> None:
         tracker.log(record("unknown", method("mlda")))
@@ -494,3 +543,11 @@ def test_flatten_names_and_texts() -> None:
 def test_a_spread_is_distinguished_from_metrics_with_a_similar_name() -> None:
     odd = method("m", metrics={"f1": 0.5, "only_std": 0.3}, metrics_std={"f1": 0.1})
     assert split_metrics(join_metrics(odd)) == ({"f1": 0.5, "only_std": 0.3}, {"f1": 0.1})
+
+
+def test_two_experiments_never_share_a_registered_model() -> None:
+    from storage.tracking.registry import model_name
+
+    names = ["photos/2026", "photos-2026", "photos:2026", "a/b-c", "a-b/c"]
+    assert len({model_name(name) for name in names}) == len(names)
+    assert not any(set("/:") & set(model_name(name)) for name in names), "MLflow does not accept these"

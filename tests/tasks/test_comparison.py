@@ -21,7 +21,7 @@ from tasks.comparison import (
     sort_rows,
     varying_settings,
 )
-from tasks.run_difference import compare_runs, score_table
+from tasks.run_difference import Change, compare_runs, pick_pair, score_table
 from tasks.stages.tracking import BASELINE_TAG
 
 SETTINGS = {"affinity.n_neighbors": "10", "evaluation.folds": "3", "evaluation.seed": "1"}
@@ -225,3 +225,18 @@ def test_narrow_tables_keep_what_tells_runs_apart() -> None:
     shown = [table.header[place] for place in lay_out_table(table, 80).columns]
     assert shown[:3] == ["method", "macro F1 ↑", "what differs"]
     assert [row[2] for row in table.rows][::2] == ["n_neighbors=5", "n_neighbors=15"]
+
+
+def test_the_default_difference_is_of_two_runs_of_one_kind() -> None:
+    def rows(name: str, auto: bool = False) -> list[MethodRow]:
+        return make_rows([run(name, run_params={**SETTINGS, **({"auto.candidates": "[]"} if auto else {})})])
+
+    newest, trained, chosen = rows("a3", auto=True), rows("r2"), rows("a1", auto=True)
+    assert pick_pair([newest, trained, chosen]) == (chosen, newest)
+    assert pick_pair([newest, trained]) == (trained, newest)
+    assert pick_pair([newest]) is None
+
+
+def test_digests_are_shown_by_their_beginning() -> None:
+    assert Change("ingest", "0123456789ab" * 4, "f" * 64).text == "ingest: 0123456789ab → ffffffffffff"
+    assert Change("evaluation.folds", "5", "3").text == "evaluation.folds: 5 → 3"
