@@ -94,7 +94,7 @@ class Candidate:
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
-# Votes of neighbors and trees; other scores are close to probabilities as they are.
+# Votes, and mean label scores of the form for few labels; others are close to probabilities as they are.
 _CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
     Candidate("cosine_knn", "cosine_knn", _CALIBRATED, kinds=(OCCURRENCES, EMBEDDING)),
@@ -123,7 +123,11 @@ CANDIDATES: tuple[Candidate, ...] = (
         members=("kernel_dle", "random_forest"),
     ),
     Candidate(
-        "kernel_dle_few", "kernel_dle", {"few_labels": True}, "Kernel DLE for few labels", most_items=40
+        "kernel_dle_few",
+        "kernel_dle",
+        {"few_labels": True, **_CALIBRATED},
+        "Kernel DLE for few labels",
+        most_items=40,
     ),
 )
 
