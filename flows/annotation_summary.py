@@ -61,6 +61,7 @@ def as_record(summary: AnnotationSummary) -> dict[str, Any]:
         "expected": findings["labels"],
         "expectations_missing": findings["expectations"],
         "labeled_items": findings["labeled_items"],
+        "items_apart": findings.get("items_apart", 0),
         "promise": findings["promise"],
         "drift": findings["drift"],
         "links": findings.get("links"),
@@ -144,7 +145,7 @@ def _label_table(
     if expected and rows:
         lines.append(
             f"Precision and recall are expected, from scores of {findings['labeled_items']} labeled items by "
-            "models that had not seen them."
+            f"models that had not seen them.{_apart(findings.get('items_apart', 0))}"
         )
     if not expected:
         lines.append(str(findings["expectations"]))
@@ -153,6 +154,14 @@ def _label_table(
         verb = "was" if unused == 1 else "were"
         lines.append(f"{unused} of {len(labels)} labels {verb} given to no item.")
     return lines
+
+
+def _apart(items: int) -> str:
+    """Say that labeled items of classes that the model does not have count as wrong."""
+    if not items:
+        return ""
+    count = "One more has a class" if items == 1 else f"{items} more have classes"
+    return f" {count} that the model does not have; what it gives them counts as wrong."
 
 
 def _remark(one: Mapping[str, Any]) -> str:

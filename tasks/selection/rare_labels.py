@@ -28,10 +28,20 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class RareLabels:
-    """Labels that are too rare to judge, with their numbers of items; `kept` if the model has them."""
+    """Labels that are too rare to judge.
+
+    Attributes
+    ----------
+    items : tuple of (label, number of items)
+    kept : bool
+        Whether the model has them.
+    apart : tuple of str
+        Ids of the items of classes that the model does not have; empty if items may have several labels.
+    """
 
     items: tuple[tuple[str, int], ...] = ()
     kept: bool = False
+    apart: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,8 +67,11 @@ class RareLabels:
         carried = f"{names}, {'a label' if one else 'labels'} of fewer than {FEWEST} labeled items"
         if self.kept:
             return f"{carried}: {'it is' if one else 'they are'} predicted, but not part of the scores"
+        apart = len(self.apart)
+        count = f"item{'s' * (apart > 1)}" if one else f"{apart} items"
+        without = f", and the scores are without {'its' if one else 'their'} {count}" if apart else ""
         return (
-            f"{carried}: {'it is' if one else 'they are'} not predicted. Label more items, or keep "
+            f"{carried}: {'it is' if one else 'they are'} not predicted{without}. Label more items, or keep "
             f"{'it' if one else 'them'} with --set auto.rare_labels=keep"
         )
 
@@ -82,7 +95,9 @@ def find_rare_labels(dataset: Dataset, keep: bool) -> RareLabels:
     for fewest in (FEWEST, 2):
         if (counts >= fewest).sum() >= 2:
             rare = np.flatnonzero((counts > 0) & (counts < fewest))
-            return RareLabels(tuple((dataset.label_names[k], int(counts[k])) for k in rare), keep)
+            named = tuple((dataset.label_names[k], int(counts[k])) for k in rare)
+            carries = (dataset.Y[:, rare] == 1).any(axis=1) if dataset.single_label and not keep else []
+            return RareLabels(named, keep, tuple(dataset.ids[row] for row in np.flatnonzero(carries)))
     raise SourceError(
         f"{int((counts >= 2).sum())} of {int((counts > 0).sum())} labels have two or more labeled items, and "
         "candidates are judged by at least two such labels. Label more items."
