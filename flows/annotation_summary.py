@@ -206,7 +206,9 @@ def _promise_lines(promise: Mapping[str, Any] | None, drift: Mapping[str, Any] |
 def _needs(abstained: Sequence[Mapping[str, Any]]) -> list[str]:
     """What labels without a promise lack; those that labeled items alone may not help share a line."""
     counted = [one for one in abstained if one["more_labeled_items"] is not None]
-    lines = [f"  {one['label']}: about {one['more_labeled_items']} more labeled items" for one in counted]
+    lines = [
+        f"  {one['label']}: about {_roughly(one['more_labeled_items'])} more labeled items" for one in counted
+    ]
     lines = [*lines[:_LISTED], *_and_more(len(lines))]
     hopeless = [str(one["label"]) for one in abstained if one["more_labeled_items"] is None]
     if hopeless:
@@ -214,6 +216,11 @@ def _needs(abstained: Sequence[Mapping[str, Any]]) -> list[str]:
         names = ", ".join(hopeless[:_LISTED]) + more
         lines.append(f"  {names}: too many suggestions are wrong, more labeled items alone may not help")
     return lines
+
+
+def _roughly(count: int) -> str:
+    """A guess with two digits: 13,043 is 13,000."""
+    return f"{int(float(f'{count:.2g}')):,}"
 
 
 def _and_more(count: int) -> list[str]:

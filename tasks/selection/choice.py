@@ -305,7 +305,7 @@ def _is_unknown_baseline(one: CandidateResult) -> bool:
 def _without(unknown: Sequence[CandidateResult]) -> str:
     """Name the plain baselines that were not scored, and what to do."""
     were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
-    names = " and ".join(one.candidate.label for one in unknown)
+    names = "; ".join(one.candidate.label for one in unknown)
     late = any(one.state == "skipped" for one in unknown)
     todo = f"{'give more time with --budget, or ' if late else ''}name others with --candidates"
     return f"{names}, {were} not scored; {todo}"
