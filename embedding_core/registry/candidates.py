@@ -97,8 +97,9 @@ class Candidate:
 # Votes, and mean label scores of the form for few labels; others are close to probabilities as they are.
 _CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("cosine_knn", "cosine_knn", _CALIBRATED, kinds=(OCCURRENCES, EMBEDDING)),
     Candidate("knn_zscore", "knn_zscore", _CALIBRATED, kinds=(TABLE,)),
+    # also for tables: where ratios of features matter, it can be far ahead
+    Candidate("cosine_knn", "cosine_knn", _CALIBRATED),
     Candidate("logistic_regression", "logistic_regression"),
     Candidate("linear_svm", "linear_svm"),
     Candidate("mlda_knn", "mlda_knn"),
