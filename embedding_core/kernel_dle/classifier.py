@@ -129,15 +129,15 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
 
     Notes
     -----
-    Label scores f are clipped to [0, 1] before averaging. With few labels they are used alone, as
-    1 / (1 + exp(-4 (f - 1/2))): a label without any evidence (f = 0) has the score .12. With `calibrate` both
+    Label scores f are clipped to [0, 1] before averaging. With few labels they are used alone, as 1 / (1 +
+    exp(-4 (f - 1/2))): a label without any evidence (f = 0) has the score .12. With `calibrate` both
     numbers of this function are fitted to the leave-one-out scores of all labels. Platt scaling has two
-    parameters per label, fitted to leave-one-out scores; it is not refitted without each item. Neighbors are searched among the leave-one-out rows, each placed
-    without its own labels but with those of the other items. So `loo_scores_`, on which thresholds are tuned,
-    is exact only in the label scores f. With few labels it is exact, but only covers the fits on plain
-    z-scores, whose thresholds are then applied to the mean of all fits. Neighbors are weighted by 1/d; their
-    number is chosen among 1, 3, 5, 10, 15, 20, 30 and 50 by leave-one-out. Above 10,000 rows a sample of
-    10,000 votes.
+    parameters per label, fitted to leave-one-out scores; it is not refitted without each item. Neighbors
+    are searched among the leave-one-out rows, each placed without its own labels but with those of the
+    other items. So `loo_scores_`, on which thresholds are tuned, is exact only in the label scores f. With
+    few labels it is exact, but only covers the fits on plain z-scores, whose thresholds are then applied to
+    the mean of all fits. Neighbors are weighted by 1/d; their number is chosen among 1, 3, 5, 10, 15, 20,
+    30 and 50 by leave-one-out. Above 10,000 rows a sample of 10,000 votes.
 
     `predict_scores` returns scores in [0, 1] that exceed one half for yes: the scores themselves for
     "hamming", and otherwise scores shifted by their thresholds. `predict_proba` returns the scores,

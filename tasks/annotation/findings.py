@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.labeled_items import LabeledItems
+from tasks.selection.rare_labels import FEWEST
 
 if TYPE_CHECKING:
     from embedding_core.annotation.precision_promise import LabelExpectation, PrecisionPromise
@@ -40,7 +41,18 @@ def make_promise(
     """
     from embedding_core.annotation.precision_promise import promise_precision
 
-    return promise_precision(*_promised(labeled, apart), precision, confidence)
+    scores, labels = _promised(labeled, apart)
+    return promise_precision(scores, _expect_unknown(labels, apart), precision, confidence)
+
+
+def _expect_unknown(labels: NDArray[np.int8], apart: NDArray[np.float64] | None) -> NDArray[np.int8]:
+    """Labels (n, K) in which classes of few items count as unknown, if the model leaves out others.
+
+    More new items than labeled ones have a class that the model lacks: a class is left out because few of its
+    items happened to be labeled. By the estimate of Good and Turing, as many have one as labeled items have a
+    class that would be left out if one of its items were missing. So these count as wrong, too.
+    """
+    return labels if apart is None else labels * (labels.sum(axis=0) > FEWEST).astype(np.int8)
 
 
 def _promised(
@@ -87,8 +99,8 @@ def expect(
 
     `apart` are the scores (r, K) of labeled items whose class the model does not have.
     """
-    from embedding_core.knn_classifier import decide_labels
     from embedding_core.annotation.precision_promise import expect_labels
+    from embedding_core.knn_classifier import decide_labels
     from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
 
     if promise is not None:

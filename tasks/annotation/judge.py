@@ -124,9 +124,7 @@ class Judge:
         if labeled is not None:
             findings["drift"] = self._describe_drift(portions, refs, asked)
             if promise is not None:
-                findings["promise"] = describe_promise(
-                    promise, labeled, findings["drift"], self.apart_scores
-                )
+                findings["promise"] = describe_promise(promise, labeled, findings["drift"], self.apart_scores)
         return findings
 
     def _describe_drift(

@@ -1,7 +1,7 @@
 """Labeled items with the same features as a labeled item of another fold: the fits have seen a copy of them.
 
-If new items are copies as often as labeled ones are, as in a table of few categories, the scores are right. If
-the collection has its items twice and new items are new, the scores are too high.
+If new items are copies as often as labeled ones are, as in a table of few categories, the scores are right.
+If the collection has its items twice and new items are new, the scores are too high.
 """
 
 import hashlib

@@ -170,7 +170,9 @@ def test_a_label_that_every_row_carries_is_written_but_no_evidence():
     for power, target in ((3.0, 0.9), (0.3, 0.9)):  # with a promise and without
         S, Y = draw(3, n=200, power=power)
         alone = promise_precision(S, Y, target)
-        both = promise_precision(np.column_stack([S, np.ones(200)]), np.column_stack([Y, np.ones(200)]), target)
+        both = promise_precision(
+            np.column_stack([S, np.ones(200)]), np.column_stack([Y, np.ones(200)]), target
+        )
         assert (both.threshold, both.checked, both.wrong) == (alone.threshold, alone.checked, alone.wrong)
         assert both.expected_recall == alone.expected_recall
         assert both.labels.given.tolist() == [*alone.labels.given, 0 if alone.threshold is None else 200]

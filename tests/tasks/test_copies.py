@@ -1,6 +1,7 @@
 """Labeled items with the same features as an item of another fold."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +22,13 @@ Y = np.array([[1, 0], [0, 1], [1, 0], [1, 0], [0, 1], [0, 1]], dtype=np.int8)
 SCORES = np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1], [0.3, 0.7], [0.2, 0.8], [0.6, 0.4]])
 
 
-def given(X: object) -> tuple[Predictions, Dataset]:
+def given(X: Any) -> tuple[Predictions, Dataset]:
     """Six labeled items in two folds, scored in another order than they are stored, and an unlabeled copy."""
     ids = [f"i{row}" for row in range(len(Y))]
     order = [3, 1, 0, 2, 5, 4]
     labels = np.vstack([Y, np.full((1, 2), -1, dtype=np.int8)])
-    stored = np.vstack([X, X[3]]) if isinstance(X, np.ndarray) else csr_array(np.vstack([X.toarray(), [3, 3]]))
+    whole = np.vstack([X if isinstance(X, np.ndarray) else X.toarray(), [3.0, 3.0]])
+    stored = whole if isinstance(X, np.ndarray) else csr_array(whole)
     found = Predictions([ids[row] for row in order], FOLDS[order], SCORES[order])
     return found, Dataset([*ids, "unlabeled"], stored, labels, ["a", "b"], False, {}, {})
 

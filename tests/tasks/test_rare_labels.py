@@ -36,9 +36,14 @@ def test_labels_of_one_or_two_items_are_rare_and_labels_without_items_are_not() 
 def test_items_of_a_class_that_the_model_does_not_have_are_named() -> None:
     found = find_rare_labels(dataset([5, 3, 1, 2], single_label=True), keep=False)
     assert found.apart == ("i8", "i9", "i10")
-    assert "not predicted, and the scores are without their 3 items. Label more" in found.describe()
+    # one class of three items would be left out if one of them were missing
+    assert found.missing == 6 / 11
+    assert (
+        "not predicted, and the scores are without their 3 items. Expect 55% of new items in classes that "
+        "the model lacks. Label more" in found.describe()
+    )
     one = find_rare_labels(dataset([5, 3, 1], single_label=True), keep=False)
-    assert "it is not predicted, and the scores are without its item. Label more" in one.describe()
+    assert "it is not predicted, and the scores are without its item. Expect" in one.describe()
     assert find_rare_labels(dataset([5, 3, 1, 2], single_label=True), keep=True).apart == ()
     assert find_rare_labels(dataset([5, 3, 1, 2]), keep=False).apart == ()
 
