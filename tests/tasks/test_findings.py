@@ -54,7 +54,7 @@ def test_classes_that_would_be_left_out_without_one_item_stand_for_unknown_ones(
 
 
 def test_new_items_of_unknown_classes_do_not_break_the_promise() -> None:
-    """A hundred classes, of which a sample of 400 items misses many: as many new items have none of the rest."""
+    """A hundred classes, of which 400 labeled items have too few of many: so have the new items."""
     rng, broken, made = np.random.default_rng(0), 0, 0
     for _ in range(60):
         y, new = rng.integers(0, 100, 400), rng.integers(0, 100, 400)
