@@ -61,6 +61,7 @@ def as_record(summary: AnnotationSummary) -> dict[str, Any]:
         "expected": findings["labels"],
         "expectations_missing": findings["expectations"],
         "labeled_items": findings["labeled_items"],
+        "items_apart": findings.get("items_apart", 0),
         "promise": findings["promise"],
         "drift": findings["drift"],
         "links": findings.get("links"),
@@ -144,7 +145,7 @@ def _label_table(
     if expected and rows:
         lines.append(
             f"Precision and recall are expected, from scores of {findings['labeled_items']} labeled items by "
-            "models that had not seen them."
+            f"models that had not seen them.{_apart(findings.get('items_apart', 0))}"
         )
     if not expected:
         lines.append(str(findings["expectations"]))
@@ -153,6 +154,14 @@ def _label_table(
         verb = "was" if unused == 1 else "were"
         lines.append(f"{unused} of {len(labels)} labels {verb} given to no item.")
     return lines
+
+
+def _apart(items: int) -> str:
+    """Say that labeled items of classes that the model does not have count as wrong."""
+    if not items:
+        return ""
+    count = "One more has a class" if items == 1 else f"{items} more have classes"
+    return f" {count} that the model does not have; what it gives them counts as wrong."
 
 
 def _remark(one: Mapping[str, Any]) -> str:
@@ -197,7 +206,9 @@ def _promise_lines(promise: Mapping[str, Any] | None, drift: Mapping[str, Any] |
 def _needs(abstained: Sequence[Mapping[str, Any]]) -> list[str]:
     """What labels without a promise lack; those that labeled items alone may not help share a line."""
     counted = [one for one in abstained if one["more_labeled_items"] is not None]
-    lines = [f"  {one['label']}: about {one['more_labeled_items']} more labeled items" for one in counted]
+    lines = [
+        f"  {one['label']}: about {_roughly(one['more_labeled_items'])} more labeled items" for one in counted
+    ]
     lines = [*lines[:_LISTED], *_and_more(len(lines))]
     hopeless = [str(one["label"]) for one in abstained if one["more_labeled_items"] is None]
     if hopeless:
@@ -205,6 +216,11 @@ def _needs(abstained: Sequence[Mapping[str, Any]]) -> list[str]:
         names = ", ".join(hopeless[:_LISTED]) + more
         lines.append(f"  {names}: too many suggestions are wrong, more labeled items alone may not help")
     return lines
+
+
+def _roughly(count: int) -> str:
+    """A guess with two digits: 13,043 is 13,000."""
+    return f"{int(float(f'{count:.2g}')):,}"
 
 
 def _and_more(count: int) -> list[str]:

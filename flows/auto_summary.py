@@ -12,7 +12,14 @@ from storage.tracking.registry import Version
 from tasks.report.tables import Table
 from tasks.selection.choice import describe, leaderboard
 from tasks.selection.links import worth_of_links
-from tasks.selection.wording import decision_lines, left_out, links_lines, time_lines, verdict_lines
+from tasks.selection.wording import (
+    copies_lines,
+    decision_lines,
+    left_out,
+    links_lines,
+    time_lines,
+    verdict_lines,
+)
 
 _REMEDY = "repeat the command to track and register them."
 
@@ -58,7 +65,7 @@ def auto_text(
         ["", leaderboard(choice), *decision_lines(choice), ""] if choice.scored else [""]
     )
     rare = [f"{'rare':<12}{choice.rare.describe()}"] if choice.rare.items else []
-    verdict = [*rare, *left_out(choice), *verdict_lines(choice), *links_lines(choice)]
+    verdict = [*rare, *left_out(choice), *verdict_lines(choice), *copies_lines(choice), *links_lines(choice)]
     verdict += [*_title_lines(config, result), *time_lines(result.products.time), ""]
     return [*table, *verdict, *closing_lines(config, summary, _REMEDY)]
 

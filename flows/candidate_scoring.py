@@ -24,6 +24,7 @@ from tasks.selection.candidates import (
     trial_stage,
 )
 from tasks.selection.choice import CandidateResult, Champion
+from tasks.selection.copies import Copies, find_copies
 from tasks.selection.out_of_fold import measure, only_folds
 from tasks.selection.rare_labels import judged_part
 
@@ -76,6 +77,14 @@ class CandidateScoring:
         candidate, context = winner.candidate, replace(self.context, closed=False)
         trial = self.stages(trial_stage(candidate, context))
         return self._result(candidate, "scored", self.stages(candidate_stage(candidate, context, trial)))
+
+    def find_copies(self, winner: CandidateResult) -> Copies | None:
+        """Items of which the fits of the winner have seen a copy; None if there are none."""
+        if winner.state != "scored" or winner.ref is None:
+            return None
+        found = load_predictions(self.context, winner.ref)
+        judged = judged_part(found, self.context.dataset, self.context.rare)
+        return find_copies(*judged, self.metric, self.context.tune_for)
 
     def _announce(self, number: int, total: int, candidate: Candidate) -> None:
         if self.budget.left:

@@ -194,6 +194,7 @@ def select_model(
     if made is None:
         raise _no_candidate_scored(results)
     made = _score_open(replace(made, rare=context.rare, closed=context.closed), scoring)
+    made = replace(made, copies=scoring.find_copies(made.winner))
     record = stages(choice.stage(made))
     features = describe_features(context.dataset.recipe)
     labels = tracking.data_digests(data, workspace.store)["labels"]

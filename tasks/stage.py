@@ -34,6 +34,7 @@ _SHAPING = frozenset(
 # Modules that a stage must list in `code` itself, because other stages of the same task do not use them.
 _NAMED = frozenset(
     {
+        "tasks.selection.copies",
         "tasks.selection.out_of_fold",
         "tasks.selection.rare_labels",
         "tasks.annotation.evidence",

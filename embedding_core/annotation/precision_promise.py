@@ -120,7 +120,7 @@ class PrecisionPromise:
         Pairs (row, label) above the threshold among the labeled rows, and how many of them are wrong; 0 if
         nothing can be promised.
     expected_recall : float
-        Share of all carried labels that are above the threshold.
+        Share of all carried labels that are above the threshold, without labels that every row carries.
     needed : int
         Number of checked pairs without an error that are the fewest to allow a promise.
     rows_needed : int or None
@@ -189,7 +189,9 @@ def promise_precision(
     Notes
     -----
     Scores closer than `TIE` are equal: a threshold is never placed between them, and a sequence moves on to
-    the last of them. A single row says nothing about the spread between rows and allows no promise.
+    the last of them. A single row says nothing about the spread between rows and allows no promise. A label
+    that every row carries is no evidence: it is written with the others, but its pairs are not among those
+    checked. Otherwise it would pay for errors in the labels that differ between items.
 
     Examples
     --------
@@ -208,15 +210,16 @@ def promise_precision(
     _check_starts(starts)
     alpha, level = 1 - target, (1 - confidence) / len(starts)
     needed = ceil(log(level) / log(target) - 1e-9)
-    pairs = _RankedPairs(S, labels)
+    certain = labels.all(axis=0) & ~labels.all()
+    pairs = _RankedPairs(S[:, ~certain], labels[:, ~certain])
     passed = [pairs.last_passing(start * needed, alpha, level) for start in starts]
     k = max(passed)
     rows_needed = None if k else pairs.rows_needed(needed, alpha, level)
     threshold = float(pairs.cuts[k - 1]) if k else None
-    above = np.full(S.shape, False) if threshold is None else threshold < S
+    above = np.full(S.shape, False) if threshold is None else (threshold < S) | certain
     found = expect_labels(above, labels)
-    wrong = int(k - found.right.sum())
-    recall = float(found.right.sum() / max(1, labels.sum()))
+    right = int(found.right[~certain].sum())
+    wrong, recall = k - right, right / max(1, int(labels[:, ~certain].sum()))
     return PrecisionPromise(target, confidence, threshold, k, wrong, recall, needed, rows_needed, found)
 
 
@@ -227,13 +230,13 @@ def rows_needed_per_label(
 
     Parameters as for `promise_precision`. At most the present number of rows if a promise is possible now;
     None if no number up to 100 times as many would do while the precision stays as it is, or if no row
-    carries the label.
+    carries the label. A label that every row carries needs no more.
     """
     S, labels = _check_pairs(scores, Y)
     found: list[int | None] = []
     for k in range(labels.shape[1]):
-        if not labels[:, k].any():
-            found.append(None)
+        if labels[:, k].min() == labels[:, k].max():
+            found.append(len(labels) if labels[0, k] else None)
             continue
         one = promise_precision(S[:, [k]], labels[:, [k]], target, confidence, LABEL_STARTS)
         found.append(one.rows_needed if one.threshold is None else len(labels))

@@ -17,7 +17,7 @@ from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.kernel_dle.estimator import KernelDLE
 from embedding_core.knn_classifier import decide_labels, nearest_rows, vote
 from embedding_core.labels import as_indicator, in_given_form
-from embedding_core.model_selection.calibration import Calibration
+from embedding_core.model_selection.calibration import Calibration, calibrate_together
 from embedding_core.model_selection.inner_choice import rate_scores
 from embedding_core.model_selection.threshold_tuning import TARGETS, tune_thresholds
 from embedding_core.model_selection.thresholds import shift_scores
@@ -98,6 +98,9 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     kernel, graph_weight, regularization, landmarks, n_components, few_labels, input_scale, links
         As in `KernelDLE`. `n_components` limits the coordinates used for the neighbor search. With few labels
         the averaged label scores are used alone, without Platt scaling and neighbors.
+    calibrate : bool, default=False
+        With few labels, turn the averaged label scores into probabilities by one logistic function of all
+        labels, see `calibrate_together`. Otherwise Platt scaling is part of the scores anyway.
     random_state : int, RandomState or None, default=0
         As in `KernelDLE`; also draws the rows that vote.
     tune_for : {"hamming", "micro_f1", "macro_f1", "label_f1"}, default="hamming"
@@ -110,8 +113,9 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
     ----------
     embedding_model_ : KernelDLE
     calibration_ : Calibration or None
-        None with few labels, as is `votes_`.
+        None with few labels, unless `calibrate` is set.
     votes_ : NeighborVotes or None
+        None with few labels.
     thresholds_ : ndarray of shape (K,)
         Decision thresholds of the scores; inf if no labeled item has the label, -inf if all have it.
     loo_scores_ : ndarray of shape (l, K)
@@ -125,14 +129,15 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
 
     Notes
     -----
-    Label scores f are clipped to [0, 1] before averaging. With few labels they are used alone, as
-    1 / (1 + exp(-4 (f - 1/2))). Platt scaling has two parameters per label, fitted to leave-one-out scores;
-    it is not refitted without each item. Neighbors are searched among the leave-one-out rows, each placed
-    without its own labels but with those of the other items. So `loo_scores_`, on which thresholds are tuned,
-    is exact only in the label scores f. With few labels it is exact, but only covers the fits on plain
-    z-scores, whose thresholds are then applied to the mean of all fits. Neighbors are weighted by 1/d; their
-    number is chosen among 1, 3, 5, 10, 15, 20, 30 and 50 by leave-one-out. Above 10,000 rows a sample of
-    10,000 votes.
+    Label scores f are clipped to [0, 1] before averaging. With few labels they are used alone, as 1 / (1 +
+    exp(-4 (f - 1/2))): a label without any evidence (f = 0) has the score .12. With `calibrate` both
+    numbers of this function are fitted to the leave-one-out scores of all labels. Platt scaling has two
+    parameters per label, fitted to leave-one-out scores; it is not refitted without each item. Neighbors
+    are searched among the leave-one-out rows, each placed without its own labels but with those of the
+    other items. So `loo_scores_`, on which thresholds are tuned, is exact only in the label scores f. With
+    few labels it is exact, but only covers the fits on plain z-scores, whose thresholds are then applied to
+    the mean of all fits. Neighbors are weighted by 1/d; their number is chosen among 1, 3, 5, 10, 15, 20,
+    30 and 50 by leave-one-out. Above 10,000 rows a sample of 10,000 votes.
 
     `predict_scores` returns scores in [0, 1] that exceed one half for yes: the scores themselves for
     "hamming", and otherwise scores shifted by their thresholds. `predict_proba` returns the scores,
@@ -175,6 +180,7 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         input_scale: str = "zscore",
         links: str = "none",
         tune_for: str = "hamming",
+        calibrate: bool = False,
         random_state: Any = 0,
     ) -> None:
         self.kernel = kernel
@@ -186,12 +192,14 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.input_scale = input_scale
         self.links = links
         self.tune_for = tune_for
+        self.calibrate = calibrate
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, affinity: Any = None) -> Self:
         """Learn from the labeled items; parameters as for `KernelDLE.fit`."""
         check_choice("tune_for", self.tune_for, TARGETS)
-        settings = {name: value for name, value in self.get_params(deep=False).items() if name != "tune_for"}
+        own = ("tune_for", "calibrate")
+        settings = {name: value for name, value in self.get_params(deep=False).items() if name not in own}
         model = KernelDLE(**settings).fit(X, y, affinity)
         target = as_indicator(y)
         self.embedding_model_ = model
@@ -212,7 +220,8 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         self.calibration_: Calibration | None = None
         self.votes_: NeighborVotes | None = None
         if self.embedding_model_.few_labels_:
-            self.loo_scores_ = shift_scores(scores, HALF)
+            self.calibration_ = calibrate_together(scores, Y) if self.calibrate else None
+            self.loo_scores_ = self._few_scores(scores)
         else:
             self.calibration_ = fit_calibration(scores, Y)
             self.votes_, votes = fit_votes(Z, Y, self.random_state)
@@ -264,9 +273,14 @@ class KernelDLEClassifier(PartialLabelsMixin, BaseEstimator):
         """Return the mean of label scores (m, K), their calibration and the neighbors' votes."""
         model = self.embedding_model_
         if self.calibration_ is None or self.votes_ is None:
-            return shift_scores(scores, HALF)
+            return self._few_scores(scores)
         Z = (scores - model.label_means_) @ model.rotation_
         return (np.clip(scores, 0.0, 1.0) + self.calibration_.apply(scores) + self.votes_.scores(Z)) / 3
+
+    def _few_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return scores in [0, 1] from the averaged label scores (m, K) of the form for few labels."""
+        calibration = self.calibration_
+        return shift_scores(scores, HALF) if calibration is None else calibration.apply(scores)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

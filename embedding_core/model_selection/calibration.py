@@ -124,12 +124,8 @@ def calibrate_shared(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibr
     K = scores.shape[1]
     if not known.any():
         return Calibration(np.ones(K), np.zeros(K))
-    spread = float(scores[known].std()) or 1.0
+    spread, common = _common_function(scores, Y, known)
     s, targets = np.where(known, scores, 0.0) / spread, _smooth_targets(Y, known)
-    together = _fit_logistic(
-        s.reshape(-1, 1), targets.reshape(-1, 1), known.reshape(-1, 1), np.zeros((2, 1)), 1e-6
-    )
-    common = np.array([max(together[0, 0], _SMALLEST), together[1, 0]])
     start = np.tile(common[:, None], (1, K))
     fitted = _fit_logistic(s, targets, known, start, SHRINKAGE)
     flat = fitted[0] < LEAST_SLOPE * common[0]
@@ -141,6 +137,35 @@ def calibrate_shared(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibr
     rare = ((Y == 1) & known).sum(axis=0) < FEWEST_ITEMS
     fitted[:, rare] = common[:, None]
     return Calibration(fitted[0] / spread, fitted[1])
+
+
+def calibrate_together(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
+    """Fit one increasing function for all labels: the common one of `calibrate_shared`, with its parameters.
+
+    Neither the labels of an item nor the items of a label change their order. A label that no row has, or
+    every row has, keeps the score 0 or 1.
+
+    >>> found = calibrate_together(np.array([[0.9, 0.4], [0.1, 0.6]]), np.array([[1, 0], [0, 1]]))
+    >>> bool(found.slopes[0] == found.slopes[1]), bool(found.offsets[0] == found.offsets[1])
+    (True, True)
+    """
+    known, K = np.isfinite(scores), scores.shape[1]
+    constant = np.select([Y.min(axis=0) == 1, Y.max(axis=0) == 0], [np.inf, -np.inf], 0.0)
+    known[:, constant != 0] = False
+    spread, (slope, offset) = _common_function(scores, Y, known) if known.any() else (1.0, (1.0, 0.0))
+    return Calibration(np.full(K, slope / spread), np.where(constant == 0, offset, constant))
+
+
+def _common_function(
+    scores: NDArray[np.float64], Y: NDArray[np.int8], known: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return the spread of the known scores, and in units of it slope and offset (2,) for all labels."""
+    spread = float(scores[known].std()) or 1.0
+    s, targets = np.where(known, scores, 0.0) / spread, _smooth_targets(Y, known)
+    together = _fit_logistic(
+        s.reshape(-1, 1), targets.reshape(-1, 1), known.reshape(-1, 1), np.zeros((2, 1)), 1e-6
+    )
+    return spread, np.array([max(together[0, 0], _SMALLEST), together[1, 0]])
 
 
 def _smooth_targets(Y: NDArray[np.int8], known: NDArray[np.bool_]) -> NDArray[np.float64]:

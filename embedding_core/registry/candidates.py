@@ -94,11 +94,12 @@ class Candidate:
         return {"method": self.method, "params": json.loads(json.dumps(dict(self.params)))}
 
 
-# Votes of neighbors and trees; other scores are close to probabilities as they are.
+# Votes, and mean label scores of the form for few labels; others are close to probabilities as they are.
 _CALIBRATED = {"calibrate": True}
 CANDIDATES: tuple[Candidate, ...] = (
-    Candidate("cosine_knn", "cosine_knn", _CALIBRATED, kinds=(OCCURRENCES, EMBEDDING)),
     Candidate("knn_zscore", "knn_zscore", _CALIBRATED, kinds=(TABLE,)),
+    # also for tables: where ratios of features matter, it can be far ahead
+    Candidate("cosine_knn", "cosine_knn", _CALIBRATED),
     Candidate("logistic_regression", "logistic_regression"),
     Candidate("linear_svm", "linear_svm"),
     Candidate("mlda_knn", "mlda_knn"),
@@ -123,7 +124,11 @@ CANDIDATES: tuple[Candidate, ...] = (
         members=("kernel_dle", "random_forest"),
     ),
     Candidate(
-        "kernel_dle_few", "kernel_dle", {"few_labels": True}, "Kernel DLE for few labels", most_items=40
+        "kernel_dle_few",
+        "kernel_dle",
+        {"few_labels": True, **_CALIBRATED},
+        "Kernel DLE for few labels",
+        most_items=40,
     ),
 )
 

@@ -12,6 +12,7 @@ An .npz archive of plain arrays; the texts are JSON in arrays of bytes. Nothing 
 | folds, scores | (n,), (n, K) | out-of-fold scores and the fold of each item; missing if there are none |
 | rows | (m,) int64 | items with features |
 | X, or data, indices, indptr and shape | (m, p) float32 | features before they are prepared, dense or CSR |
+| apart, or apart_data, ... | (r, p) float32 | the same of items of classes that the model does not have |
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ class LabeledItems:
         may link to them.
     unreadable : int
         Number of items of the collection that the fit left out.
+    apart : (r, p) array or CSR array of float32, or None
+        Features of labeled items whose class the model does not have: any class that it gives them is wrong.
     """
 
     ids: list[str]
@@ -81,6 +84,7 @@ class LabeledItems:
     source: Mapping[str, Any] = field(default_factory=dict)
     item_ids: list[str] | None = None
     unreadable: int = 0
+    apart: np.ndarray | csr_array | None = None
 
     def __post_init__(self) -> None:
         n, shape = len(self.ids), (len(self.ids), len(self.label_names))
@@ -96,8 +100,11 @@ class LabeledItems:
             _require(self.folds.shape == (n,), f"folds of shape {self.folds.shape}, expected {(n,)}")
         _require(_are_places(self.rows, n), "rows that are not ascending places")
         _require(self.X.ndim == 2 and self.X.shape[0] == len(self.rows), f"features of shape {self.X.shape}")
-        values = self.X if isinstance(self.X, np.ndarray) else self.X.data
-        _require(not np.isinf(values).any(), "infinite features")
+        for one in (self.X, self.apart):
+            if one is not None:
+                _require(one.ndim == 2 and one.shape[1] == self.X.shape[1], f"features of shape {one.shape}")
+                values = one if isinstance(one, np.ndarray) else one.data
+                _require(not np.isinf(values).any(), "infinite features")
 
 
 def dump_labeled_items(items: LabeledItems) -> bytes:
@@ -121,12 +128,9 @@ def dump_labeled_items(items: LabeledItems) -> bytes:
         arrays["item_ids"] = _as_bytes(items.item_ids)
     if items.scores is not None and items.folds is not None:
         arrays |= {"folds": items.folds.astype(np.int32), "scores": items.scores.astype(np.float64)}
-    if isinstance(items.X, np.ndarray):
-        arrays["X"] = items.X.astype(np.float32)
-    else:
-        csr = items.X.tocsr()
-        parts = (csr.data.astype(np.float32), csr.indices, csr.indptr, np.array(csr.shape, dtype=np.int64))
-        arrays |= dict(zip(_SPARSE, parts, strict=True))
+    arrays |= _feature_arrays(items.X, "X", "")
+    if items.apart is not None:
+        arrays |= _feature_arrays(items.apart, "apart", "apart_")
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
@@ -135,6 +139,15 @@ def dump_labeled_items(items: LabeledItems) -> bytes:
             info = zipfile.ZipInfo(f"{name}.npy")  # its date is fixed
             archive.writestr(info, member.getvalue(), zipfile.ZIP_DEFLATED)
     return target.getvalue()
+
+
+def _feature_arrays(X: np.ndarray | csr_array, dense: str, prefix: str) -> dict[str, np.ndarray]:
+    """The arrays of dense or sparse features."""
+    if isinstance(X, np.ndarray):
+        return {dense: X.astype(np.float32)}
+    csr = X.tocsr()
+    parts = (csr.data.astype(np.float32), csr.indices, csr.indptr, np.array(csr.shape, dtype=np.int64))
+    return {f"{prefix}{name}": part for name, part in zip(_SPARSE, parts, strict=True)}
 
 
 def load_labeled_items(payload: bytes) -> LabeledItems:
@@ -165,17 +178,18 @@ def _unpack(arrays: Mapping[str, np.ndarray]) -> LabeledItems:
         scores=arrays.get("scores"),
         tune_for=str(facts["tune_for"]),
         rows=arrays["rows"],
-        X=arrays["X"] if "X" in arrays else _csr(arrays),
+        X=arrays["X"] if "X" in arrays else _csr(arrays, ""),
         source=dict(facts["source"]),
         item_ids=[str(name) for name in _from_bytes(arrays["item_ids"])] if "item_ids" in arrays else None,
         unreadable=int(facts.get("unreadable", 0)),
+        apart=_csr(arrays, "apart_") if "apart_data" in arrays else arrays.get("apart"),
     )
 
 
-def _csr(arrays: Mapping[str, np.ndarray]) -> csr_array:
+def _csr(arrays: Mapping[str, np.ndarray], prefix: str) -> csr_array:
     from scipy.sparse import csr_array
 
-    data, indices, indptr, shape = (arrays[name] for name in _SPARSE)
+    data, indices, indptr, shape = (arrays[f"{prefix}{name}"] for name in _SPARSE)
     made = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
     made.check_format()  # indices outside the matrix would crash the process
     return made

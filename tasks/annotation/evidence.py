@@ -30,6 +30,22 @@ class Evidence:
         """Prepared features of the labeled items."""
         return self.annotator.prepare_features(self.labeled.X)
 
+    @property
+    def everyone(self) -> Any:
+        """Prepared features of the labeled items, with their part of those whose class the model lacks."""
+        labeled = self.labeled
+        if labeled.apart is None:
+            return self.known
+        count = round(labeled.apart.shape[0] * len(labeled.rows) / max(len(labeled.ids), 1))
+        if not count:
+            return self.known
+        apart = self.annotator.prepare_features(labeled.apart[:count])
+        if isinstance(apart, np.ndarray):
+            return np.concatenate([self.known, apart])
+        from scipy.sparse import vstack
+
+        return vstack([self.known, apart], format="csr")
+
     @cached_property
     def _isolation(self) -> NDArray[np.float64]:
         from embedding_core.annotation.evidence import isolation

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.labeled_items import LabeledItems
+from tasks.selection.rare_labels import FEWEST
 
 if TYPE_CHECKING:
     from embedding_core.annotation.precision_promise import LabelExpectation, PrecisionPromise
@@ -31,16 +32,38 @@ class Decision:
     thresholds: NDArray[np.float64] | None
 
 
-def make_promise(labeled: LabeledItems, precision: float, confidence: float) -> "PrecisionPromise":
-    """One threshold for all labels from the out-of-fold scores; of single labels only the best one counts."""
+def make_promise(
+    labeled: LabeledItems, precision: float, confidence: float, apart: NDArray[np.float64] | None = None
+) -> "PrecisionPromise":
+    """One threshold for all labels from the out-of-fold scores; of single labels only the best one counts.
+
+    `apart` are the scores (r, K) of labeled items whose class the model does not have.
+    """
     from embedding_core.annotation.precision_promise import promise_precision
 
-    return promise_precision(_promised_scores(labeled), labeled.labels, precision, confidence)
+    scores, labels = _promised(labeled, apart)
+    return promise_precision(scores, _expect_unknown(labels, apart), precision, confidence)
 
 
-def _promised_scores(labeled: LabeledItems) -> NDArray[np.float64]:
+def _expect_unknown(labels: NDArray[np.int8], apart: NDArray[np.float64] | None) -> NDArray[np.int8]:
+    """Labels (n, K) in which classes of few items count as unknown, if the model leaves out others.
+
+    More new items than labeled ones have a class that the model lacks: a class is left out because few of its
+    items happened to be labeled. By the estimate of Good and Turing, as many have one as labeled items have a
+    class that would be left out if one of its items were missing. So these count as wrong, too.
+    """
+    return labels if apart is None else labels * (labels.sum(axis=0) > FEWEST).astype(np.int8)
+
+
+def _promised(
+    labeled: LabeledItems, apart: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """Scores and labels of the labeled items; those `apart` have no label that the model knows."""
     assert labeled.scores is not None
-    return keep_best(labeled.scores) if labeled.single_label else labeled.scores
+    scores, labels = labeled.scores, labeled.labels
+    if apart is not None:
+        scores, labels = np.vstack([scores, apart]), np.vstack([labels, np.zeros(apart.shape, np.int8)])
+    return keep_best(scores) if labeled.single_label else scores, labels
 
 
 def keep_best(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -67,9 +90,17 @@ def decide(
     return Decision(exceed_thresholds(written, thresholds), thresholds)
 
 
-def expect(labeled: LabeledItems | None, promise: "PrecisionPromise | None") -> "LabelExpectation | None":
-    """How often each label was given rightly to labeled items by models that had not seen them."""
+def expect(
+    labeled: LabeledItems | None,
+    promise: "PrecisionPromise | None",
+    apart: NDArray[np.float64] | None = None,
+) -> "LabelExpectation | None":
+    """How often each label was given rightly to labeled items by models that had not seen them.
+
+    `apart` are the scores (r, K) of labeled items whose class the model does not have.
+    """
     from embedding_core.annotation.precision_promise import expect_labels
+    from embedding_core.knn_classifier import decide_labels
     from embedding_core.model_selection.threshold_tuning import decide_out_of_fold
 
     if promise is not None:
@@ -79,7 +110,10 @@ def expect(labeled: LabeledItems | None, promise: "PrecisionPromise | None") -> 
     decided = decide_out_of_fold(
         labeled.scores, labeled.labels, labeled.folds, labeled.tune_for, labeled.single_label
     )
-    return expect_labels(decided, labeled.labels)
+    if apart is None:
+        return expect_labels(decided, labeled.labels)
+    others = decide_labels(apart, labeled.single_label)
+    return expect_labels(np.vstack([decided, others]), np.vstack([labeled.labels, np.zeros_like(others)]))
 
 
 def describe_labels(
@@ -118,14 +152,16 @@ def describe_labels(
 
 
 def describe_promise(
-    promise: "PrecisionPromise", labeled: LabeledItems, drift: Mapping[str, Any] | None
+    promise: "PrecisionPromise",
+    labeled: LabeledItems,
+    drift: Mapping[str, Any] | None,
+    apart: NDArray[np.float64] | None = None,
 ) -> dict[str, Any]:
     """The promise, what is left of it after the test for drift, and the labels that it abstains from."""
     from embedding_core.annotation.precision_promise import rows_needed_per_label
 
-    needed = rows_needed_per_label(
-        _promised_scores(labeled), labeled.labels, promise.target, promise.confidence
-    )
+    needed = rows_needed_per_label(*_promised(labeled, apart), promise.target, promise.confidence)
+    rows = promise.labels.rows
     verdict = drift["verdict"] if drift else "untested"
     return {
         "precision": promise.target,
@@ -137,11 +173,11 @@ def describe_promise(
         "wrong": promise.wrong,
         "expected_recall": promise.expected_recall,
         "suggestions_needed": promise.needed,
-        "labeled_items": len(labeled.ids),
+        "labeled_items": rows,
         "labeled_items_needed": promise.rows_needed,
         "abstained": [
-            {"label": name, "more_labeled_items": None if rows is None else max(0, rows - len(labeled.ids))}
-            for name, rows, given in zip(labeled.label_names, needed, promise.labels.given, strict=True)
+            {"label": name, "more_labeled_items": None if count is None else max(0, count - rows)}
+            for name, count, given in zip(labeled.label_names, needed, promise.labels.given, strict=True)
             if not given
         ],
     }

@@ -65,7 +65,17 @@ class Judge:
     def promise(self) -> "PrecisionPromise | None":
         """The promise that is asked for."""
         labeled = self.model.labeled
-        return make_promise(labeled, self.precision, self.confidence) if labeled and self.precision else None
+        if labeled is None or not self.precision:
+            return None
+        return make_promise(labeled, self.precision, self.confidence, self.apart_scores)
+
+    @cached_property
+    def apart_scores(self) -> "NDArray[np.float64] | None":
+        """Scores (r, K) of labeled items whose class the model does not have; None if there are none."""
+        labeled = self.model.labeled
+        if labeled is None or labeled.apart is None or labeled.scores is None:
+            return None
+        return self.model.annotator.predict_scores(labeled.apart)
 
     @cached_property
     def evidence(self) -> Evidence | None:
@@ -104,9 +114,11 @@ class Judge:
         names = [str(name) for name in model.annotator.classes_]
         given, thresholds = count_given(self.workspace.store, refs)
         items = sum(ref.rows for ref in refs)
+        expected = expect(labeled, promise, self.apart_scores)
         findings: dict[str, Any] = {
-            "labels": describe_labels(names, given, items, thresholds, labeled, expect(labeled, promise)),
+            "labels": describe_labels(names, given, items, thresholds, labeled, expected),
             "labeled_items": labeled.total if labeled else None,
+            "items_apart": 0 if self.apart_scores is None else len(self.apart_scores),
             "expectations": None
             if model.has_scores
             else f"{model.lacking} to see expected precision and recall.",
@@ -116,7 +128,7 @@ class Judge:
         if labeled is not None:
             findings["drift"] = self._describe_drift(portions, refs, asked)
             if promise is not None:
-                findings["promise"] = describe_promise(promise, labeled, findings["drift"])
+                findings["promise"] = describe_promise(promise, labeled, findings["drift"], self.apart_scores)
         return findings
 
     def _describe_drift(
@@ -135,7 +147,7 @@ class Judge:
             columns = column_names(found, self.model)
             rows.append(self._features(found, np.array([name in sample for name in found[0].ids])))
         new = annotator.prepare_features(stack_portions(rows))
-        return describe_drift(annotator, self.evidence.known, new, columns)
+        return describe_drift(annotator, self.evidence.everyone, new, columns)
 
 
 def sample_ids(ids: Sequence[str], most: int) -> frozenset[str]:

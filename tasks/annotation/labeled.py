@@ -1,6 +1,6 @@
 """Put together the labeled items that are tracked with a model, for `annotate`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ def pack_labeled_items(
     tune_for: str,
     source: Mapping[str, Any],
     store: ArtifactStore,
+    apart: Collection[str] = (),
 ) -> bytes:
     """Return the labeled items of a model as bytes.
 
@@ -39,12 +40,14 @@ def pack_labeled_items(
         What its thresholds are tuned for.
     source : mapping
         The settings of the source.
+    apart : collection of str
+        Ids of labeled items whose class the model does not have.
     """
     assert data.manifest and data.features
     dataset = load_dataset(store, data.manifest, data.features)
     found = unpack_predictions(store.read(scores)) if scores else None
     return dump_labeled_items(
-        collect_labeled_items(dataset, found, tune_for, source, linked=data.edges_given)
+        collect_labeled_items(dataset, found, tune_for, source, linked=data.edges_given, apart=apart)
     )
 
 
@@ -54,16 +57,21 @@ def collect_labeled_items(
     tune_for: str,
     source: Mapping[str, Any],
     linked: bool = False,
+    apart: Collection[str] = (),
 ) -> LabeledItems:
     """Return the labeled items of a dataset, a random part of them if there are many.
 
-    If the items are `linked` the ids of all of them are kept, because new items may link to each.
+    Of the items `apart`, whose class the model does not have, the same part is kept. If the items are
+    `linked` the ids of all of them are kept, because new items may link to each.
     """
     rng = np.random.default_rng(0)
     labeled = np.flatnonzero((dataset.Y >= 0).all(axis=1))
     positions = _sample(len(labeled), MOST_ITEMS, rng)
     items = labeled[positions]
     rows = _sample(len(items), _most_rows(dataset.X), rng)
+    named = frozenset(apart)
+    others = np.array([row for row, name in enumerate(dataset.ids) if name in named], dtype=np.int64)
+    others = others[_sample(len(others), round(len(others) * len(items) / max(len(labeled), 1)), rng)]
     folds, scores = _scores_of(found, [dataset.ids[item] for item in items])
     return LabeledItems(
         ids=[dataset.ids[item] for item in items],
@@ -80,6 +88,7 @@ def collect_labeled_items(
         source={name: value for name, value in source.items() if name not in _UNUSED},
         item_ids=dataset.ids if linked else None,
         unreadable=len(dataset.errors),
+        apart=dataset.X[others] if len(others) else None,
     )
 
 

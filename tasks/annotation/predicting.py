@@ -36,6 +36,7 @@ _CODE = (
     "tasks.annotation.judge",
     "tasks.annotation.links",
     "tasks.annotation.recipes",
+    "tasks.selection.rare_labels",
 )
 
 

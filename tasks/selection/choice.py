@@ -22,6 +22,7 @@ from storage.artifacts.schemas import Score, pack_files
 from tasks.report.ranking import LOWER_IS_BETTER, describe_drop, describe_lead, metric_title
 from tasks.report.score_table import score_table
 from tasks.report.tables import Table
+from tasks.selection.copies import Copies
 from tasks.selection.out_of_fold import MEASURING
 from tasks.selection.rare_labels import NO_RARE_LABELS, RareLabels
 from tasks.stage import Stage, digest_of
@@ -126,6 +127,8 @@ class Choice:
         Whether fits saw the features of the test rows.
     open_result : CandidateResult or None
         The winner scored without these features, if `closed` and it makes a difference.
+    copies : Copies or None
+        Items with the same features as an item of another fold, and the winner's score on the others.
     """
 
     metric: str
@@ -137,6 +140,7 @@ class Choice:
     rare: RareLabels = NO_RARE_LABELS
     closed: bool = False
     open_result: CandidateResult | None = field(default=None, repr=False)
+    copies: Copies | None = None
 
     def find(self, recipe: Mapping[str, Any]) -> CandidateResult | None:
         """Result of the candidate with a recipe, if it was scored on all folds."""
@@ -295,7 +299,7 @@ def _is_unknown_baseline(one: CandidateResult) -> bool:
 def _without(unknown: Sequence[CandidateResult]) -> str:
     """Name the plain baselines that were not scored, and what to do."""
     were = "a plain baseline, was" if len(unknown) == 1 else "plain baselines, were"
-    names = " and ".join(one.candidate.label for one in unknown)
+    names = "; ".join(one.candidate.label for one in unknown)
     late = any(one.state == "skipped" for one in unknown)
     todo = f"{'give more time with --budget, or ' if late else ''}name others with --candidates"
     return f"{names}, {were} not scored; {todo}"
@@ -321,13 +325,19 @@ def stage(choice: Choice) -> Stage:
     """Stage that records a choice; its inputs are the scores of all candidates."""
     return Stage(
         name="choice",
-        code=("embedding_core.model_selection.significance", "tasks.selection.rare_labels", *MEASURING),
+        code=(
+            "embedding_core.model_selection.significance",
+            "tasks.selection.rare_labels",
+            "tasks.selection.copies",
+            *MEASURING,
+        ),
         params={
             "metric": choice.metric,
             "tune_for": choice.tune_for,
             "states": {one.name: [one.state, one.reason] for one in choice.results},
             "rare_labels": choice.rare.record(),
             "closed": choice.closed,
+            "copies": choice.copies.record() if choice.copies else None,
         },
         inputs={
             **{one.name: digest_of(one.ref) for one in choice.results if one.ref},
@@ -347,6 +357,7 @@ def describe(choice: Choice) -> dict[str, Any]:
         "lead": asdict(choice.lead) if choice.lead else None,
         "rare_labels": choice.rare.record(),
         "closed": choice.closed,
+        "copies": choice.copies.record() if choice.copies else None,
         "open_metrics": _by_metric(choice.open_result.rows) if choice.open_result else None,
         "candidates": [
             {

@@ -16,7 +16,7 @@ from tasks.report.ranking import format_score, metric_title
 from tasks.report.tables import Table, format_time
 from tasks.selection.choice import Choice, TitleDecision, leaderboard
 from tasks.selection.tags import METRIC_TAG, RECIPE_TAG, SCORE_TAG
-from tasks.selection.wording import STATES, decision_lines, links_lines, verdict_lines
+from tasks.selection.wording import STATES, copies_lines, decision_lines, links_lines, verdict_lines
 from tasks.stages.embedding import load_model_payload
 
 # Width of the first column of the lines for the terminal.
@@ -87,7 +87,7 @@ def find_thresholds(model: ArtifactRef | None, store: ArtifactStore) -> list[tup
 
 def _sentences(story: SelectionStory) -> list[str]:
     """The winner, its lead and its title, one sentence each."""
-    lines = [*verdict_lines(story.choice), *links_lines(story.choice)]
+    lines = [*verdict_lines(story.choice), *copies_lines(story.choice), *links_lines(story.choice)]
     rare = [story.choice.rare.describe()] if story.choice.rare.items else []
     title = f"{story.verdict.title}: {story.verdict.reason}"
     said = [f"{line[:_INDENT].strip()} {line[_INDENT:]}".strip() for line in lines]

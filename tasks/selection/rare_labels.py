@@ -28,10 +28,30 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class RareLabels:
-    """Labels that are too rare to judge, with their numbers of items; `kept` if the model has them."""
+    """Labels that are too rare to judge.
+
+    Attributes
+    ----------
+    items : tuple of (label, number of items)
+    kept : bool
+        Whether the model has them.
+    apart : tuple of str
+        Ids of the items of classes that the model does not have; empty if items may have several labels.
+    missing : float
+        Share of new items to expect in such classes, by the estimate of Good and Turing [1]_: that of the
+        labeled items whose class would be left out if one of its items were missing. It is larger than the
+        share of the items `apart`, because a class is left out if few of its items happened to be labeled.
+
+    References
+    ----------
+    .. [1] I. J. Good, "The Population Frequencies of Species and the Estimation of Population Parameters",
+       Biometrika 40, 1953.
+    """
 
     items: tuple[tuple[str, int], ...] = ()
     kept: bool = False
+    apart: tuple[str, ...] = ()
+    missing: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,7 +65,7 @@ class RareLabels:
 
     def record(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
-        return {"kept": self.kept, "items": dict(self.items)}
+        return {"kept": self.kept, "items": dict(self.items), "missing": self.missing}
 
     def describe(self) -> str:
         """Name the labels, the reason and what can be done."""
@@ -57,8 +77,16 @@ class RareLabels:
         carried = f"{names}, {'a label' if one else 'labels'} of fewer than {FEWEST} labeled items"
         if self.kept:
             return f"{carried}: {'it is' if one else 'they are'} predicted, but not part of the scores"
+        apart = len(self.apart)
+        count = f"item{'s' * (apart > 1)}" if one else f"{apart} items"
+        without = (
+            f", and the scores are without {'its' if one else 'their'} {count}. Expect {self.missing:.0%} of "
+            "new items in classes that the model lacks"
+            if apart
+            else ""
+        )
         return (
-            f"{carried}: {'it is' if one else 'they are'} not predicted. Label more items, or keep "
+            f"{carried}: {'it is' if one else 'they are'} not predicted{without}. Label more items, or keep "
             f"{'it' if one else 'them'} with --set auto.rare_labels=keep"
         )
 
@@ -82,7 +110,11 @@ def find_rare_labels(dataset: Dataset, keep: bool) -> RareLabels:
     for fewest in (FEWEST, 2):
         if (counts >= fewest).sum() >= 2:
             rare = np.flatnonzero((counts > 0) & (counts < fewest))
-            return RareLabels(tuple((dataset.label_names[k], int(counts[k])) for k in rare), keep)
+            named = tuple((dataset.label_names[k], int(counts[k])) for k in rare)
+            carries = (dataset.Y[:, rare] == 1).any(axis=1) if dataset.single_label and not keep else []
+            apart = tuple(dataset.ids[row] for row in np.flatnonzero(carries))
+            missing = float(counts[counts <= fewest].sum() / counts.sum()) if apart else 0.0
+            return RareLabels(named, keep, apart, missing)
     raise SourceError(
         f"{int((counts >= 2).sum())} of {int((counts > 0).sum())} labels have two or more labeled items, and "
         "candidates are judged by at least two such labels. Label more items."

@@ -182,7 +182,9 @@ def _method_record(
             **({f"{DIGEST_TAG}model": model.digest} if model else {}),
         },
         model=load_model_payload(model, store) if model else None,
-        labeled_items=pack_labeled_items(data, one.ref, tune_for, facts.config.get("source", {}), store)
+        labeled_items=pack_labeled_items(
+            data, one.ref, tune_for, facts.config.get("source", {}), store, choice.rare.apart
+        )
         if model
         else None,
     )

@@ -39,6 +39,21 @@ def verdict_lines(choice: Choice) -> list[str]:
     return [*said, *_lead_lines(choice)]
 
 
+def copies_lines(choice: Choice) -> list[str]:
+    """Say how much of the winner's score is due to items that the fits have seen a copy of."""
+    copies, metric = choice.copies, metric_title(choice.metric)
+    if copies is None or not copies.many:
+        return []
+    lines = [
+        f"copies      {copies.items:,} of {copies.labeled:,} labeled items have the same features as one in "
+        "another fold"
+    ]
+    if copies.score is None:
+        return [*lines, "            these are all items, so the scores say nothing about items that are new"]
+    without = f"without them the winner has {format_score(copies.score)} in {metric}"
+    return [*lines, f"            {without}: expect that for new items that are no copies"]
+
+
 def _score(one: CandidateResult, metric: str) -> str:
     (entry,) = group_scores(one.rows)
     return f"{format_score(entry.mean(metric), entry.spread(metric))} in {metric_title(metric)}"

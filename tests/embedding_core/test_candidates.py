@@ -85,8 +85,8 @@ def test_many_items_have_candidates_that_scale() -> None:
 
 def test_all_candidates_are_present_and_cheap_ones_come_first() -> None:
     assert [one.name for one in CANDIDATES] == [
-        "cosine_knn",
         "knn_zscore",
+        "cosine_knn",
         "logistic_regression",
         "linear_svm",
         "mlda_knn",
@@ -111,16 +111,17 @@ def test_candidates_by_kind_of_items() -> None:
     assert data_kind(words) == data_kind(sp.csr_array(words), pretrained=True) == "occurrences"
     assert (data_kind(numbers), data_kind(numbers, pretrained=True)) == ("table", "embedding")
     offered = {kind: {one.name for one in pick_candidates(False, (), kind)} for kind in KINDS}
-    neighbors = {kind: [*(names & {"cosine_knn", "knn_zscore"})] for kind, names in offered.items()}
+    neighbors = {kind: names & {"cosine_knn", "knn_zscore"} for kind, names in offered.items()}
     assert neighbors == {
-        "occurrences": ["cosine_knn"],
-        "embedding": ["cosine_knn"],
-        "table": ["knn_zscore"],
+        "occurrences": {"cosine_knn"},
+        "embedding": {"cosine_knn"},
+        "table": {"cosine_knn", "knn_zscore"},
     }
+    assert pick_candidates(False, (), "table")[0].name == "knn_zscore"
     assert {one.name for one in CANDIDATES} - offered["occurrences"] == {"knn_zscore", "extra_trees"}
     assert {one.name for one in CANDIDATES} - offered["embedding"] == {"knn_zscore", "kernel_dle_cosine"}
-    assert {one.name for one in CANDIDATES} - offered["table"] == {"cosine_knn", "kernel_dle_cosine"}
-    assert [one.name for one in pick_candidates(False, ("cosine_knn",), "table")] == ["cosine_knn"]
+    assert {one.name for one in CANDIDATES} - offered["table"] == {"kernel_dle_cosine"}
+    assert [one.name for one in pick_candidates(False, ("knn_zscore",), "occurrences")] == ["knn_zscore"]
     assert [one.name for one in pick_candidates(False, ("ecc",))] == ["ecc"]
     assert pick_candidates(True, ("ecc",)) == []
 

@@ -29,6 +29,7 @@ EACH = pytest.mark.parametrize(
         KernelDLEClassifier(few_labels=False),
         KernelDLEClassifier(few_labels=False, tune_for="micro_f1", graph_weight=0.5),
         KernelDLEClassifier(few_labels=True, tune_for="macro_f1"),
+        KernelDLEClassifier(few_labels=True, calibrate=True),
         KernelDLEClassifier(kernel="linear", few_labels=False, landmarks=None),
     ],
     ids=repr,
@@ -46,6 +47,26 @@ def test_scores_and_labels_say_the_same(estimator):
     np.testing.assert_array_equal(labels, fitted.decision_function(X[60:]) > 0)
     assert 0 < labels.mean() < 1
     assert fitted.classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_calibrated_scores_of_few_labels_are_probabilities_in_the_same_order():
+    rng = np.random.default_rng(5)
+    Y = (rng.random((240, 12)) < 0.04).astype(int)
+    X = np.hstack([Y, rng.random((240, 8)) < 0.3]).astype(float)
+    plain = KernelDLEClassifier(few_labels=True).fit(X[:120], Y[:120]).predict_scores(X[120:])
+    found = KernelDLEClassifier(few_labels=True, calibrate=True).fit(X[:120], Y[:120]).predict_scores(X[120:])
+    assert plain.mean() > 3 * Y[120:].mean()
+    assert abs(found.mean() - Y[120:].mean()) < 0.01
+    assert ((found - Y[120:]) ** 2).mean() < ((plain - Y[120:]) ** 2).mean() / 3
+    np.testing.assert_array_equal(found.ravel().argsort(kind="stable"), plain.ravel().argsort(kind="stable"))
+
+
+def test_calibrated_scores_of_constant_labels_are_their_constant():
+    X, Y = multi_label(60)
+    Y = np.column_stack([Y, np.ones(60, dtype=int), np.zeros(60, dtype=int)])
+    found = KernelDLEClassifier(few_labels=True, calibrate=True).fit(X[:40], Y[:40])
+    assert found.predict_scores(X[40:])[:, 4:].tolist() == [[1.0, 0.0]] * 20
+    assert found.loo_scores_[:, 4:].tolist() == [[1.0, 0.0]] * 40
 
 
 @EACH

@@ -13,6 +13,7 @@ from embedding_core.annotation.precision_promise import (
     _RankedPairs,
     expect_labels,
     promise_precision,
+    rows_needed_per_label,
     tail_probability,
 )
 
@@ -163,6 +164,21 @@ def test_a_constant_score_writes_everything_or_nothing():
     S = np.full((60, 2), 0.5)
     assert promise_precision(S, np.ones((60, 2))).checked == 120
     assert promise_precision(S, np.eye(2)[np.arange(60) % 2]).threshold is None
+
+
+def test_a_label_that_every_row_carries_is_written_but_no_evidence():
+    for power, target in ((3.0, 0.9), (0.3, 0.9)):  # with a promise and without
+        S, Y = draw(3, n=200, power=power)
+        alone = promise_precision(S, Y, target)
+        both = promise_precision(
+            np.column_stack([S, np.ones(200)]), np.column_stack([Y, np.ones(200)]), target
+        )
+        assert (both.threshold, both.checked, both.wrong) == (alone.threshold, alone.checked, alone.wrong)
+        assert both.expected_recall == alone.expected_recall
+        assert both.labels.given.tolist() == [*alone.labels.given, 0 if alone.threshold is None else 200]
+        assert both.rows_needed == alone.rows_needed
+    assert alone.threshold is None
+    assert rows_needed_per_label(np.ones((50, 1)), np.ones((50, 1))) == [50]
 
 
 def test_no_carrier_and_a_single_row_allow_no_promise():

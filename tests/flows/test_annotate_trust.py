@@ -166,6 +166,31 @@ def test_expectations_are_those_of_the_other_folds(
     assert "check these" not in next(line for line in text.splitlines() if line.startswith("up"))
 
 
+def test_items_of_classes_that_the_model_does_not_have_count_as_wrong(
+    command: Command, known: Known, use: Callable[..., None], tmp_path: Path
+) -> None:
+    new = write_rows(tmp_path / "new.csv", known.X[:30])
+    use(known.tracker())
+    before = annotate(command, new, "--precision", ".8")
+    use(known.tracker(apart=known.X[30:] + 9.0))
+    found = annotate(command, new, "--precision", ".8")
+    assert (before["items_apart"], found["items_apart"]) == (0, 30)
+    assert (before["promise"]["state"], found["promise"]["state"]) == ("holds", "none")
+    assert found["promise"]["labeled_items"] == before["promise"]["labeled_items"] + 30
+    # 30 of the labeled items lie far away, and no new item does
+    assert before["drift"]["labeled"] + 30 == found["drift"]["labeled"]
+    plain = [annotate(command, new)["expected"]]
+    use(known.tracker())
+    plain.append(annotate(command, new)["expected"])
+    for less, more in zip(*plain, strict=True):
+        assert less["expected_recall"] == more["expected_recall"]
+        assert (less["expected_precision"] or 0) <= (more["expected_precision"] or 0)
+    assert plain[0][1]["expected_precision"] < plain[1][1]["expected_precision"] - 0.1
+    use(known.tracker(apart=known.X[30:]))
+    text = command("annotate", new).out
+    assert "30 more have classes that the model does not have; what it gives them counts as wrong." in text
+
+
 def test_a_label_given_to_far_too_many_items_is_flagged(
     command: Command, known: Known, use: Callable[..., None], tmp_path: Path
 ) -> None:

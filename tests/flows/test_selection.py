@@ -599,4 +599,4 @@ def test_candidates_depend_on_the_kind_of_items(X: np.ndarray, recipe: dict[str,
     rows = Dataset([], X.astype(np.float32), np.zeros((30, 2), np.int8), ["a", "b"], False, {}, recipe)
     assert kind_of_items(rows) == kind
     names = {one.name for one in pick_candidates(False, (), kind)}
-    assert ("cosine_knn" in names, "extra_trees" in names) == (kind != "table", kind != "occurrences")
+    assert ("knn_zscore" in names, "extra_trees" in names) == (kind == "table", kind != "occurrences")

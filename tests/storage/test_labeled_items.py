@@ -42,6 +42,8 @@ def items(**changes: Any) -> LabeledItems:
         {"X": sparse.random_array((2, 50), density=0.1, format="csr", dtype=np.float32, rng=0)},
         {"rows": np.array([], np.int64), "X": np.empty((0, 4), np.float32)},
         {"item_ids": ["a.png", "bé", "c|d", "unlabeled"], "unreadable": 2},
+        {"apart": np.ones((3, 4), np.float32)},
+        {"apart": sparse.random_array((3, 4), density=0.5, format="csr", dtype=np.float32, rng=0)},
     ],
 )
 def test_items_survive_and_have_equal_bytes(changes: dict[str, Any]) -> None:
@@ -62,15 +64,17 @@ def test_items_survive_and_have_equal_bytes(changes: dict[str, Any]) -> None:
         assert getattr(found, name) == getattr(given, name)
     for name in ("labels", "positions", "rows", "folds", "scores"):
         np.testing.assert_array_equal(getattr(found, name), getattr(given, name))
-    assert sparse.issparse(found.X) == sparse.issparse(given.X)
-    dense = [one.toarray() if sparse.issparse(one) else one for one in (found.X, given.X)]
-    np.testing.assert_array_equal(*dense)
+    for before, after in ((given.X, found.X), (given.apart, found.apart)):
+        assert sparse.issparse(before) == sparse.issparse(after)
+        dense = [one.toarray() if sparse.issparse(one) else one for one in (before, after)]
+        np.testing.assert_array_equal(*dense)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
         {"labels": np.zeros((3, 3), np.int8)},
+        {"apart": np.ones((3, 5), np.float32)},
         {"labels": np.full((3, 2), -1, np.int8)},
         {"positions": np.array([3, 0, 4])},
         {"positions": np.array([0, 3, 5])},

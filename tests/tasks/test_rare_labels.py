@@ -33,6 +33,21 @@ def test_labels_of_one_or_two_items_are_rare_and_labels_without_items_are_not() 
     assert find_rare_labels(dataset([5, 3, 1, 2, 0]), keep=True).left_out == ()
 
 
+def test_items_of_a_class_that_the_model_does_not_have_are_named() -> None:
+    found = find_rare_labels(dataset([5, 3, 1, 2], single_label=True), keep=False)
+    assert found.apart == ("i8", "i9", "i10")
+    # one class of three items would be left out if one of them were missing
+    assert found.missing == 6 / 11
+    assert (
+        "not predicted, and the scores are without their 3 items. Expect 55% of new items in classes that "
+        "the model lacks. Label more" in found.describe()
+    )
+    one = find_rare_labels(dataset([5, 3, 1], single_label=True), keep=False)
+    assert "it is not predicted, and the scores are without its item. Expect" in one.describe()
+    assert find_rare_labels(dataset([5, 3, 1, 2], single_label=True), keep=True).apart == ()
+    assert find_rare_labels(dataset([5, 3, 1, 2]), keep=False).apart == ()
+
+
 def test_labels_of_two_items_are_judged_if_there_are_no_others() -> None:
     assert find_rare_labels(dataset([2, 2, 1]), keep=False).names == ("rare",)
     assert find_rare_labels(dataset([4, 2, 1]), keep=False).names == ("rare",)
