@@ -29,11 +29,13 @@ def make_automation() -> Any:
     from prefect.events.schemas.automations import AutomationCore, EventTrigger
 
     beat = "prefect.flow-run.heartbeat"
+    # The server itself sends this one: a run that is killed at once has not sent a heartbeat.
+    start = "prefect.flow-run.Running"
     return AutomationCore(
         name=NAME,
         description="Created by labelscape serve and deploy.",
         trigger=EventTrigger(
-            after={beat},
+            after={beat, start},
             expect={beat, *(f"prefect.flow-run.{name}" for name in (*_ENDS, *_OWN_ENDS))},
             match={"prefect.resource.id": ["prefect.flow-run.*"]},
             # Not the runs of other programs on the same server.

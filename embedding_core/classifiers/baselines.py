@@ -16,7 +16,12 @@ from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.errors import InvalidInput
 from embedding_core.knn_classifier import NeighborLabels, as_labeled_features, decide_labels, vote
 from embedding_core.labels import one_label_each
-from embedding_core.model_selection.calibration import Calibration, calibrate_shared, choose_calibrated
+from embedding_core.model_selection.calibration import (
+    Calibration,
+    calibrate_shared,
+    calibrate_together,
+    choose_calibrated,
+)
 from embedding_core.model_selection.inner_choice import rate_scores
 from embedding_core.scaling import Features, Scaler, as_features, make_scaler, row_scale, scales_to_try
 
@@ -149,7 +154,7 @@ class TunedNeighbors(BaseEstimator):
 
 
 class ScaledSVM(BaseEstimator):
-    """One support vector machine per label on z-scored features.
+    """Support vector machines on z-scored features: one per label, or one per pair of classes.
 
     Parameters
     ----------
@@ -163,6 +168,9 @@ class ScaledSVM(BaseEstimator):
     kernel : {"rbf", "precomputed"}
         "precomputed" takes the kernel matrix (n, n) of all rows in `fit`, and the kernel values (m, n) with
         them afterwards; it needs scale="none".
+    one_vs_one : bool
+        Where every labeled row has exactly one of three or more labels, train one machine per pair of these
+        classes, as scikit-learn's SVC does with classes.
 
     Attributes
     ----------
@@ -171,23 +179,34 @@ class ScaledSVM(BaseEstimator):
     labeled_ : (l,) array
         Numbers of the labeled rows.
     machines_ : list of SVC or None
-        None for a label that all training rows have, or no training row has: its constant is predicted.
+        One per label; None for a label that all training rows have, or no training row has: its constant is
+        predicted. With `one_vs_one` a single SVC for all classes.
     constants_ : (K,) array
         Scores of the labels without a machine, 0 or 1.
+    pairs_ : bool
+        Whether there is one machine per pair of classes.
 
     Notes
     -----
     Scores are logistic in the decision value: above one half on the positive side. They are comparable
-    between labels to the same extent as decision values, but are not calibrated probabilities.
+    between labels to the same extent as decision values, but are not calibrated probabilities. With
+    `one_vs_one` the decision value of a class is its lead over the best other one, in pairs won (and a
+    fraction for their margins).
     """
 
     def __init__(
-        self, C: float = 1.0, gamma: float | str = "scale", scale: str = "zscore", kernel: str = "rbf"
+        self,
+        C: float = 1.0,
+        gamma: float | str = "scale",
+        scale: str = "zscore",
+        kernel: str = "rbf",
+        one_vs_one: bool = False,
     ) -> None:
         self.C = C
         self.gamma = gamma
         self.scale = scale
         self.kernel = kernel
+        self.one_vs_one = one_vs_one
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Fit one machine per label on the labeled rows of X (n, p), Y (n, K)."""
@@ -201,15 +220,11 @@ class ScaledSVM(BaseEstimator):
         scaled, labels = self.scaler_.transform(X), indicator.Y[indicator.labeled]
         self.labeled_ = np.flatnonzero(indicator.labeled)
         rows = self._seen(scaled[self.labeled_])
-        self.machines_ = [self._fit_label(rows, column) for column in labels.T]
+        self.pairs_ = self.one_vs_one and _are_classes(labels)
+        self.machines_ = _fit_machines(rows, labels, self.pairs_, self.C, self.kernel, self.gamma)
         self.constants_ = labels[0].astype(np.float64)
         self.n_features_in_ = scaled.shape[1]
         return self
-
-    def _fit_label(self, rows: Any, column: NDArray[np.int8]) -> SVC | None:
-        if column.min() == column.max():
-            return None
-        return SVC(C=self.C, kernel=self.kernel, gamma=self.gamma).fit(rows, column)
 
     def _check_kernel(self, K: Any) -> None:
         if self.scale != "none" or K.shape[0] != K.shape[1]:
@@ -230,15 +245,12 @@ class ScaledSVM(BaseEstimator):
     def decision_values(self, X: Any) -> NDArray[np.float64]:
         """Return signed distances (m, K) in units of the margin; infinite for labels without a machine."""
         rows = self._seen(self.scaler_.transform(X))
-        values = np.tile(np.where(self.constants_ == 1, np.inf, -np.inf), (rows.shape[0], 1))
-        for k, machine in enumerate(self.machines_):
-            if machine is not None:
-                values[:, k] = machine.decision_function(rows)
-        return values
+        constants = np.where(self.constants_ == 1, np.inf, -np.inf)
+        return _decision_values(self.machines_, rows, constants, self.pairs_)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Return the labels (m, K) on the positive side of their machine."""
-        return decide_labels(self.predict_scores(X))
+        """Return the labels (m, K) on the positive side, or the class that wins most pairs."""
+        return decide_labels(self.predict_scores(X), single_label=self.pairs_)
 
 
 class TunedSVM(BaseEstimator):
@@ -263,6 +275,9 @@ class TunedSVM(BaseEstimator):
     calibrate : bool
         Whether scores are calibrated on the out-of-fold decision values of the grid search, see
         `embedding_core.model_selection.calibration`. False gives the scores of `ScaledSVM`.
+    one_vs_one : bool
+        As in `ScaledSVM`. The scores of such classes are calibrated by one function for all of them, so that
+        the class that wins most pairs has the best score.
 
     Attributes
     ----------
@@ -290,6 +305,7 @@ class TunedSVM(BaseEstimator):
         random_state: int = 0,
         scale: str = "auto",
         calibrate: bool = True,
+        one_vs_one: bool = True,
     ) -> None:
         self.penalties = penalties
         self.widths = widths
@@ -298,6 +314,7 @@ class TunedSVM(BaseEstimator):
         self.random_state = random_state
         self.scale = scale
         self.calibrate = calibrate
+        self.one_vs_one = one_vs_one
 
     def fit(self, X: Any, Y: ArrayLike) -> Self:
         """Choose C and gamma and fit on the labeled rows of X (n, p), Y (n, K)."""
@@ -306,18 +323,20 @@ class TunedSVM(BaseEstimator):
         grid = self._grid(X)
         rows = draw_rows(len(labels), self.tuning_rows, self.random_state)
         X_few, Y_few = X[rows], labels[rows]
+        pairs = self.one_vs_one and _are_classes(labels)
         chosen = choose_calibrated(
             Y_few,
             len(grid),
-            lambda train, test: _score_grid(X_few, Y_few, train, test, grid),
+            lambda train, test: _score_grid(X_few, Y_few, train, test, grid, pairs),
             self.inner_folds,
             self.random_state,
             self.calibrate,
+            calibrate_together if pairs else calibrate_shared,
         )
         self.scale_, self.gamma_, self.C_ = grid[chosen.option]
         self.calibration_ = chosen.calibration
         self.left_out_scores_ = chosen.left_out if len(rows) == len(labels) else None
-        self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale_).fit(X, labels)
+        self.machine_ = ScaledSVM(self.C_, self.gamma_, self.scale_, one_vs_one=pairs).fit(X, labels)
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -337,7 +356,7 @@ class TunedSVM(BaseEstimator):
         return self.calibration_.apply(self.machine_.decision_values(as_features(X, self.n_features_in_)))
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Return the labels (m, K) on the positive side of their machine."""
+        """Return the labels (m, K) that `ScaledSVM.predict` gives."""
         return self.machine_.predict(as_features(X, self.n_features_in_))
 
 
@@ -369,8 +388,10 @@ def _score_grid(
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     grid: Sequence[tuple[str, float, float]],
+    pairs: bool,
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the decision values of the test rows at each grid point; labels and C share one kernel."""
+    constants = constant_decisions(Y[train])
     for scale, points in groupby(grid, key=lambda point: point[0]):
         scaler = make_scaler(scale).fit(X[train])
         seen, asked = scaler.transform(X[train]), scaler.transform(X[test])
@@ -379,18 +400,48 @@ def _score_grid(
         for gamma, same in groupby(points, key=lambda point: point[1]):
             K, K_asked = np.exp(-gamma * among), np.exp(-gamma * towards)
             for _, _, C in same:
-                yield _score_labels(K, K_asked, Y[train], C)
+                machines = _fit_machines(K, Y[train], pairs, C, "precomputed")
+                yield _decision_values(machines, K_asked, constants, pairs)
 
 
-def _score_labels(
-    K: NDArray[np.float64], K_asked: NDArray[np.float64], Y: NDArray[np.int8], C: float
+def _are_classes(Y: NDArray[np.int8]) -> bool:
+    """Whether every row of Y (l, K) has exactly one of three or more labels."""
+    return Y.shape[1] > 2 and one_label_each(Y)
+
+
+def _fit_machines(
+    rows: Any, Y: NDArray[np.int8], pairs: bool, C: float, kernel: str, gamma: float | str = "scale"
+) -> list[SVC | None]:
+    """Fit one machine per label, or one for all pairs of classes; None where rows do not differ."""
+    targets = [Y.argmax(axis=1)] if pairs else Y.T
+    return [
+        None if target.min() == target.max() else SVC(C=C, kernel=kernel, gamma=gamma).fit(rows, target)
+        for target in targets
+    ]
+
+
+def _decision_values(
+    machines: Sequence[SVC | None], rows: Any, constants: NDArray[np.float64], pairs: bool
 ) -> NDArray[np.float64]:
-    scores = np.tile(constant_decisions(Y), (len(K_asked), 1))
-    for k, column in enumerate(Y.T):
-        if column.min() != column.max():
-            machine = SVC(C=C, kernel="precomputed").fit(K, column)
-            scores[:, k] = machine.decision_function(K_asked)
-    return scores
+    """Return the decision values (m, K); a label without a machine has its constant (K,)."""
+    values = np.tile(constants, (rows.shape[0], 1))
+    for k, machine in enumerate(machines):
+        if machine is None:
+            continue
+        if pairs:
+            values[:, machine.classes_] = _leads(machine.decision_function(rows))
+        else:
+            values[:, k] = machine.decision_function(rows)
+    return values
+
+
+def _leads(found: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how much each class (m, k) is ahead of the best other one; of two classes (m,) the margin."""
+    if found.ndim == 1:
+        return np.column_stack([-found, found])
+    second, first = np.sort(found, axis=1)[:, -2:].T
+    lead: NDArray[np.float64] = found - np.where(found == first[:, None], second[:, None], first[:, None])
+    return lead
 
 
 def calibrate_votes(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:

@@ -15,6 +15,7 @@ References
 .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines", 1999.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,10 @@ class Calibration:
         return probabilities
 
 
+FitCalibration = Callable[[NDArray[np.float64], NDArray[np.int8]], Calibration]
+"""Fits a calibration to out-of-fold scores (l, K) and labels (l, K)."""
+
+
 @dataclass(frozen=True)
 class CalibratedChoice:
     """The chosen option, its calibration, and its calibrated out-of-fold scores (n, K) if there are any."""
@@ -68,6 +73,7 @@ def choose_calibrated(
     n_splits: int = 3,
     seed: int = 0,
     calibrate: bool = True,
+    fit: FitCalibration | None = None,
 ) -> CalibratedChoice:
     """Calibrate the out-of-fold scores of every option and choose the best by `rate_scores`.
 
@@ -84,6 +90,8 @@ def choose_calibrated(
         Number and seed of the folds; there are at most as many folds as rows.
     calibrate : bool, default=True
         False applies the logistic function to the scores as they are.
+    fit : callable, optional
+        Fits a calibration to out-of-fold scores and labels; `calibrate_shared` if not given.
     """
     if len(Y) < 2:
         return CalibratedChoice(0, logistic_link(Y.shape[1]), None)
@@ -91,7 +99,8 @@ def choose_calibrated(
     for train, test in stratified_folds(Y, min(n_splits, len(Y)), seed):
         for option, scores in enumerate(score_options(train, test)):
             gathered[option, test] = scores
-    links = [calibrate_shared(one, Y) if calibrate else logistic_link(Y.shape[1]) for one in gathered]
+    fit = fit or calibrate_shared
+    links = [fit(one, Y) if calibrate else logistic_link(Y.shape[1]) for one in gathered]
     calibrated = [link.apply(one) for link, one in zip(links, gathered, strict=True)]
     ratings = [rate_scores(Y, one) for one in calibrated]
     best = max(range(n_options), key=lambda option: (*ratings[option], -option))
@@ -124,8 +133,9 @@ def calibrate_shared(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibr
     K = scores.shape[1]
     if not known.any():
         return Calibration(np.ones(K), np.zeros(K))
-    spread, common = _common_function(scores, Y, known)
-    s, targets = np.where(known, scores, 0.0) / spread, _smooth_targets(Y, known)
+    targets = _smooth_targets(Y, known)
+    spread, common = _common_function(scores, known, targets)
+    s = np.where(known, scores, 0.0) / spread
     start = np.tile(common[:, None], (1, K))
     fitted = _fit_logistic(s, targets, known, start, SHRINKAGE)
     flat = fitted[0] < LEAST_SLOPE * common[0]
@@ -140,7 +150,7 @@ def calibrate_shared(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibr
 
 
 def calibrate_together(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Calibration:
-    """Fit one increasing function for all labels: the common one of `calibrate_shared`, with its parameters.
+    """Fit one increasing function for all labels, as Platt does for one; parameters of `calibrate_shared`.
 
     Neither the labels of an item nor the items of a label change their order. A label that no row has, or
     every row has, keeps the score 0 or 1.
@@ -152,25 +162,29 @@ def calibrate_together(scores: NDArray[np.float64], Y: NDArray[np.int8]) -> Cali
     known, K = np.isfinite(scores), scores.shape[1]
     constant = np.select([Y.min(axis=0) == 1, Y.max(axis=0) == 0], [np.inf, -np.inf], 0.0)
     known[:, constant != 0] = False
-    spread, (slope, offset) = _common_function(scores, Y, known) if known.any() else (1.0, (1.0, 0.0))
+    targets = _smooth_targets(Y, known, axis=None)
+    spread, (slope, offset) = _common_function(scores, known, targets) if known.any() else (1.0, (1.0, 0.0))
     return Calibration(np.full(K, slope / spread), np.where(constant == 0, offset, constant))
 
 
 def _common_function(
-    scores: NDArray[np.float64], Y: NDArray[np.int8], known: NDArray[np.bool_]
+    scores: NDArray[np.float64], known: NDArray[np.bool_], targets: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
     """Return the spread of the known scores, and in units of it slope and offset (2,) for all labels."""
     spread = float(scores[known].std()) or 1.0
-    s, targets = np.where(known, scores, 0.0) / spread, _smooth_targets(Y, known)
+    s = np.where(known, scores, 0.0) / spread
     together = _fit_logistic(
         s.reshape(-1, 1), targets.reshape(-1, 1), known.reshape(-1, 1), np.zeros((2, 1)), 1e-6
     )
     return spread, np.array([max(together[0, 0], _SMALLEST), together[1, 0]])
 
 
-def _smooth_targets(Y: NDArray[np.int8], known: NDArray[np.bool_]) -> NDArray[np.float64]:
-    positives = ((Y == 1) & known).sum(axis=0)
-    negatives = ((Y == 0) & known).sum(axis=0)
+def _smooth_targets(
+    Y: NDArray[np.int8], known: NDArray[np.bool_], axis: int | None = 0
+) -> NDArray[np.float64]:
+    """Return Platt's targets (l, K): less sure than 0 and 1, by the counts of each label, or of all."""
+    positives = ((Y == 1) & known).sum(axis=axis)
+    negatives = ((Y == 0) & known).sum(axis=axis)
     targets: NDArray[np.float64] = np.where(Y == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
     return targets
 

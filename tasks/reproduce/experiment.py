@@ -37,8 +37,9 @@ BASELINES = (
 )
 """Plain baselines of every row: 1NN with the preprocessing of the row, and an SVM on z-scored features."""
 
-RBF_SVC = Arm("RBF-SVC", "rbf_svc", {"calibrate": False, "scale": "zscore"}, role="baseline")
-"""The figures in RESULTS.md are those of scores that are not calibrated."""
+_AS_PUBLISHED = {"calibrate": False, "scale": "zscore", "one_vs_one": False}
+RBF_SVC = Arm("RBF-SVC", "rbf_svc", _AS_PUBLISHED, role="baseline")
+"""The figures in RESULTS.md are those of one machine per label, whose scores are not calibrated."""
 
 TUNED_BASELINES = (
     RBF_SVC,

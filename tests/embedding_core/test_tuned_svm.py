@@ -211,6 +211,59 @@ def test_bad_grids(params):
         TunedSVM(**params).fit(X, Y)
 
 
+def rare_class_between_two(seed, n):
+    """One machine per class hardly ever finds the class in the middle; one per pair of classes does."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    height = X[:, 0] + X[:, 1]
+    y = np.where(np.abs(height) < 0.15, 1, np.where(height > 0, 2, 0))
+    return X, y, np.eye(3, dtype=np.int8)[y]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_of_classes_are_decided_as_by_a_plain_grid_search_of_scikit_learn(seed):
+    X, y, Y = rare_class_between_two(seed, 240)
+    train, test = np.arange(160), np.arange(160, 240)
+    model = TunedSVM().fit(X[train], Y[train])
+    grid = {
+        "svc__C": model.penalties,
+        "svc__gamma": sorted({gamma for _, gamma, _ in model._grid(X[train])}),
+    }
+    plain = make_pipeline(StandardScaler(), SVC(break_ties=True))
+    folds = stratified_folds(Y[train], 3, seed=0)
+    search = GridSearchCV(plain, grid, cv=folds).fit(X[train], y[train])
+    right = (model.left_out_scores_.argmax(axis=1) == y[train]).mean()
+    assert right == pytest.approx(search.best_score_, abs=0.01)
+    same = plain.set_params(svc__C=model.C_, svc__gamma=model.gamma_).fit(X[train], y[train])
+    scores = model.predict_scores(X[test])
+    np.testing.assert_array_equal(scores.argmax(axis=1), same.predict(X[test]))
+    np.testing.assert_array_equal(model.predict(X[test]).argmax(axis=1), same.predict(X[test]))
+
+
+def test_one_machine_per_class_loses_a_class_between_two_others():
+    X, y, Y = rare_class_between_two(0, 300)
+    right = [
+        (TunedSVM(one_vs_one=pairs).fit(X, Y).left_out_scores_.argmax(axis=1) == y)[y == 1].mean()
+        for pairs in (False, True)
+    ]
+    assert right[1] > right[0] + 0.1
+    one_label_more = Y.copy()
+    one_label_more[0] = 1
+    assert not TunedSVM().fit(X, one_label_more).machine_.pairs_
+
+
+def test_classes_that_a_fold_lacks_have_the_score_zero():
+    X, y = single_label(60)
+    Y = np.eye(6, dtype=np.int8)[np.where(y == 0, 0, 4)]  # two of six classes
+    model = TunedSVM().fit(X, Y)
+    scores = model.predict_scores(X)
+    assert np.isfinite(scores).all()
+    assert (scores[:, [1, 2, 3, 5]] == 0).all()
+    assert (
+        ScaledSVM(one_vs_one=True).fit(X[:5], Y[:5] * 0 + np.eye(6, dtype=np.int8)[2]).predict(X)[:, 2] == 1
+    ).all()
+
+
 def test_rating_of_classes_is_accuracy_then_squared_error():
     Y = np.eye(2, dtype=np.int8)[[0, 1, 0]]
     sure, unsure = np.array([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1]]), np.full((3, 2), 0.5)

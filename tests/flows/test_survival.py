@@ -136,6 +136,16 @@ def test_serving_survives_a_server_that_goes_away_and_catches_up_once(
     assert len(named(ended, "Skipped")) == len(due) - 1
 
 
+def run_without_heartbeat(config: dict[str, Any], client: Any) -> Any:
+    """A run whose process ends before it sends a heartbeat; here it has no process at all."""
+    from prefect.states import Running
+
+    schedule.deploy(config, None, "survival", "silent", entrypoint=WAITING)
+    run = client.create_flow_run_from_deployment(deployment_named(client, "labelscape-waiting/silent").id)
+    client.set_flow_run_state(run.id, Running(), force=True)
+    return run
+
+
 def test_a_killed_worker_leaves_a_run_that_is_marked_and_resumed(
     setting: Setting, client: Any, tmp_path: Path
 ) -> None:
@@ -149,6 +159,7 @@ def test_a_killed_worker_leaves_a_run_that_is_marked_and_resumed(
             [*command, *options], cwd=tmp_path, env=setting.environment, start_new_session=True
         )
 
+    silent = run_without_heartbeat(config, client)
     first = client.create_flow_run_from_deployment(found.id)
     worker = start_worker()
     try:
@@ -161,6 +172,7 @@ def test_a_killed_worker_leaves_a_run_that_is_marked_and_resumed(
     os.kill(flow, signal.SIGKILL)
     wait_for(lambda: client.read_flow_run(first.id).state.type.value == "CRASHED", "sign of the crash")
     assert "no heartbeat for 75 s" in client.read_flow_run(first.id).state.message
+    wait_for(lambda: client.read_flow_run(silent.id).state.type.value == "CRASHED", "sign of the other crash")
     (tmp_path / "go").touch()
     second = client.create_flow_run_from_deployment(found.id)
     worker = start_worker("--run-once")
