@@ -1,5 +1,6 @@
 """A stage: the recipe of an artifact, which gives its key before anything is computed, and its function."""
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -154,14 +155,19 @@ def run_stage(stage: Stage, workspace: Workspace, force: bool = False) -> Outcom
 
 @contextmanager
 def _report_warnings(reporter: Reporter) -> Iterator[None]:
-    """Report each warning once per run, without its line of code; folds and methods repeat them."""
+    """Report each warning once per run, without its line of code; folds and methods repeat them.
+
+    Folds also repeat a warning with other counts; of these the first is reported.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
             yield
         finally:
-            for one in caught:
-                reporter.say_once(f"  warning: {one.message}")
+            texts = [str(one.message) for one in caught]
+            first = {re.sub(r"\d+", "", text): text for text in reversed(texts)}
+            for text in reversed(first.values()):
+                reporter.say_once(f"  warning: {text}")
 
 
 def fingerprint(modules: tuple[str, ...]) -> dict[str, str]:

@@ -372,13 +372,17 @@ def test_a_warning_that_several_stages_repeat_is_reported_once_per_run(tmp_path,
     workspace = Workspace(home=tmp_path, store=ArtifactStore.local(tmp_path / "store"), reporter=reporter)
 
     def produce():
-        for _ in range(3):
+        for fold in range(3):
             warnings.warn("the graph has 2 components; raise n_neighbors", stacklevel=1)
+            warnings.warn(f"{7 + fold} items have no link", stacklevel=1)
         return pack_files({"a.txt": b""})
 
     for variant in ("mlda", "dle"):
         run_stage(Stage("embedding", (), {}, {}, produce, variant), workspace)
-    assert reporter.lines == ["  warning: the graph has 2 components; raise n_neighbors"]
+    assert reporter.lines == [
+        "  warning: the graph has 2 components; raise n_neighbors",
+        "  warning: 7 items have no link",
+    ]
     assert not recwarn.list
 
 
