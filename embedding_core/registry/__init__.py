@@ -56,3 +56,14 @@ def method_modules(name: str, params: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the modules of the estimators that compute a method, including those that it combines."""
     inner = (get_method(one).module for one in inner_methods(name, params))
     return tuple(dict.fromkeys((get_method(name).module, *inner)))
+
+
+def ignores_graph(name: str, params: Mapping[str, Any]) -> bool:
+    """Return whether the graph of the items changes nothing in a fit with these parameters.
+
+    Kernel DLE, also as a member of another method, uses the graph with few labels only, unless its parameters
+    weigh the graph or take it as links.
+    """
+    own = params.get("params", {}).get("kernel_dle", params)
+    unused = own.get("few_labels") is False and not own.get("graph_weight")
+    return not get_method(name).uses_graph or (unused and own.get("links", "none") == "none")

@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import Any
 
 from embedding_core.errors import InvalidInput
-from embedding_core.registry import METHODS, get_method
+from embedding_core.registry import METHODS, get_method, ignores_graph
 from embedding_core.registry.method import did_you_mean
 
 OCCURRENCES, EMBEDDING, TABLE = "occurrences", "embedding", "table"
@@ -83,11 +83,7 @@ class Candidate:
     @property
     def ignores_links(self) -> bool:
         """Whether given links do not change its scores, also not as the graph of its method."""
-        method = get_method(self.method)
-        own = self.params.get("params", {}).get("kernel_dle", self.params)
-        # Kernel DLE uses the graph with few labels only, unless a parameter names links or weighs the graph
-        without = own.get("few_labels") is False and not own.get("graph_weight")
-        return not self.links and (not method.uses_graph or without)
+        return not self.links and ignores_graph(self.method, self.params)
 
     def recipe(self) -> dict[str, Any]:
         """Return the settings that determine the scores, as plain data."""

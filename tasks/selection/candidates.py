@@ -116,7 +116,7 @@ def mean_stage(
 
 def uses_graph(candidate: Candidate, data: Data) -> bool:
     """Whether the graph changes the scores; in an open collection it is built again for each fold."""
-    return takes_graph(candidate.method, candidate.params, data) and not candidate.ignores_links
+    return takes_graph(candidate.method, candidate.params, data)
 
 
 def load_predictions(context: SelectionContext, ref: ArtifactRef) -> Predictions:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from embedding_core.registry import get_method, inner_methods, method_modules
+from embedding_core.registry import get_method, ignores_graph, inner_methods, method_modules
 from storage.artifacts.artifact import Artifact
 from storage.artifacts.keys import ArtifactRef, canonical_json
 from storage.artifacts.models import FORMAT, dump_model
@@ -98,11 +98,11 @@ def model_stage(
 def takes_graph(name: str, params: Mapping[str, Any], data: Data) -> bool:
     """Whether a method uses the run's graph.
 
-    It does not if its parameters make it build its own graph, or if it scales the features itself and the
-    run's graph was built on features of another scale.
+    It does not if its parameters make it ignore the graph or build its own, or if it scales the features
+    itself and the run's graph was built on features of another scale.
     """
     method = get_method(name)
-    if not method.uses_graph or _OWN_GRAPH & params.keys():
+    if ignores_graph(name, params) or _OWN_GRAPH & params.keys():
         return False
     return not method.own_scaling or data.edges_given or data.joined or data.scale == _OWN_SCALE
 

@@ -53,9 +53,11 @@ def test_what_uses_links_comes_right_after_nearest_neighbors() -> None:
         ({}, False),
         ({"few_labels": True}, False),
         ({"few_labels": False, "graph_weight": 0.1}, False),
+        ({"few_labels": False, "links": "loo"}, False),
+        ({"few_labels": False, "links": "none"}, True),
     ],
 )
-def test_kernel_dle_uses_the_graph_with_few_labels_or_a_weight(params: dict, ignores: bool) -> None:
+def test_kernel_dle_uses_the_graph_with_few_labels_a_weight_or_as_links(params: dict, ignores: bool) -> None:
     assert Candidate("one", "kernel_dle", params).ignores_links is ignores
 
 

@@ -308,6 +308,15 @@ def test_the_graph_of_a_fold_is_built_only_for_candidates_that_use_it(tmp_path: 
     assert not graphs["kernel_dle"]
 
 
+@pytest.mark.parametrize("name", ["kernel_dle", "kernel_dle_forest"])
+def test_a_winner_that_ignores_the_graph_is_fitted_where_no_candidate_needs_one(
+    tmp_path: Path, name: str
+) -> None:
+    run = Run("wine", tmp_path, names(name), "features.scale=zscore")
+    assert list(run().models) == [name]
+    assert "affinity" not in run.runner.records
+
+
 class StageClock:
     """A clock that stages move: each takes as many seconds as `costs` says for its name."""
 
