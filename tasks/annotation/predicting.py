@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +40,6 @@ _CODE = (
 )
 
 
-Evidence = Literal["all", "novelty", "none"]
-
-
 @dataclass(frozen=True)
 class Request:
     """What the user asks for besides labels.
@@ -55,15 +52,15 @@ class Request:
         Confidence of that promise.
     unlabeled : bool
         Annotate only the items of the collection that have no labels.
-    evidence : {"all", "novelty", "none"}
-        What is found besides labels and scores, by comparing each item with all labeled ones: the labeled
-        items that support its labels and how unlike them it is, only the latter, or nothing.
+    evidence : bool
+        Compare the items with the labeled ones: which support the labels of each, how unlike them it is, and
+        whether all together are like them (drift).
     """
 
     precision: float | None = None
     confidence: float = CONFIDENCE
     unlabeled: bool = False
-    evidence: Evidence = "all"
+    evidence: bool = True
 
     def params(self) -> dict[str, Any]:
         """What differs from the default, as part of the key and of the recorded run."""
@@ -71,7 +68,7 @@ class Request:
         return {
             **(promised if self.precision else {}),
             **({"unlabeled": True} if self.unlabeled else {}),
-            **({"evidence": self.evidence} if self.evidence != "all" else {}),
+            **({} if self.evidence else {"evidence": False}),
         }
 
     def check_numbers(self) -> None:

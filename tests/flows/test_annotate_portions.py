@@ -15,7 +15,6 @@ from storage.tracking.client import ModelInfo
 from tasks.annotation import FittedModel, Request, judge, load_annotations, portions
 from tasks.annotation import evidence as evidence_module
 from tasks.annotation.files import write_annotations
-from tasks.annotation.predicting import Evidence
 from tasks.stage import run_stage
 from tasks.stages import chunks
 from tests.conftest import local_config
@@ -104,25 +103,21 @@ def test_the_files_are_those_of_one_portion(
     assert written[0] == written[1]
 
 
-@pytest.mark.parametrize("evidence", ["novelty", "none"])
 def test_evidence_that_is_not_asked_for_is_not_computed(
-    annotate: Annotate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+    annotate: Annotate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = write_table(tmp_path / "new.csv", 150, 1)
     whole = load(annotate(new))
-    monkeypatch.delattr(evidence_module.Evidence, "find_nearest")
-    if evidence == "none":
-        monkeypatch.delattr(evidence_module.Evidence, "find_novelty")
-    less = load(annotate(new, request=Request(evidence=evidence)))
+    for name in ("find_nearest", "find_novelty", "everyone"):
+        monkeypatch.delattr(evidence_module.Evidence, name)
+    less = load(annotate(new, request=Request(evidence=False)))
     np.testing.assert_array_equal(less.scores, whole.scores)
     np.testing.assert_array_equal(less.labels, whole.labels)
-    assert less.findings == whole.findings
+    assert less.findings == {**whole.findings, "drift": None}
+    assert whole.findings["drift"]
     assert any(whole.nearest)
     assert not any(less.nearest)
-    if evidence == "none":
-        assert less.novelty is None
-    else:
-        np.testing.assert_array_equal(less.novelty, whole.novelty)  # type: ignore[arg-type]
+    assert less.novelty is None
 
 
 def test_only_portions_with_changed_or_new_items_are_judged_again(
