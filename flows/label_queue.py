@@ -79,7 +79,7 @@ class QueueBuilder:
             forecast, sentence = self._forecast()
         text = PageText(
             f"Label next: {opened.name}",
-            f"{count_of(len(queue.cards), 'item')} by {queue.kind}: {queue.purpose}.",
+            f"{count_of(len(queue.cards), 'item')} ({queue.kind}): {queue.purpose}.",
             merge,
             notes=[f"Forecast: {sentence}."] if sentence else [],
         )

@@ -140,7 +140,9 @@ def _closest(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Ca
     def reason(row: int) -> str:
         doubt = margins.doubts[row]
         side = "above" if doubt.margin > 0 else "below"
-        return f"{found.label_names[doubt.label]} is only {abs(doubt.margin):.3f} {side} its threshold."
+        gap = max(abs(doubt.margin), 0.001)
+        few = "less than" if gap > abs(doubt.margin) else "only"
+        return f"{found.label_names[doubt.label]} is {few} {gap:.3f} {side} its threshold."
 
     return np.array(margins.order, dtype=np.intp), reason
 

@@ -241,11 +241,24 @@ def test_the_buttons_of_a_phone_leave_room_for_the_labels(browser: Any, page: Pa
         assert all(box["height"] >= 40 for box in boxes)
 
 
-def write_page(photos: Path, tmp_path: Path, cards: list[Card]) -> Path:
+@pytest.mark.slow
+def test_of_many_labels_the_likeliest_have_the_digits(browser: Any, photos: Path, tmp_path: Path) -> None:
+    labels = [f"label {number:02}" for number in range(12)]
+    scores = {name: number / 20 for number, name in enumerate(labels[:-1])}
+    card = Card("p3.png", "random", None, ("label 03",), ("drawn",), scores=scores)
+    with visiting(browser, write_page(photos, tmp_path, [card], labels).as_uri()) as visit:
+        visit.page.keyboard.press("1")
+        visit.page.keyboard.press("2")
+        visit.page.keyboard.press("Enter")
+        (row,) = csv.DictReader(io.StringIO(save(visit), newline=""))
+    assert row["after"] == "label 03|label 10"  # the suggestion, then the one with the best score
+
+
+def write_page(photos: Path, tmp_path: Path, cards: list[Card], labels: list[str] = LABELS) -> Path:
     """A page with these cards of the photos."""
     cache, file = tmp_path / "cache", tmp_path / "cards.html"
     collection = open_source(SourceOptions(str(photos)), cache).read(cache)
-    file.write_bytes(render_labeling(PageText("Review", "", "merge"), cards, collection, LABELS, "|"))
+    file.write_bytes(render_labeling(PageText("Review", "", "merge"), cards, collection, labels, "|"))
     return file
 
 

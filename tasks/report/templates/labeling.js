@@ -63,9 +63,13 @@ function start(card) {
   finding = false;
 }
 
+// Of more labels than digits, the likeliest ones get the digits.
 function labelOrder(card) {
   const first = new Set([...card.proposed, ...(card.given || [])]);
-  return [...data.labels.filter((name) => first.has(name)), ...data.labels.filter((name) => !first.has(name))];
+  const others = data.labels.filter((name) => !first.has(name));
+  const score = (name) => (card.scores[name] === undefined ? -1 : card.scores[name]);
+  if (data.labels.length > 9) others.sort((one, other) => score(other) - score(one));
+  return [...data.labels.filter((name) => first.has(name)), ...others];
 }
 
 function show() {
