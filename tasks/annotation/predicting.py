@@ -17,7 +17,7 @@ from storage.errors import ConfigError, SourceError
 from tasks.annotation.judge import Judge, readable_rows
 from tasks.annotation.links import GivenLinks, check_promise, describe_links, links_of_place, read_links
 from tasks.annotation.model import FittedModel
-from tasks.annotation.portions import judge_portions, split_portions, whole_portion
+from tasks.annotation.portions import JOINED, join_portions, judge_portions, split_portions, whole_portion
 from tasks.dataset import load_blocks
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -148,6 +148,8 @@ def _annotate(
     links = _read_links(model, given, features, asked, workspace) if given else None
     judge = Judge(model, path, request.precision, request.confidence, workspace, links, request.evidence)
     portions = [whole_portion(store, features)] if given else split_portions(store, features)
+    if not request.evidence:
+        portions = join_portions(portions, JOINED)
     refs = judge_portions(made.recipe(), portions, asked, judge.judge, store, workspace.reporter)
     if not sum(ref.rows for ref in refs):
         raise _nothing_readable(path, load_blocks(store, features)[0], request.unlabeled)

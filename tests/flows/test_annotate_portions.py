@@ -12,7 +12,7 @@ from flows.annotate import AnnotationPlan, AnnotationResult, ChosenModel, annota
 from flows.runner import Run, RunResult
 from storage.artifacts.annotations import Annotations
 from storage.tracking.client import ModelInfo
-from tasks.annotation import FittedModel, Request, judge, load_annotations, portions
+from tasks.annotation import FittedModel, Request, judge, load_annotations, portions, predicting
 from tasks.annotation import evidence as evidence_module
 from tasks.annotation.files import write_annotations
 from tasks.stage import run_stage
@@ -104,15 +104,23 @@ def test_the_files_are_those_of_one_portion(
 
 
 def test_evidence_that_is_not_asked_for_is_not_computed(
-    annotate: Annotate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    annotate: Annotate, judged: list[range], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And predictions alone are stored in fewer portions."""
     new = write_table(tmp_path / "new.csv", 150, 1)
     whole = load(annotate(new))
+    several = list(judged)
+    judged.clear()
+    monkeypatch.setattr(predicting, "JOINED", 100)
     for name in ("find_nearest", "find_novelty", "everyone"):
         monkeypatch.delattr(evidence_module.Evidence, name)
     less = load(annotate(new, request=Request(evidence=False)))
     np.testing.assert_array_equal(less.scores, whole.scores)
     np.testing.assert_array_equal(less.labels, whole.labels)
+    assert 1 < len(judged) < len(several)
+    assert [row for one in judged for row in one] == list(range(150))
+    assert all(len(one) <= 100 for one in judged)
+    assert less.ids == whole.ids
     assert less.findings == {**whole.findings, "drift": None}
     assert whole.findings["drift"]
     assert any(whole.nearest)

@@ -83,7 +83,7 @@ def test_corrections_by_keyboard_come_back_as_expected(browser: Any, page: Path,
         visit.page.focus("#card")
         press = visit.page.keyboard.press
         press("y")  # p0: accept, sky is removed
-        press("n")  # p1: keep
+        press("N")  # p1: keep, with Caps Lock
         press("1")  # p2: its first label, =cmd, is removed
         press("Enter")
         press("/")  # p3: find a label

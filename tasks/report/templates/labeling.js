@@ -246,9 +246,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && inside.tagName === "BUTTON") return;
   // A key that is held must not answer items that nobody has looked at.
   if (event.repeat && !event.key.startsWith("Arrow")) return;
-  if (event.key === "s") { save(); return; }
-  if (["/", "ArrowRight", "ArrowLeft", "Enter"].includes(event.key)) event.preventDefault();
-  act(event.key);
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;  // Caps Lock does not matter
+  if (key === "s") { save(); return; }
+  if (["/", "ArrowRight", "ArrowLeft", "Enter"].includes(key)) event.preventDefault();
+  act(key);
 });
 window.addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
 document.getElementById("save").addEventListener("click", save);
