@@ -22,6 +22,8 @@ KINDS: Mapping[str, str] = {
     "unlike": "items unlike all labeled ones; shows what the model has never seen",
 }
 Order = NDArray[np.intp]
+# Items that are not more isolated than this share of the labeled ones are not unlike them.
+_TYPICAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def unlike_queue(
         Returns the coordinates (m, r) of some of the items.
     """
     share = dict(zip(order.tolist(), novelty.tolist(), strict=True))
+    order = order[: max(count, int((novelty > _TYPICAL).sum()))]
     cards = [
         _card("unlike", found, row, f"It is more isolated than {share[row]:.0%} of the labeled items.")
         for row in _spread(order, count, place).tolist()
