@@ -97,6 +97,8 @@ def test_the_table_of_labels_agrees_with_the_number_of_suspects() -> None:
     found = without_checked(findings(suspects=suspects), {("a", "red"), ("b", "blue")})
     assert found["suspects_total"] == 1
     assert page_tables(found)[0].rows == (("red", "1", "0"),)
+    pairs = "Labels that always or never occur together"
+    assert [pairs in {one.title for one in page_tables(found, single)} for single in (False, True)] == [1, 0]
 
 
 def test_labels_of_near_duplicates_are_compared_only_where_two_have_some() -> None:

@@ -242,6 +242,27 @@ def test_the_buttons_of_a_phone_leave_room_for_the_labels(browser: Any, page: Pa
 
 
 @pytest.mark.slow
+def test_lines_of_texts_and_rows_stay_lines(browser: Any, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("id,height,width,class\na,1,2,x\nb,3,4,y\n")
+    notes = tmp_path / "notes"
+    for kind in "xy":
+        (notes / kind).mkdir(parents=True)
+        (notes / kind / "b.txt").write_text("other")
+    (notes / "x" / "a.txt").write_bytes("one\r\ntwo\tthree\n\u202efour".encode())
+    for source, name, expected in (
+        (table, "b", "height: 3\nwidth: 4"),
+        (notes, "x/a.txt", "one\ntwo    three\n\ufffdfour"),
+    ):
+        collection = open_source(SourceOptions(str(source)), tmp_path / "cache").read(tmp_path / "cache")
+        page = tmp_path / "page.html"
+        card = Card(name, "random", None, (), ("drawn",))
+        page.write_bytes(render_labeling(PageText("Review", "", "merge"), [card], collection, ["x"], "|"))
+        with visiting(browser, page.as_uri()) as visit:
+            assert visit.page.text_content("#card pre") == expected
+
+
+@pytest.mark.slow
 def test_of_many_labels_the_likeliest_have_the_digits(browser: Any, photos: Path, tmp_path: Path) -> None:
     labels = [f"label {number:02}" for number in range(12)]
     scores = {name: number / 20 for number, name in enumerate(labels[:-1])}

@@ -16,6 +16,9 @@ let unsaved = false;
 // Characters that a page cannot show, or that change the direction of text.
 const clean = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
+// The lines of a text stay lines.
+const cleanLines = (text) => text.replace(/\r\n?/g, "\n").replaceAll("\t", "    ").split("\n").map(clean).join("\n");
+
 // Without scrolling: a page that has just been opened shows its beginning.
 const focus = () => place.focus({ preventScroll: true });
 
@@ -95,7 +98,7 @@ function draw() {
     if (card.pictures.length > 1) figure.append(make("figcaption", picture.title));
     left.append(figure);
   }
-  if (card.text) left.append(make("pre", card.text));
+  if (card.text) left.appendChild(make("pre")).textContent = cleanLines(card.text);
   place.append(left, describe(card));
 }
 
