@@ -30,6 +30,7 @@ from storage.paths import expand_path
 from storage.permissions import make_users_folder
 from storage.sources import OpenedSource
 from storage.tracking.client import Tracker
+from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, model_name
 from tasks.annotation import Request
 from tasks.label_care import findings
 from tasks.label_care.corrections import Merged, merge_corrections, read_corrections
@@ -94,7 +95,9 @@ class CareRequest:
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `read_request` reads."""
     parser.add_argument("source", metavar="SOURCE", help="the collection, with its labels")
-    parser.add_argument("--run", help="run id (default: the champion of `auto`, else the newest tracked run)")
+    parser.add_argument(
+        "--run", help="run id (default: champion or challenger of `auto`, else the newest tracked run)"
+    )
     parser.add_argument("--method", help="method of that run (default: the one with the best score)")
     parser.add_argument("--experiment", help="experiment of the champion or run (default: that of SOURCE)")
     parser.add_argument(
@@ -114,18 +117,32 @@ def read_request(options: argparse.Namespace) -> CareRequest:
     experiment = options.experiment
     if not (experiment or options.run):
         experiment = find_experiment_of(tracker, here, source)
-    model = choose_model(tracker, ModelSelector(options.run, options.method, experiment))
+    model = choose_model(tracker, _model_of_auto(tracker, options.run, options.method, experiment))
     labeled = model.fitted.labeled
     config = annotation_config(options.source, here, labeled.source if labeled else None, given, True)
     uri = tracker.uri if options.uri else None
     return CareRequest(config, model, tracker, here, uri, tuple(options.set))
 
 
+def _model_of_auto(
+    tracker: Tracker, run: str | None = None, method: str | None = None, experiment: str | None = None
+) -> ModelSelector:
+    """The model that is named, or the champion, or the challenger: it has scores to judge labels by.
+
+    Without any of them it is that of the newest run.
+    """
+    if experiment and not (run or method):
+        registry, name = ModelRegistry(tracker), model_name(experiment)
+        if registry.find(name, CHAMPION) is None and (found := registry.find(name, CHALLENGER)):
+            run = found.run_id
+    return ModelSelector(run, method, experiment)
+
+
 def configured_request(config: RunConfig, experiment: str | None) -> CareRequest:
     """The model of a configured collection, for a refresh."""
     tracker = make_tracker(config.tracking.uri, find_home(config))
     own = experiment or find_experiment_of(tracker, config, config.source.path)
-    model = choose_model(tracker, ModelSelector(experiment=own))
+    model = choose_model(tracker, _model_of_auto(tracker, experiment=own))
     labeled = model.fitted.labeled
     read = annotation_config(config.source.path, config, labeled.source if labeled else None, None, True)
     return CareRequest(read, model, tracker, config)

@@ -13,20 +13,23 @@ from flows.annotate_source import Execute
 from flows.config import find_home
 from flows.label_care import CareRequest, make_review_plan, own_label_file
 from flows.runner import RunResult, open_workspace
+from storage.artifacts.annotations import Annotations
 from storage.errors import ConfigError
 from storage.paths import expand_path
 from storage.quoting import count_of
 from storage.sources import OpenedSource
 from storage.sources.base import Collection
 from tasks.annotation import Request, load_annotations
+from tasks.annotation.evidence import Evidence
 from tasks.annotation.files import check_separator
+from tasks.annotation.judge import stored_alike
 from tasks.annotation.recipes import match_blocks
 from tasks.dataset import load_blocks
 from tasks.label_care.corrections import labels_by_id, load_checked
 from tasks.label_care.findings import load_findings
 from tasks.label_care.gain import forecast_for, forecast_sentence, keep_forecast
 from tasks.label_care.page import PageText
-from tasks.label_care.queue import Order, Queue, error_queue, make_queue, pool_size
+from tasks.label_care.queue import Order, Queue, error_queue, make_queue, pool_size, unlike_queue
 from tasks.label_care.queue_files import write_queue
 from tasks.label_care.review import without_checked
 from tasks.label_care.suggestions import SUSPECT, make_cards
@@ -76,7 +79,7 @@ class QueueBuilder:
             forecast, sentence = self._forecast()
         text = PageText(
             f"Label next: {opened.name}",
-            f"{count_of(len(queue.cards), 'item')} by {queue.kind}: {queue.purpose}.",
+            f"{count_of(len(queue.cards), 'item')} ({queue.kind}): {queue.purpose}.",
             merge,
             notes=[f"Forecast: {sentence}."] if sentence else [],
         )
@@ -94,18 +97,34 @@ class QueueBuilder:
                 "for wrong ones with --by errors."
             )
         # Comparing each item with all labeled ones costs more than the predictions.
-        asked = Request(unlabeled=True, evidence="novelty" if kind == "unlike" else "none")
+        asked = Request(unlabeled=True, evidence=False)
         plan = AnnotationPlan(request.config, request.model, request.uri, request=asked, given=request.given)
         result = self._execute(plan)
         found = load_annotations(result.store, result.products.annotations)
         counts = (collection.labels == 1).sum(axis=0).tolist()
         carriers = dict(zip(collection.label_names, counts, strict=True))
-        queue = make_queue(kind, found, carriers, count, self._coordinates(result, found.ids))
+        place = self._coordinates(result, found.ids)
+        if kind == "unlike":
+            queue = self._unlike(found, count, place)
+        else:
+            queue = make_queue(kind, found, carriers, count, place)
         if not queue.cards:
             raise ConfigError(
                 f"--by {kind}: no such item was found. Choose another kind, such as --by random."
             )
         return queue
+
+    def _unlike(self, found: Annotations, count: int, place: Callable[[Order], Any]) -> Queue:
+        """A queue of unlabeled items unlike all labeled ones."""
+        model = self._request.model.fitted
+        if model.labeled is None:
+            raise ConfigError(
+                "--by unlike: this model has no record of its labeled items; train one with `labelscape "
+                "auto`."
+            )
+        prepared = place(np.arange(len(found.ids)))
+        evidence = Evidence(model.annotator, model.labeled)
+        return unlike_queue(found, *evidence.find_unlike(prepared, pool_size(count)), count, place)
 
     def _errors(self, count: int, opened: OpenedSource, collection: Collection) -> Queue:
         """A queue of labeled items that are probably labeled wrong."""
@@ -131,7 +150,7 @@ class QueueBuilder:
             where = {name: row for row, name in enumerate(found[0].ids)}
             chosen = np.array([where[ids[row]] for row in rows.tolist()])
             X = match_blocks(found, model, self._source.path)[chosen]
-            return model.annotator.prepare_features(X)
+            return model.annotator.prepare_features(stored_alike(X, model))
 
         return place
 

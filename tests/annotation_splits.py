@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from embedding_core import KernelDLEClassifier
+from embedding_core.label_care.forecast import ridge_learner
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.scaling import Scaler
 from tests.real_sets import msrc, read_table
 
 SIZES = (60, 100, 200, 400)
@@ -54,23 +54,8 @@ SETS: dict[str, Callable[[Path], tuple[Any, np.ndarray]]] = {
 
 
 def ridge_scores(X: Any, Y: np.ndarray, queries: Any) -> np.ndarray:
-    """Ridge regression of z-scored rows (sparse rows as given); the penalty by leave-one-out errors."""
-    if not sp.issparse(X):
-        scaler = Scaler("zscore").fit(X)
-        X, queries = scaler.transform(X), scaler.transform(queries)
-    K, K_new = (np.asarray((A @ X.T).toarray() if sp.issparse(A) else A @ X.T) for A in (X, queries))
-    values, V = np.linalg.eigh(K)
-    mean = Y.mean(axis=0)
-    moments, squares = V.T @ (Y - mean), V**2
-    best: tuple[float, np.ndarray] | None = None
-    for penalty in np.trace(K) / len(K) * 10.0 ** np.arange(-2, 3):
-        inverse = 1 / (np.maximum(values, 0) + penalty)
-        dual = V @ (inverse[:, None] * moments)
-        error = float(((dual / (squares @ inverse)[:, None]) ** 2).mean())
-        if best is None or error < best[0]:
-            best = error, dual
-    assert best
-    return K_new @ best[1] + mean
+    """Ridge regression with an intercept, as in forecasts: the penalty by exact leave-one-out errors."""
+    return ridge_learner(X, Y, queries)[0]
 
 
 def kernel_dle_scores(X: Any, Y: np.ndarray, queries: Any) -> np.ndarray:

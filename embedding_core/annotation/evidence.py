@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from embedding_core.checks import check_count
 from embedding_core.classifiers.ml_knn import other_neighbors
 from embedding_core.errors import InvalidInput
-from embedding_core.knn_classifier import nearest_rows
+from embedding_core.knn_classifier import BLOCK_ROWS, nearest_rows
 from embedding_core.scaling import Features, as_features
 
 NEIGHBORS = 5
 """Neighbors whose mean distance tells how unlike the others an item is."""
+# One labeled item of this many bounds the distances of new items.
+_SAMPLED = 5
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,62 @@ def novelty(
     check_count("n_neighbors", n_neighbors)
     known, new = _as_coordinates(Z, queries)
     among = isolation(known, n_neighbors) if among is None else among
-    k = min(n_neighbors, known.shape[0] - 1)
-    reached = nearest_rows(known, new, k)[0].mean(axis=1)
-    below, up_to = (np.searchsorted(among, reached, side) for side in ("left", "right"))
+    return _shares_below(among, _mean_distances(known, new, n_neighbors))
+
+
+def most_isolated(
+    Z: ArrayLike, queries: ArrayLike, count: int, n_neighbors: int = NEIGHBORS
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the new items that are most unlike the labeled ones, the most isolated first, and their novelty.
+
+    Parameters
+    ----------
+    Z, queries, n_neighbors
+        As for `novelty`. New items that are more isolated than all labeled ones all have novelty 1; here the
+        distance itself orders them.
+    count : int
+        All of them if there are not more.
+
+    Notes
+    -----
+    Few of many items are asked for, so most comparisons are spared: the mean distance to the nearest of every
+    fifth labeled item cannot be below that to the nearest of all. New items are compared with all labeled
+    ones in the order of this bound, until that of the next is below the distances of those found.
+
+    Examples
+    --------
+    >>> rows, shares = most_isolated([[0.0], [1.0], [2.0], [4.0]], [[1.5], [9.0], [30.0]], 2, n_neighbors=1)
+    >>> rows.tolist(), shares.tolist()
+    ([2, 1], [1.0, 1.0])
+    """
+    check_count("n_neighbors", n_neighbors)
+    check_count("count", count)
+    known, new = _as_coordinates(Z, queries)
+    among = isolation(known, n_neighbors)
+    some = known[::_SAMPLED]
+    bound = _mean_distances(some if some.shape[0] > n_neighbors else known, new, n_neighbors)
+    order = np.argsort(-bound, kind="stable")
+    rows, distances = np.zeros(0, dtype=np.intp), np.zeros(0)
+    for start in range(0, len(order), BLOCK_ROWS):
+        block = np.sort(order[start : start + BLOCK_ROWS])
+        if len(rows) == count and bound[order[start]] < distances[-1]:
+            break
+        rows = np.concatenate([rows, block])
+        distances = np.concatenate([distances, _mean_distances(known, new[block], n_neighbors)])
+        kept = np.lexsort((rows, -distances))[:count]
+        rows, distances = rows[kept], distances[kept]
+    return rows, _shares_below(among, distances)
+
+
+def _mean_distances(known: Features, new: Features, n_neighbors: int) -> NDArray[np.float64]:
+    """Mean distance of each new item to its nearest labeled items, as `isolation` has it of labeled ones."""
+    mean: NDArray[np.float64] = nearest_rows(known, new, min(n_neighbors, known.shape[0] - 1))[0].mean(axis=1)
+    return mean
+
+
+def _shares_below(among: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of ascending numbers that are below each value; equal ones count one half."""
+    below, up_to = (np.searchsorted(among, values, side) for side in ("left", "right"))
     shares: NDArray[np.float64] = (below + up_to) / (2 * len(among))
     return shares
 

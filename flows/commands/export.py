@@ -60,10 +60,15 @@ def export(options: argparse.Namespace) -> int:
     copied = copy_pictures(options.to, folder, manifest.ids, out) if options.copy else 0
     origins = [one.origin for one in made.items]
     counts = {kind or "unlabeled": origins.count(kind) for kind in ("given", "predicted", "")}
+    empty = sum(one.labels == () for one in made.items)
     if options.json:
-        show(json.dumps({"run": run.id, "file": str(file), "copied": copied, **counts}, indent=2))
+        record = {"run": run.id, "file": str(file), "copied": copied, **counts, "empty": empty}
+        show(json.dumps(record, indent=2))
         return 0
     show(f"labels     {file}: " + ", ".join(f"{count:,} {kind}" for kind, count in counts.items()))
+    if empty and options.to in ("csv", "hf"):
+        items = count_of(empty, "item has", "items have")
+        show(f"empty      {items} no label, which --to {options.to} cannot tell from unlabeled")
     if copied:
         show(f"copied     {count_of(copied, 'picture')} to {out}")
     return 0

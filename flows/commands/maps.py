@@ -45,4 +45,5 @@ def show_map(options: argparse.Namespace) -> int:
 
 def _describe(one: MapVersion) -> str:
     moved = f"\n           {one.movement}" if one.movement else ""
-    return f"version {one.number}  {one.method}, {one.places.rows:,} items, made {one.made}{moved}"
+    made = one.made.replace("T", " ").replace("+00:00", " UTC")
+    return f"version {one.number}  {one.method}, {one.places.rows:,} items, made {made}{moved}"

@@ -67,7 +67,7 @@ def review(options: argparse.Namespace) -> int:
         record = {**found, "files": [str(file) for file in files], "lacking": request.model.fitted.lacking}
         show(json.dumps(record, indent=2, ensure_ascii=False))
         return 0
-    show([*_tables(found), *_lines(found, request.model.fitted.lacking)])
+    show([*_tables(found), *_lines(found, request.model.fitted.lacking, collection.single_label)])
     show(f"\npage       {files[0]}\ntables     {out}\nthen       {merge}")
     return 0
 
@@ -94,7 +94,7 @@ def _tables(found: dict[str, Any]) -> list[str | Table]:
     return ["", Table(header, rows, caption, texts=frozenset({1, 2})), ""]
 
 
-def _lines(found: dict[str, Any], lacking: str) -> list[str]:
+def _lines(found: dict[str, Any], lacking: str, single_label: bool) -> list[str]:
     pairs, names, decided = found["pairs"], found["names"], found.get("suspects_checked", 0)
     lines = [f"errors     not judged. {lacking}."] if lacking else []
     if decided:
@@ -108,8 +108,9 @@ def _lines(found: dict[str, Any], lacking: str) -> list[str]:
     lines += [f"           {line}" for line in flattery_lines(found)]
     unlike = count_of(found["unlike_total"], "item lies", "items lie")
     lines.append(f"unlike     {unlike} more than twice as far from others as usual")
-    always = sum(one["kind"] == "always" for one in pairs)
-    together = count_of(always, "pair of labels always occurs", "pairs of labels always occur")
-    lines.append(f"pairs      {together} together, {len(pairs) - always} never")
+    if not single_label:
+        always = sum(one["kind"] == "always" for one in pairs)
+        together = count_of(always, "pair of labels always occurs", "pairs of labels always occur")
+        lines.append(f"pairs      {together} together, {len(pairs) - always} never")
     lines += [f"names      {' and '.join(one['names'])}: {one['why']}" for one in names[:5]]
     return lines

@@ -106,3 +106,14 @@ class Evidence:
         if self.known.shape[0] < 2:
             return None
         return novelty(self.known, self.annotator.prepare_features(X), among=self._isolation)
+
+    def find_unlike(self, prepared: Any, count: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """The new items, given by their prepared features, that are most unlike all labeled ones.
+
+        Their rows, the most isolated first, and their novelty; none with fewer than two labeled items.
+        """
+        from embedding_core.annotation.evidence import most_isolated
+
+        if self.known.shape[0] < 2:
+            return np.zeros(0, dtype=np.intp), np.zeros(0)
+        return most_isolated(self.known, prepared, count)

@@ -49,8 +49,8 @@ class Judge:
         The promise that is asked for, see `tasks.annotation.Request`.
     links : sparse array or None
         Links of the new items, which must then be judged in one portion.
-    wanted : str
-        The evidence that is asked for, see `tasks.annotation.Request`.
+    compares : bool
+        Whether evidence is asked for, see `tasks.annotation.Request`.
     """
 
     model: FittedModel
@@ -59,7 +59,7 @@ class Judge:
     confidence: float
     workspace: Workspace
     links: Any = None
-    wanted: str = "all"
+    compares: bool = True
 
     @cached_property
     def promise(self) -> "PrecisionPromise | None":
@@ -97,14 +97,16 @@ class Judge:
         scores = annotator.predict_scores(X, self.links)
         decision = decide(annotator, scores, self.promise)
         made = Annotations(ids, names, decision.labels, scores, decision.thresholds)
-        if self.evidence is not None and self.wanted != "none":
-            made = replace(made, novelty=self.evidence.find_novelty(X))
-            if self.wanted == "all":
-                made = replace(made, nearest=self.evidence.find_nearest(X, decision.labels))
+        if self.evidence is not None and self.compares:
+            made = replace(
+                made,
+                novelty=self.evidence.find_novelty(X),
+                nearest=self.evidence.find_nearest(X, decision.labels),
+            )
         return pack_annotations(made)
 
     def _features(self, found: list[Features], chosen: NDArray[np.bool_]) -> Any:
-        return _stored_alike(match_blocks(found, self.model, self.path)[chosen], self.model)
+        return stored_alike(match_blocks(found, self.model, self.path)[chosen], self.model)
 
     def describe(
         self, portions: Sequence[Portion], refs: Sequence[ArtifactRef], asked: NDArray[np.bool_] | None
@@ -125,10 +127,10 @@ class Judge:
             "promise": None,
             "drift": None,
         }
-        if labeled is not None:
+        if labeled is not None and self.compares:
             findings["drift"] = self._describe_drift(portions, refs, asked)
-            if promise is not None:
-                findings["promise"] = describe_promise(promise, labeled, findings["drift"], self.apart_scores)
+        if labeled is not None and promise is not None:
+            findings["promise"] = describe_promise(promise, labeled, findings["drift"], self.apart_scores)
         return findings
 
     def _describe_drift(
@@ -170,7 +172,7 @@ def readable_rows(found: Sequence[Features]) -> NDArray[np.bool_]:
     return mask
 
 
-def _stored_alike(X: Any, model: FittedModel) -> Any:
+def stored_alike(X: Any, model: FittedModel) -> Any:
     """New features dense or sparse as those of the labeled items: a table may follow a sparse matrix."""
     if model.labeled is None or isinstance(X, np.ndarray) == isinstance(model.labeled.X, np.ndarray):
         return X

@@ -18,24 +18,39 @@ from storage.artifacts.keys import ArtifactRef, Recipe
 from storage.artifacts.schemas import Features, unpack_blocks, unpack_features
 from storage.artifacts.store import ArtifactStore
 from storage.sources.base import combine_digests
-from tasks.dataset import load_blocks, part_refs
+from tasks.dataset import join_features, load_blocks, part_refs
 from tasks.reporter import Reporter
 
 PORTION_STAGE = "annotation_part"
+JOINED = 8_192
+"""Items that are judged together where predictions alone are asked for: storing them costs more."""
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Some consecutive items: their rows, and the references of their features, one per block."""
+    """Some consecutive items: their rows, and the references of their features, one or several per block."""
 
     rows: range
-    refs: tuple[ArtifactRef, ...]
+    blocks: tuple[tuple[ArtifactRef, ...], ...]
+
+    @property
+    def refs(self) -> list[ArtifactRef]:
+        """References of all blocks."""
+        return [ref for block in self.blocks for ref in block]
 
     def load(self, store: ArtifactStore) -> list[Features]:
         """Load the features of each block."""
-        if len(self.refs) == 1 and self.refs[0].kind in ("blocks", "parts"):  # everything in one portion
-            return load_blocks(store, self.refs[0])[0]
-        return [unpack_features(store.read(ref)) for ref in self.refs]
+        first = self.blocks[0][0]
+        if first.kind in ("blocks", "parts"):  # everything in one portion
+            return load_blocks(store, first)[0]
+        return [
+            join_features((unpack_features(store.read(ref)) for ref in block), len(self.rows))
+            for block in self.blocks
+        ]
+
+    def __add__(self, following: "Portion") -> "Portion":
+        blocks = tuple(mine + theirs for mine, theirs in zip(self.blocks, following.blocks, strict=True))
+        return Portion(range(self.rows.start, following.rows.stop), blocks)
 
 
 def split_portions(store: ArtifactStore, features: ArtifactRef) -> list[Portion]:
@@ -49,13 +64,27 @@ def split_portions(store: ArtifactStore, features: ArtifactRef) -> list[Portion]
         return [whole_portion(store, features)]
     ends = np.cumsum(sizes[0]).tolist()
     rows = [range(end - size, end) for end, size in zip(ends, sizes[0], strict=True)]
-    return [Portion(*one) for one in zip(rows, zip(*by_block, strict=True), strict=True)]
+    return [
+        Portion(one, tuple((ref,) for ref in refs))
+        for one, refs in zip(rows, zip(*by_block, strict=True), strict=True)
+    ]
+
+
+def join_portions(portions: list[Portion], most: int) -> list[Portion]:
+    """Join consecutive portions as long as they have at most this many items."""
+    joined: list[Portion] = []
+    for one in portions:
+        if joined and len(joined[-1].rows) + len(one.rows) <= most:
+            joined[-1] += one
+        else:
+            joined.append(one)
+    return joined
 
 
 def whole_portion(store: ArtifactStore, features: ArtifactRef) -> Portion:
     """All items in one portion."""
     found, _ = load_blocks(store, features)
-    return Portion(range(len(found[0].ids)), (features,))
+    return Portion(range(len(found[0].ids)), ((features,),))
 
 
 def judge_portions(

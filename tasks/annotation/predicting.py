@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from storage.errors import ConfigError, SourceError
 from tasks.annotation.judge import Judge, readable_rows
 from tasks.annotation.links import GivenLinks, check_promise, describe_links, links_of_place, read_links
 from tasks.annotation.model import FittedModel
-from tasks.annotation.portions import judge_portions, split_portions, whole_portion
+from tasks.annotation.portions import JOINED, join_portions, judge_portions, split_portions, whole_portion
 from tasks.dataset import load_blocks
 from tasks.settings import SourceSettings
 from tasks.stage import Stage, Workspace, digest_of
@@ -40,9 +40,6 @@ _CODE = (
 )
 
 
-Evidence = Literal["all", "novelty", "none"]
-
-
 @dataclass(frozen=True)
 class Request:
     """What the user asks for besides labels.
@@ -55,15 +52,15 @@ class Request:
         Confidence of that promise.
     unlabeled : bool
         Annotate only the items of the collection that have no labels.
-    evidence : {"all", "novelty", "none"}
-        What is found besides labels and scores, by comparing each item with all labeled ones: the labeled
-        items that support its labels and how unlike them it is, only the latter, or nothing.
+    evidence : bool
+        Compare the items with the labeled ones: which support the labels of each, how unlike them it is, and
+        whether all together are like them (drift).
     """
 
     precision: float | None = None
     confidence: float = CONFIDENCE
     unlabeled: bool = False
-    evidence: Evidence = "all"
+    evidence: bool = True
 
     def params(self) -> dict[str, Any]:
         """What differs from the default, as part of the key and of the recorded run."""
@@ -71,7 +68,7 @@ class Request:
         return {
             **(promised if self.precision else {}),
             **({"unlabeled": True} if self.unlabeled else {}),
-            **({"evidence": self.evidence} if self.evidence != "all" else {}),
+            **({} if self.evidence else {"evidence": False}),
         }
 
     def check_numbers(self) -> None:
@@ -151,6 +148,8 @@ def _annotate(
     links = _read_links(model, given, features, asked, workspace) if given else None
     judge = Judge(model, path, request.precision, request.confidence, workspace, links, request.evidence)
     portions = [whole_portion(store, features)] if given else split_portions(store, features)
+    if not request.evidence:
+        portions = join_portions(portions, JOINED)
     refs = judge_portions(made.recipe(), portions, asked, judge.judge, store, workspace.reporter)
     if not sum(ref.rows for ref in refs):
         raise _nothing_readable(path, load_blocks(store, features)[0], request.unlabeled)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from storage.artifacts.regular_files import open_regular
+from storage.quoting import count_of
 from storage.sources.base import Collection, Part
 
 _PIXELS = 360
@@ -151,4 +152,4 @@ def _show_part(part: Part, row: int) -> str:
     names = part.feature_names
     lines = [f"{names[k] if names else f'feature {k}'}: {value:.4g}" for k, value in shown]
     rest = part.X.shape[1] - len(shown)
-    return "\n".join([*lines, *([f"... and {rest:,} more features"] if rest > 0 else [])])
+    return "\n".join([*lines, *([f"... and {count_of(rest, 'more feature')}"] if rest > 0 else [])])

@@ -22,7 +22,7 @@ from storage.label_edits import (
     replace_content,
     undone_on_error,
 )
-from storage.quoting import list_names, quote
+from storage.quoting import count_of, list_names, quote
 from storage.sources import OpenedSource
 from storage.sources.annotation_files import JSON, read_labels
 from storage.sources.base import Collection, SourceOptions
@@ -321,27 +321,24 @@ def _find_item(one: Correction, known: set[str], by_name: Mapping[str, Sequence[
 def _check_conflicts(
     answers: Sequence[Correction], now: Mapping[str, Labels | None], replace_labels: bool, hidden: set[str]
 ) -> None:
-    clashes = []
+    clashes, unsaid = [], False
     for one in answers:
         present = set(now[one.id] or ())
         note = " (source.min_label_count or source.drop_labels hides labels)" if one.id in hidden else ""
         if set(one.after) == present:
             continue  # done already, or confirmed
         if one.before is None and present and not replace_labels:
+            unsaid = True
             clashes.append(f"{quote(one.id)} has labels ({list_names(sorted(present))}){note}")
         elif one.before is not None and set(one.before) != present:
             was, has = (list_names(sorted(labels), empty="none") for labels in (one.before, present))
             clashes.append(f"{quote(one.id)} had {was} then and has {has} now{note}")
     if clashes:
         raise ConfigError(
-            f"the labels of {len(clashes)} items changed since the corrections were made: "
+            f"the labels of {count_of(len(clashes), 'item')} changed since the corrections were made: "
             f"{'; '.join(clashes[:_SHOWN])}{'; ...' if len(clashes) > _SHOWN else ''}. Review these again, "
             "or remove their lines. Nothing was changed."
-            + (
-                ""
-                if replace_labels
-                else " If the answers should replace labels of a file without `before`, add --replace."
-            )
+            + (" To replace labels by answers without the column `before`, add --replace." if unsaid else "")
         )
 
 

@@ -81,9 +81,10 @@ class Gain:
         """What was gained, and what was forecast."""
         added = self.labels - self.labels_before
         which = f"{self.model}, " if self.model else ""
+        where = "" if self.model else " over all items together"  # not the mean over folds
         lines = [
-            f"{added:+d} labeled items, {self.relabeled} relabeled: {which}{metric_title(self.metric)} "
-            f"{self.score_before:.3f} → {self.score:.3f} ({self.happened:+.3f})"
+            f"{added:+d} labeled items, {self.relabeled} relabeled: {which}{metric_title(self.metric)}"
+            f"{where} {self.score_before:.3f} → {self.score:.3f} ({self.happened:+.3f})"
         ]
         if self.common:
             lines.append(

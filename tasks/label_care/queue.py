@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.artifacts.annotations import Annotations
-from storage.errors import ConfigError
 from storage.quoting import count_of
 from tasks.annotation.files import Margins
 from tasks.label_care.cards import Card
@@ -23,6 +22,8 @@ KINDS: Mapping[str, str] = {
     "unlike": "items unlike all labeled ones; shows what the model has never seen",
 }
 Order = NDArray[np.intp]
+# Items that are not more isolated than this share of the labeled ones are not unlike them.
+_TYPICAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ def make_queue(
     count: int,
     place: Callable[[Order], Any],
 ) -> Queue:
-    """Choose unlabeled items.
+    """Choose unlabeled items by their predictions.
 
     Parameters
     ----------
     kind : str
-        "random", "closest", "confirm" or "unlike".
+        "random", "closest" or "confirm".
     found : Annotations
         Predictions for the unlabeled items.
     carriers : mapping of str to int
@@ -64,6 +65,30 @@ def make_queue(
         order = _spread(order, count, place)
     cards = [_card(kind, found, row, reasons(row)) for row in order[:count].tolist()]
     return Queue(kind, cards)
+
+
+def unlike_queue(
+    found: Annotations, order: Order, novelty: NDArray[np.float64], count: int, place: Callable[[Order], Any]
+) -> Queue:
+    """Choose among the unlabeled items that are most unlike the labeled ones.
+
+    Parameters
+    ----------
+    found : Annotations
+        Predictions for the unlabeled items.
+    order, novelty : ndarrays of shape (m,)
+        The most unlike items first; `pool_size(count)` of them if there are as many.
+    count : int
+    place : callable
+        Returns the coordinates (m, r) of some of the items.
+    """
+    share = dict(zip(order.tolist(), novelty.tolist(), strict=True))
+    order = order[: max(count, int((novelty > _TYPICAL).sum()))]
+    cards = [
+        _card("unlike", found, row, f"It is more isolated than {share[row]:.0%} of the labeled items.")
+        for row in _spread(order, count, place).tolist()
+    ]
+    return Queue("unlike", cards)
 
 
 def error_queue(cards: Sequence[Card], count: int, place: Callable[[Order], Any]) -> Queue:
@@ -118,7 +143,9 @@ def _closest(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Ca
     def reason(row: int) -> str:
         doubt = margins.doubts[row]
         side = "above" if doubt.margin > 0 else "below"
-        return f"{found.label_names[doubt.label]} is only {abs(doubt.margin):.3f} {side} its threshold."
+        gap = max(abs(doubt.margin), 0.001)
+        few = "less than" if gap > abs(doubt.margin) else "only"
+        return f"{found.label_names[doubt.label]} is {few} {gap:.3f} {side} its threshold."
 
     return np.array(margins.order, dtype=np.intp), reason
 
@@ -146,19 +173,8 @@ def _confirm(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Ca
     return np.array(order, dtype=np.intp), reason
 
 
-def _unlike(found: Annotations, carriers: Mapping[str, int]) -> tuple[Order, Callable[[int], str]]:
-    if found.novelty is None:
-        raise ConfigError(
-            "--by unlike: this model has no record of its labeled items; train one with `labelscape auto`."
-        )
-    novelty = found.novelty
-    order = np.argsort(-novelty, kind="stable")
-    return order, lambda row: f"It is more isolated than {novelty[row]:.0%} of the labeled items."
-
-
 _ORDERS: dict[str, Callable[[Annotations, Mapping[str, int]], tuple[Order, Callable[[int], str]]]] = {
     "random": _random,
     "closest": _closest,
     "confirm": _confirm,
-    "unlike": _unlike,
 }

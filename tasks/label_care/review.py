@@ -68,7 +68,7 @@ def write_review(
             _tile(found["unlike_total"], "unlike all others", "unlike all others"),
         ],
         [*cut_lines(found, most), *flattery_lines(found)],
-        page_tables(found),
+        page_tables(found, collection.single_label),
     )
     page = render_labeling(text, cards, collection, found["label_names"], separator)
     return [write_bytes(page, out / PAGE, "--out"), *files]
@@ -157,8 +157,8 @@ def flattery_lines(found: Findings) -> list[str]:
     ]
 
 
-def page_tables(found: Findings) -> list[PageTable]:
-    """Tables of everything that is not decided item by item."""
+def page_tables(found: Findings, single_label: bool = False) -> list[PageTable]:
+    """Tables of everything that is not decided item by item; items of one class have no pairs of labels."""
     by_label = sorted(found["suspects_by_label"].items(), key=lambda one: -sum(one[1]))
     duplicates = found["duplicates"]
     return [
@@ -175,24 +175,7 @@ def page_tables(found: Findings) -> list[PageTable]:
             tuple((_name_group(one), _compare_labels(one)) for one in duplicates[:_ROWS]),
             caption=_more(found["duplicates_total"], "groups", "duplicates.csv", len(duplicates)),
         ),
-        PageTable(
-            "Labels that always or never occur together",
-            ("labels", "rule", "items with both", "expected by chance", "exceptions"),
-            tuple(
-                (
-                    f"{one['first']} → {one['second']}"
-                    if one["kind"] == "always"
-                    else f"{one['first']}, {one['second']}",
-                    one["kind"],
-                    str(one["both"]),
-                    f"{one['expected']:.1f}",
-                    str(len(one["exceptions"])),
-                )
-                for one in found["pairs"][:_ROWS]
-            ),
-            "a → b: nearly all items with a also have b. a, b: almost no item has both.",
-            _more(len(found["pairs"]), "pairs", "label_pairs.csv", len(found["pairs"])),
-        ),
+        *([] if single_label else [_pairs_table(found["pairs"])]),
         PageTable(
             "Names of labels that look alike",
             ("labels", "items", "why"),
@@ -203,6 +186,27 @@ def page_tables(found: Findings) -> list[PageTable]:
             caption=_more(len(found["names"]), "groups of names"),
         ),
     ]
+
+
+def _pairs_table(pairs: Sequence[Mapping[str, Any]]) -> PageTable:
+    return PageTable(
+        "Labels that always or never occur together",
+        ("labels", "rule", "items with both", "expected by chance", "exceptions"),
+        tuple(
+            (
+                f"{one['first']} → {one['second']}"
+                if one["kind"] == "always"
+                else f"{one['first']}, {one['second']}",
+                one["kind"],
+                str(one["both"]),
+                f"{one['expected']:.1f}",
+                str(len(one["exceptions"])),
+            )
+            for one in pairs[:_ROWS]
+        ),
+        "a → b: nearly all items with a also have b. a, b: almost no item has both.",
+        _more(len(pairs), "pairs", "label_pairs.csv", len(pairs)),
+    )
 
 
 def _name_group(group: Mapping[str, Any]) -> str:

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from embedding_core import InvalidInput, knn_classifier
-from embedding_core.annotation.evidence import margins, nearest_carriers, novelty, rank_by_doubt
+from embedding_core.annotation import evidence
+from embedding_core.annotation.evidence import (
+    margins,
+    most_isolated,
+    nearest_carriers,
+    novelty,
+    rank_by_doubt,
+)
 from tests.synthetic import multi_label, sparse_items
 
 
@@ -69,6 +76,29 @@ def test_novelty_does_not_depend_on_scale_rotation_or_order(placed):
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     order = np.random.default_rng(1).permutation(50)
     np.testing.assert_allclose(novelty(7 * Z[order] @ turn + 3, 7 * queries @ turn + 3), novelty(Z, queries))
+
+
+def test_the_most_isolated_items_are_those_of_all_distances(monkeypatch):
+    rng = np.random.default_rng(0)
+    Z, near, far = (rng.normal(size=(n, 2)) for n in (500, 2000, 9))
+    queries = np.vstack([near, far + 8])
+    reach = np.sort(np.linalg.norm(queries[:, None] - Z[None], axis=2), axis=1)[:, :5].mean(axis=1)
+    compared = []
+    search = evidence.nearest_rows
+
+    def count(known, new, k):
+        compared.append(len(known) * len(new))
+        return search(known, new, k)
+
+    monkeypatch.setattr(evidence, "nearest_rows", count)
+    monkeypatch.setattr(evidence, "BLOCK_ROWS", 100)
+    rows, shares = most_isolated(Z, queries, 30)
+    assert sum(compared) < 0.5 * Z.shape[0] * queries.shape[0]
+    assert rows.tolist() == np.argsort(-reach, kind="stable")[:30].tolist()  # though many are 100 % novel
+    np.testing.assert_allclose(shares, novelty(Z, queries)[rows])
+    assert (shares == 1).sum() == 9
+    everything, _ = most_isolated(Z[:4], queries[:7], 100)
+    assert sorted(everything.tolist()) == list(range(7))
 
 
 def test_novelty_of_copies_and_of_few_items():

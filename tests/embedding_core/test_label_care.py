@@ -204,16 +204,19 @@ def test_a_forecast_needs_enough_labels() -> None:
         forecast_gains(np.zeros((10, 2)), np.ones((10, 2), dtype=np.int8))
 
 
-def test_harder_labels_gain_more_and_the_most_gaining_one_is_named() -> None:
-    rng = np.random.default_rng(7)
+@pytest.mark.parametrize("seed", [7, 8])
+def test_harder_labels_gain_more_and_the_most_gaining_one_is_named(seed: int) -> None:
+    """True of each of 12 seeds that were tried, wherever the hard label stands."""
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(120, 60))
     X[:, :30] = X[:, :1] + 0.1 * rng.normal(size=(120, 30))  # half of the features say the same
     easy = X[:, 0] > 0
     hard = X[:, 30:] @ rng.normal(size=30) > 0
-    made = forecast_gains(X, np.column_stack([easy, hard]).astype(np.int8), 100)
-    assert made["macro_f1"].gain > 0
-    assert made["macro_f1"].best_label == 1
-    assert made["macro_f1"].low < made["macro_f1"].gain < made["macro_f1"].high
+    for labels, harder in (([easy, hard], 1), ([hard, easy], 0)):
+        made = forecast_gains(X, np.column_stack(labels).astype(np.int8), 100)["macro_f1"]
+        assert made.best_label == harder
+        assert made.best_gain > made.gain > 0.01
+        assert (made.low, made.high) == gain_interval(made.gain)
 
 
 @pytest.mark.slow

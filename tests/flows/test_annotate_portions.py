@@ -12,10 +12,9 @@ from flows.annotate import AnnotationPlan, AnnotationResult, ChosenModel, annota
 from flows.runner import Run, RunResult
 from storage.artifacts.annotations import Annotations
 from storage.tracking.client import ModelInfo
-from tasks.annotation import FittedModel, Request, judge, load_annotations, portions
+from tasks.annotation import FittedModel, Request, judge, load_annotations, portions, predicting
 from tasks.annotation import evidence as evidence_module
 from tasks.annotation.files import write_annotations
-from tasks.annotation.predicting import Evidence
 from tasks.stage import run_stage
 from tasks.stages import chunks
 from tests.conftest import local_config
@@ -104,25 +103,29 @@ def test_the_files_are_those_of_one_portion(
     assert written[0] == written[1]
 
 
-@pytest.mark.parametrize("evidence", ["novelty", "none"])
 def test_evidence_that_is_not_asked_for_is_not_computed(
-    annotate: Annotate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+    annotate: Annotate, judged: list[range], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And predictions alone are stored in fewer portions."""
     new = write_table(tmp_path / "new.csv", 150, 1)
     whole = load(annotate(new))
-    monkeypatch.delattr(evidence_module.Evidence, "find_nearest")
-    if evidence == "none":
-        monkeypatch.delattr(evidence_module.Evidence, "find_novelty")
-    less = load(annotate(new, request=Request(evidence=evidence)))
+    several = list(judged)
+    judged.clear()
+    monkeypatch.setattr(predicting, "JOINED", 100)
+    for name in ("find_nearest", "find_novelty", "everyone"):
+        monkeypatch.delattr(evidence_module.Evidence, name)
+    less = load(annotate(new, request=Request(evidence=False)))
     np.testing.assert_array_equal(less.scores, whole.scores)
     np.testing.assert_array_equal(less.labels, whole.labels)
-    assert less.findings == whole.findings
+    assert 1 < len(judged) < len(several)
+    assert [row for one in judged for row in one] == list(range(150))
+    assert all(len(one) <= 100 for one in judged)
+    assert less.ids == whole.ids
+    assert less.findings == {**whole.findings, "drift": None}
+    assert whole.findings["drift"]
     assert any(whole.nearest)
     assert not any(less.nearest)
-    if evidence == "none":
-        assert less.novelty is None
-    else:
-        np.testing.assert_array_equal(less.novelty, whole.novelty)  # type: ignore[arg-type]
+    assert less.novelty is None
 
 
 def test_only_portions_with_changed_or_new_items_are_judged_again(

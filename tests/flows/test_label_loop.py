@@ -12,6 +12,7 @@ import pytest
 from storage.sources import SourceOptions, open_source
 from storage.tracking.client import Tracker, default_uri
 from storage.tracking.curve import LabelCurve
+from storage.tracking.registry import CHALLENGER, CHAMPION, ModelRegistry, model_name
 from tasks.executor import SerialExecutor
 from tasks.label_care.corrections import labels_by_id
 from tests.browser import open_browser, visiting
@@ -181,9 +182,24 @@ def test_kinds_of_queues_and_refusals(command: Command, tmp_path: Path, picture_
     for form in ("csv", "hf", "label-studio", "fiftyone", "coco"):
         done = command("export", annotated, "--to", form, "--out", tmp_path / form, "--copy", "--json")
         assert done.code == 0, done.err
-        assert json.loads(done.out)["copied"] == 40
-        assert command("inspect", tmp_path / form).code == 0
+        made = json.loads(done.out)
+        assert made["copied"] == 40
+        read = json.loads(command("inspect", tmp_path / form, "--json").out)
+        # Predictions stay predictions in Label Studio; csv and hf cannot say that an item has no label.
+        lost = {"label-studio": made["predicted"], "csv": made["empty"], "hf": made["empty"]}
+        assert read["labeled"] == made["given"] + made["predicted"] - lost.get(form, 0)
     assert command("export", "ffffffff", "--to", "csv").code == 2
+    home = tmp_path / ".labelscape"
+    registry = ModelRegistry(Tracker(default_uri(home), home=home))
+    name = model_name(picture_folder.name)
+    champion = registry.find(name, CHAMPION)
+    assert champion
+    registry.withdraw(name, CHAMPION)
+    registry.register(name, champion.run_id, CHALLENGER, {})
+    assert command("run", picture_folder, "--methods", "mlda", *AUTO[2:]).code == 0
+    done = command("review", picture_folder)  # by the challenger, not by the newest run
+    assert done.code == 0, done.err
+    assert "not judged" not in done.out
 
 
 @pytest.mark.slow

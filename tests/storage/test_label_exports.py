@@ -91,6 +91,21 @@ def test_label_studio_accepts_its_own_format(tmp_path: Path) -> None:
     assert all(interface.validate_annotation(one) for one in answers)
 
 
+@pytest.mark.slow
+def test_fiftyone_imports_its_own_format(tmp_path: Path) -> None:
+    """Its importer, without the database that its data sets need."""
+    data = pytest.importorskip("fiftyone.utils.data", reason="optional", exc_type=ImportError)
+    folder = exported("fiftyone", tmp_path).parent
+    importer = data.FiftyOneImageClassificationDatasetImporter(str(folder), compute_metadata=False)
+    with importer:
+        read = {
+            Path(path).relative_to(folder / "data").as_posix(): found
+            and tuple(one.label for one in found.classifications)
+            for path, _, found in importer
+        }
+    assert read == LABELS
+
+
 def test_an_item_outside_its_folder_is_not_copied(tmp_path: Path) -> None:
     draw(tmp_path / "x.png")
     (tmp_path / "out").mkdir()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.artifacts.annotations import Annotations
-from tasks.label_care.queue import error_queue, make_queue
+from tasks.label_care.queue import error_queue, make_queue, unlike_queue
 from tasks.label_care.review import page_tables, without_checked
 from tasks.label_care.suggestions import DUPLICATE, RULE, SUSPECT, UNLIKE, make_cards
 
@@ -97,6 +97,8 @@ def test_the_table_of_labels_agrees_with_the_number_of_suspects() -> None:
     found = without_checked(findings(suspects=suspects), {("a", "red"), ("b", "blue")})
     assert found["suspects_total"] == 1
     assert page_tables(found)[0].rows == (("red", "1", "0"),)
+    pairs = "Labels that always or never occur together"
+    assert [pairs in {one.title for one in page_tables(found, single)} for single in (False, True)] == [1, 0]
 
 
 def test_labels_of_near_duplicates_are_compared_only_where_two_have_some() -> None:
@@ -132,3 +134,17 @@ def test_probable_errors_are_spread_over_the_collection_and_a_random_sample_is_n
         "i19",
         "i23",
     ]  # of eight nearest to 0.5, the first and the farthest
+
+
+def test_items_as_near_as_labeled_ones_are_not_unlike_them() -> None:
+    scores = np.full((8, 1), 0.5)
+    found = Annotations([f"i{row}" for row in range(8)], ["red"], scores > 0.4, scores, np.array([0.4]))
+    places = np.array([[0.0], [0.1], [5.0], [0.2], [90.0], [-90.0], [70.0], [-70.0]])
+    novelty = np.array([1.0, 1.0, 0.9, 0.8, 0.4, 0.3, 0.2, 0.1])
+
+    def queue(count: int) -> list[str]:
+        made = unlike_queue(found, np.arange(8), novelty, count, lambda rows: places[rows])
+        return [card.id for card in made.cards]
+
+    assert queue(2) == ["i0", "i2"]  # spread out, though not to the far ones
+    assert queue(6) == [f"i{row}" for row in range(6)]  # as many as are asked for

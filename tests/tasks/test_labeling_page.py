@@ -83,7 +83,7 @@ def test_corrections_by_keyboard_come_back_as_expected(browser: Any, page: Path,
         visit.page.focus("#card")
         press = visit.page.keyboard.press
         press("y")  # p0: accept, sky is removed
-        press("n")  # p1: keep
+        press("N")  # p1: keep, with Caps Lock
         press("1")  # p2: its first label, =cmd, is removed
         press("Enter")
         press("/")  # p3: find a label
@@ -241,11 +241,45 @@ def test_the_buttons_of_a_phone_leave_room_for_the_labels(browser: Any, page: Pa
         assert all(box["height"] >= 40 for box in boxes)
 
 
-def write_page(photos: Path, tmp_path: Path, cards: list[Card]) -> Path:
+@pytest.mark.slow
+def test_lines_of_texts_and_rows_stay_lines(browser: Any, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("id,height,width,class\na,1,2,x\nb,3,4,y\n")
+    notes = tmp_path / "notes"
+    for kind in "xy":
+        (notes / kind).mkdir(parents=True)
+        (notes / kind / "b.txt").write_text("other")
+    (notes / "x" / "a.txt").write_bytes("one\r\ntwo\tthree\n\u202efour".encode())
+    for source, name, expected in (
+        (table, "b", "height: 3\nwidth: 4"),
+        (notes, "x/a.txt", "one\ntwo    three\n\ufffdfour"),
+    ):
+        collection = open_source(SourceOptions(str(source)), tmp_path / "cache").read(tmp_path / "cache")
+        page = tmp_path / "page.html"
+        card = Card(name, "random", None, (), ("drawn",))
+        page.write_bytes(render_labeling(PageText("Review", "", "merge"), [card], collection, ["x"], "|"))
+        with visiting(browser, page.as_uri()) as visit:
+            assert visit.page.text_content("#card pre") == expected
+
+
+@pytest.mark.slow
+def test_of_many_labels_the_likeliest_have_the_digits(browser: Any, photos: Path, tmp_path: Path) -> None:
+    labels = [f"label {number:02}" for number in range(12)]
+    scores = {name: number / 20 for number, name in enumerate(labels[:-1])}
+    card = Card("p3.png", "random", None, ("label 03",), ("drawn",), scores=scores)
+    with visiting(browser, write_page(photos, tmp_path, [card], labels).as_uri()) as visit:
+        visit.page.keyboard.press("1")
+        visit.page.keyboard.press("2")
+        visit.page.keyboard.press("Enter")
+        (row,) = csv.DictReader(io.StringIO(save(visit), newline=""))
+    assert row["after"] == "label 03|label 10"  # the suggestion, then the one with the best score
+
+
+def write_page(photos: Path, tmp_path: Path, cards: list[Card], labels: list[str] = LABELS) -> Path:
     """A page with these cards of the photos."""
     cache, file = tmp_path / "cache", tmp_path / "cards.html"
     collection = open_source(SourceOptions(str(photos)), cache).read(cache)
-    file.write_bytes(render_labeling(PageText("Review", "", "merge"), cards, collection, LABELS, "|"))
+    file.write_bytes(render_labeling(PageText("Review", "", "merge"), cards, collection, labels, "|"))
     return file
 
 

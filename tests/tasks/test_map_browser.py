@@ -223,6 +223,9 @@ def test_everything_is_reached_by_keys(visit: Visit, tmp_path: Path) -> None:
     page.wait_for_selector("#item[data-item='item 000']")
     page.keyboard.press("n")
     page.wait_for_selector("#item[data-item='item 001']")
+    page.keyboard.press("Escape")
+    page.keyboard.press("p")  # without an item in focus: the last one
+    page.wait_for_selector(f"#item[data-item='item {N - 1:03}']")
     page.focus("#search")
     page.keyboard.type("item 04")
     page.keyboard.press("Enter")

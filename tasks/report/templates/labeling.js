@@ -16,6 +16,9 @@ let unsaved = false;
 // Characters that a page cannot show, or that change the direction of text.
 const clean = (text) => text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 
+// The lines of a text stay lines.
+const cleanLines = (text) => text.replace(/\r\n?/g, "\n").replaceAll("\t", "    ").split("\n").map(clean).join("\n");
+
 // Without scrolling: a page that has just been opened shows its beginning.
 const focus = () => place.focus({ preventScroll: true });
 
@@ -63,9 +66,13 @@ function start(card) {
   finding = false;
 }
 
+// Of more labels than digits, the likeliest ones get the digits.
 function labelOrder(card) {
   const first = new Set([...card.proposed, ...(card.given || [])]);
-  return [...data.labels.filter((name) => first.has(name)), ...data.labels.filter((name) => !first.has(name))];
+  const others = data.labels.filter((name) => !first.has(name));
+  const score = (name) => (card.scores[name] === undefined ? -1 : card.scores[name]);
+  if (data.labels.length > 9) others.sort((one, other) => score(other) - score(one));
+  return [...data.labels.filter((name) => first.has(name)), ...others];
 }
 
 function show() {
@@ -91,7 +98,7 @@ function draw() {
     if (card.pictures.length > 1) figure.append(make("figcaption", picture.title));
     left.append(figure);
   }
-  if (card.text) left.append(make("pre", card.text));
+  if (card.text) left.appendChild(make("pre")).textContent = cleanLines(card.text);
   place.append(left, describe(card));
 }
 
@@ -242,9 +249,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && inside.tagName === "BUTTON") return;
   // A key that is held must not answer items that nobody has looked at.
   if (event.repeat && !event.key.startsWith("Arrow")) return;
-  if (event.key === "s") { save(); return; }
-  if (["/", "ArrowRight", "ArrowLeft", "Enter"].includes(event.key)) event.preventDefault();
-  act(event.key);
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;  // Caps Lock does not matter
+  if (key === "s") { save(); return; }
+  if (["/", "ArrowRight", "ArrowLeft", "Enter"].includes(key)) event.preventDefault();
+  act(key);
 });
 window.addEventListener("beforeunload", (event) => { if (unsaved) event.preventDefault(); });
 document.getElementById("save").addEventListener("click", save);

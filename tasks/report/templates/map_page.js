@@ -330,7 +330,7 @@ class Page {
       const row = body.appendChild(make("tr"));
       row.append(make("th", name, { scope: "row" }), make("td", shownOf.values[number][k]));
     });
-    return [table, ...(shownOf.more ? [make("p", `and ${shownOf.more} more values`, { class: "muted" })] : [])];
+    return [table, ...(shownOf.more ? [make("p", `and ${shownOf.more} more value${shownOf.more > 1 ? "s" : ""}`, { class: "muted" })] : [])];
   }
 
   select(found) {

@@ -320,10 +320,10 @@ class Panel {
   // The next or previous shown item, brought into sight.
   step(direction) {
     const page = this.page;
-    let i = page.focus;
+    let i = page.focus < 0 && direction < 0 ? 0 : page.focus;
     for (let tries = 0; tries < n; tries++) {
       i = (i + direction + n) % n;
-      if (page.shown[i]) { page.pin(i); this.bring(i); return; }
+      if (page.shown[i] && isFinite(this.x[i]) && isFinite(this.y[i])) { page.pin(i); this.bring(i); return; }
     }
   }
 
