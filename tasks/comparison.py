@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from storage.errors import ConfigError
+from storage.quoting import count_of
 from storage.tracking.client import ComparedRun
 from tasks.report.ranking import (
     LOWER_IS_BETTER,
@@ -22,7 +23,7 @@ from tasks.stages.tracking import BASELINE_TAG, CHANGES_TAG, SCORES_TAG, SETTING
 # Columns besides metrics and settings.
 _PLAIN = ("method", "classifier", "run", "name", "differs", "started", "settings", "changes")
 _DEFAULTS = "defaults"
-_TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs"}
+_TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs", "method": "method id"}
 
 
 @dataclass(frozen=True)
@@ -182,19 +183,26 @@ def varying_settings(rows: Sequence[MethodRow]) -> list[str]:
     return [name for name in shared if len({row.run.params[name] for row in rows}) > 1 and "." in name]
 
 
-def comparison_table(rows: Sequence[MethodRow], sort_by: str, columns: Sequence[str]) -> Table:
-    """Tabulate rows, best first; narrow terminals drop columns from the right."""
+def comparison_table(
+    rows: Sequence[MethodRow], sort_by: str, columns: Sequence[str], hidden: int = 0
+) -> Table:
+    """Tabulate rows, best first; narrow terminals drop columns from the right.
+
+    `hidden` is the number of results that are left out because a newer run has the same scores.
+    """
     header = ("method", *(_column_title(name) for name in columns))
     cells = tuple((row.title, *(row.text(name) for name in columns)) for row in rows)
     texts = frozenset(place for place, name in enumerate(columns, start=1) if name not in METRIC_TITLES)
     caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
+    if hidden:
+        caption += f"; {count_of(hidden, 'result', 'results')} of older runs with the same scores: --all"
     last = [place for place, name in enumerate(columns, start=1) if name in ("settings", "changes")]
     rest = [place for place in range(len(columns), 1, -1) if place not in last]
     return Table(header, cells, caption, texts=texts, optional=(*last, *rest))
 
 
-def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
-    """One row per value of a setting: how many results it has, and the best one. `rows` are best first.
+def group_rows(rows: Sequence[MethodRow], key: str) -> dict[str, list[MethodRow]]:
+    """Rows by their value of a setting or column, in the given order.
 
     Baselines are left out where a setting is compared: most settings do not change them.
     """
@@ -202,14 +210,44 @@ def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
     methods = [row for row in rows if not row.is_baseline] if key not in _PLAIN else []
     for row in methods or rows:
         groups.setdefault(row.text(key), []).append(row)
+    return groups
+
+
+def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
+    """One row per value of a setting: how many results it has, and the best one. `rows` are best first."""
+    groups = group_rows(rows, key)
+    own_run = key != "run"
     cells = tuple(
-        (value or "–", str(len(found)), found[0].title, found[0].text(sort_by), found[0].text("run"))
+        (
+            value or "–",
+            str(len(found)),
+            found[0].title,
+            found[0].text(sort_by),
+            *([found[0].text("run")] if own_run else []),
+        )
         for value, found in groups.items()
     )
-    header = (key, "results", "best", _column_title(sort_by), "run")
+    header = (key, "results", "best", _column_title(sort_by), *(["run"] if own_run else []))
     caption = f"best {metric_title(sort_by)} of each value, best first"
-    caption += "; without plain baselines" if methods and len(methods) < len(rows) else ""
-    return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1))
+    caption += "; without plain baselines" if sum(map(len, groups.values())) < len(rows) else ""
+    return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1) if own_run else (1,))
+
+
+def group_records(rows: Sequence[MethodRow], key: str, sort_by: str) -> list[dict[str, object]]:
+    """The groups of `group_table` as plain data, with numbers in full."""
+    return [
+        {
+            key: value,
+            "results": len(found),
+            "best": found[0].title,
+            "method": found[0].run.method,
+            "classifier": found[0].classifier,
+            sort_by: found[0].metrics.get(sort_by),
+            f"{sort_by}_std": found[0].spreads.get(sort_by),
+            "run": found[0].text("run"),
+        }
+        for value, found in group_rows(rows, key).items()
+    ]
 
 
 def _column_title(name: str) -> str:
