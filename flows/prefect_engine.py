@@ -73,7 +73,7 @@ class Attempt(Generic[Result]):
 def compute_stage(
     stage: Stage, workspace: Workspace, force: bool, attempt: Attempt[Outcome]
 ) -> Outcome | State[Outcome]:
-    """One stage as a Prefect task; a stage taken from the store ends as `Cached`, one out of time as `Stopped`."""
+    """One stage as a Prefect task; it ends as `Cached` if the store had it, as `Stopped` if time ran out."""
     try:
         outcome = attempt.run(run_stage, stage, workspace, force)
     except BudgetEnded as error:
