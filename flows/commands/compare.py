@@ -37,7 +37,7 @@ def add_parser(commands: Subparsers) -> None:
         "--columns",
         metavar="NAMES",
         help="comma-separated metrics, settings (affinity.n_neighbors), or differs, run, name, started, "
-        "settings, changes",
+        "settings, changes, data",
     )
     parser.add_argument(
         "--where",
@@ -119,7 +119,15 @@ def _columns(options: argparse.Namespace, rows: Sequence[MethodRow]) -> list[str
         return names
     others = [name for name in DEFAULT_METRICS if name != options.sort_by]
     if options.csv:
-        return [options.sort_by, *others, "run", "started", *comparison.varying_settings(rows), "settings"]
+        return [
+            options.sort_by,
+            *others,
+            "run",
+            "started",
+            "data",
+            *comparison.varying_settings(rows),
+            "settings",
+        ]
     # Narrow terminals drop columns from the right; what tells two runs of a method apart stays.
     return [options.sort_by, "differs", "run", *others, "started"]
 

@@ -111,7 +111,7 @@ class TestSelecting:
             parse_day("soon", "--after")
         with pytest.raises(ConfigError, match=r"did you mean affinity\.n_neighbors\?"):
             check_columns(["n_neighbors"], self.rows, "--columns")
-        with pytest.raises(ConfigError, match=r"changes, affinity\.n_neighbors, or another setting"):
+        with pytest.raises(ConfigError, match=r"changes, data, affinity\.n_neighbors, or another setting"):
             check_columns(["k"], self.rows, "--where")
 
     def test_settings_that_vary(self) -> None:
@@ -171,6 +171,23 @@ def test_chosen_columns() -> None:
     assert table.rows[0] == ("MLDA, 1NN", "0.500 ± 0.010", "10", "r1000000")
     hidden = comparison_table(make_rows([run()]), "macro_f1", ["macro_f1"], hidden=1).caption
     assert hidden.endswith("; 1 result of older runs with the same scores: --all")
+
+
+def test_scores_on_other_data_are_marked() -> None:
+    other = {**TAGS, "labelscape.digest.manifest": "n"}
+    chosen = {"labelscape.digest.labels": "l", "labelscape.digest.ingest": "n"}  # as `auto` has them
+    runs = [run(f1=0.7), run("r2", day=3, run_tags=other), run("r3", "svm", day=2, run_tags=chosen)]
+    rows = [row for row in make_rows(runs) if row.classifier == "1nn"]
+    table = comparison_table(rows, "macro_f1", ["macro_f1", "data"])
+    assert [(row[0], row[2]) for row in table.rows] == [
+        ("MLDA, 1NN *", "m"),
+        ("MLDA, 1NN", "n"),
+        ("SVM, 1NN", "n"),
+    ]
+    assert table.caption.endswith("; * other items or labels than in the newest run")
+    groups = group_table(sort_rows(rows, "macro_f1"), "run", "macro_f1")
+    assert [row[2] for row in groups.rows][:1] == ["MLDA, 1NN *"]
+    assert "*" not in comparison_table(rows[1:], "macro_f1", ["macro_f1"]).caption
 
 
 def test_csv_has_numbers_in_full() -> None:
