@@ -210,7 +210,9 @@ def comparison_table(
     texts = frozenset(place for place, name in enumerate(columns, start=1) if name not in METRIC_TITLES)
     caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
     if hidden:
-        caption += f"; {count_of(hidden, 'result', 'results')} of older runs with the same scores: --all"
+        caption += (
+            f"; {count_of(hidden, 'result', 'results')} of older runs with the same scores left out (--all)"
+        )
     caption += note
     last = [place for place, name in enumerate(columns, start=1) if name in ("settings", "changes")]
     rest = [place for place in range(len(columns), 1, -1) if place not in last]
@@ -225,7 +227,7 @@ def _mark_other_data(rows: Sequence[MethodRow]) -> tuple[list[str], str]:
         f"{row.title} {_OTHER_DATA}" if is_other else row.title
         for row, is_other in zip(rows, other, strict=True)
     ]
-    return titles, f"; {_OTHER_DATA} other items or labels than in the newest run" if any(other) else ""
+    return titles, f"; {_OTHER_DATA}: other items or labels than in the newest run" if any(other) else ""
 
 
 def group_rows(rows: Sequence[MethodRow], key: str) -> dict[str, list[MethodRow]]:

@@ -170,7 +170,7 @@ def test_chosen_columns() -> None:
     assert table.header == ("method", "macro F1 ↑", "affinity.n_neighbors", "run")
     assert table.rows[0] == ("MLDA, 1NN", "0.500 ± 0.010", "10", "r1000000")
     hidden = comparison_table(make_rows([run()]), "macro_f1", ["macro_f1"], hidden=1).caption
-    assert hidden.endswith("; 1 result of older runs with the same scores: --all")
+    assert hidden.endswith("; 1 result of older runs with the same scores left out (--all)")
 
 
 def test_scores_on_other_data_are_marked() -> None:
@@ -184,7 +184,7 @@ def test_scores_on_other_data_are_marked() -> None:
         ("MLDA, 1NN", "n"),
         ("SVM, 1NN", "n"),
     ]
-    assert table.caption.endswith("; * other items or labels than in the newest run")
+    assert table.caption.endswith("; *: other items or labels than in the newest run")
     groups = group_table(sort_rows(rows, "macro_f1"), "run", "macro_f1")
     assert [row[2] for row in groups.rows][:1] == ["MLDA, 1NN *"]
     assert "*" not in comparison_table(rows[1:], "macro_f1", ["macro_f1"]).caption
