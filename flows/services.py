@@ -171,7 +171,8 @@ def running(home: Path) -> Services | None:
     if len(found) != 2 or any(entry.process is None for entry in found):
         return None
     content = json.loads(_record(home.resolve()).read_text(encoding="utf-8"))
-    return Services(*found, str(content["started"]), str(content.get("tracking", default_uri(home))))
+    tracking = str(content.get("tracking", default_uri(home)))
+    return Services(found[0], found[1], str(content["started"]), tracking)
 
 
 def browser_links(home: Path, services: Services) -> tuple[str, str]:
