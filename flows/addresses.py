@@ -5,9 +5,10 @@ from pathlib import Path
 
 from flows.services import running
 from storage.servers import read_token
-from storage.tracking.addresses import default_uri, is_http
+from storage.tracking.addresses import is_http
 from storage.tracking.client import TrackedRun
 from storage.tracking.saved_view import ADDRESS
+from storage.urls import redact
 
 _REPORT = "artifacts/report/index.html"
 
@@ -16,8 +17,8 @@ def mlflow_pages(uri: str, home: Path) -> str | None:
     """Address of the MLflow pages that show a tracker; None if no server is known for it."""
     if is_http(uri):
         return uri.rstrip("/")
-    found = running(home) if uri == default_uri(home) else None
-    return found.mlflow_url if found else None
+    found = running(home)
+    return found.mlflow_url if found and found.tracking == redact(uri) else None
 
 
 def run_address(tracked: TrackedRun, pages: str) -> str:

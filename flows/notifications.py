@@ -18,6 +18,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from flows.config import RunConfig, find_home
+from flows.services import running
 from storage.credentials import hide_secrets, reveal_hook
 from storage.errors import ServiceError
 from storage.urls import split_address
@@ -69,7 +70,7 @@ def send(config: RunConfig, notice: Notice, warn: Callable[[str], None]) -> None
     chosen = config.notify
     if notice.about not in chosen.about:
         return
-    ways: list[tuple[str, Callable[[], None]]] = [("event", lambda: _emit(notice))]
+    ways: list[tuple[str, Callable[[], None]]] = [("event", lambda: _emit(notice, find_home(config)))]
     if command := chosen.command:
         ways.append(("command", lambda: _run(command, notice)))
     if webhook := chosen.webhook:
@@ -84,8 +85,12 @@ def send(config: RunConfig, notice: Notice, warn: Callable[[str], None]) -> None
             warn(f"the notice about this {notice.about} could not be sent (notify.{name}: {why}).")
 
 
-def _emit(notice: Notice) -> None:
+def _emit(notice: Notice, home: Path) -> None:
     """Emit an event of Prefect, if a server is configured; emitting without one would start a server."""
+    if "PREFECT_API_URL" not in os.environ and running(home) is not None:
+        from flows.prefect_settings import prepare_engine
+
+        prepare_engine(home)  # the failure came before any flow run
     if "PREFECT_API_URL" not in os.environ:
         return
     from prefect.events import emit_event

@@ -34,6 +34,7 @@ from storage.artifacts.run_log import LoggedRun
 from storage.credentials import hide_secrets
 from storage.errors import LabelscapeError, ServiceError
 from storage.sqlite.migrated import Warn
+from tasks.budget import BudgetEnded
 from tasks.stage import Stage, Workspace, run_stage
 from tasks.stages.tracking import FLOW_RUN_NAME, FLOW_RUN_URL
 
@@ -72,8 +73,11 @@ class Attempt(Generic[Result]):
 def compute_stage(
     stage: Stage, workspace: Workspace, force: bool, attempt: Attempt[Outcome]
 ) -> Outcome | State[Outcome]:
-    """One stage as a Prefect task; a stage taken from the store ends in the state `Cached`."""
-    outcome = attempt.run(run_stage, stage, workspace, force)
+    """One stage as a Prefect task; it ends as `Cached` if the store had it, as `Stopped` if time ran out."""
+    try:
+        outcome = attempt.run(run_stage, stage, workspace, force)
+    except BudgetEnded as error:
+        return Cancelled(name="Stopped", message=str(error))
     state = "taken from the store" if outcome.cached else f"computed in {outcome.seconds:.1f} s"
     get_run_logger().info(f"{stage.label} {state}")
     return Completed(data=outcome, name="Cached") if outcome.cached else outcome

@@ -15,6 +15,7 @@ from typing import Any
 from storage.errors import ServiceError
 
 _TABLES = {"flow runs": "FlowRun", "logs": "Log", "events": "Event"}
+_DRY_RUN = "--dry-run"
 
 
 def vacuum_variables(days: float) -> dict[str, str]:
@@ -27,7 +28,9 @@ def vacuum_variables(days: float) -> dict[str, str]:
     }
 
 
-def prune_database(variables: Mapping[str, str], folder: str, days: float) -> dict[str, int]:
+def prune_database(
+    variables: Mapping[str, str], folder: str, days: float, dry_run: bool = False
+) -> dict[str, int]:
     """Remove what is older than some days; return the numbers of removed rows.
 
     Parameters
@@ -37,11 +40,13 @@ def prune_database(variables: Mapping[str, str], folder: str, days: float) -> di
     folder : str
         Working folder, to which the address of an SQLite file is relative.
     days : float
+    dry_run : bool
+        Only count.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     quiet = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "DO_NOT_TRACK": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "flows.prefect_prune"],
+        [sys.executable, "-m", "flows.prefect_prune", *([_DRY_RUN] if dry_run else [])],
         cwd=folder,
         env={**kept, **quiet, **variables, **vacuum_variables(days)},
         capture_output=True,
@@ -60,6 +65,8 @@ async def _prune() -> dict[str, int]:
     from prefect.server.services import db_vacuum
 
     db = provide_database_interface()
+    if _DRY_RUN in sys.argv:
+        return await _count_old(db)
     before = await _count(db)
     await db_vacuum.vacuum_old_flow_runs(db=db)
     await db_vacuum.vacuum_events_with_retention_overrides(db=db)
@@ -79,6 +86,29 @@ async def _count(db: Any) -> dict[str, int]:
             title: int(await session.scalar(sa.select(sa.func.count()).select_from(getattr(db, table))) or 0)
             for title, table in _TABLES.items()
         }
+
+
+async def _count_old(db: Any) -> dict[str, int]:
+    """What the vacuum would remove: flow runs that ended long ago with their logs, and old events."""
+    import sqlalchemy as sa
+    from prefect.settings import get_current_settings
+    from prefect.types._datetime import now
+
+    settings = get_current_settings().server
+    ended = db.FlowRun.end_time < now("UTC") - settings.services.db_vacuum.retention_period
+    old = {
+        "FlowRun": ended,
+        "Log": db.Log.flow_run_id.in_(sa.select(db.FlowRun.id).where(ended)),
+        "Event": db.Event.occurred < now("UTC") - settings.events.retention_period,
+    }
+    async with db.session_context() as session:
+        counts = {
+            table: await session.scalar(
+                sa.select(sa.func.count()).select_from(getattr(db, table)).where(condition)
+            )
+            for table, condition in old.items()
+        }
+    return {title: int(counts[table] or 0) for title, table in _TABLES.items()}
 
 
 if __name__ == "__main__":

@@ -62,7 +62,6 @@ def add_tags(plan: Plan[ProductsT], products: ProductsT) -> None:
 def show_results(plan: Plan[ProductsT], result: RunResult[ProductsT]) -> None:
     """Create the artifacts of a finished flow run: results with links, scores, and changes of the data."""
     from prefect.artifacts import (
-        create_image_artifact,
         create_link_artifact,
         create_markdown_artifact,
         create_table_artifact,
@@ -80,8 +79,9 @@ def show_results(plan: Plan[ProductsT], result: RunResult[ProductsT]) -> None:
         create_table_artifact(table=rows, key=artifact_key(source, title), description=table.caption)
     picture = plan.map_picture(result.products, result.store) if result.computed else None
     if picture is not None:
-        key = artifact_key(source, "map")
-        create_image_artifact(as_picture_address(picture), key=key, description="Map of the items")
+        # Prefect prints the whole address below the picture of an image artifact.
+        text, key = f"![Map of the items]({as_picture_address(picture)})", artifact_key(source, "map")
+        create_markdown_artifact(markdown=text, key=key, description="Map of the items")
     if result.changes:
         key = artifact_key(source, "changes")
         create_table_artifact(_changes(result.changes), key=key, description="Changes since the last run")

@@ -35,11 +35,11 @@ def _prune_prefect(config: RunConfig, home: Path, days: float, dry_run: bool) ->
     file = database_file(home)
     if config.schedule.database is None and not file.is_file():
         return "Prefect: no database in this home"
-    if dry_run:
-        return f"Prefect: would remove flow runs, logs and events older than {days:g} days"
     variables = prefect_database_variables(home, config.schedule.database)
-    removed = prune_database(variables, str(file.parent), days)
+    removed = prune_database(variables, str(file.parent), days, dry_run)
     counts = ", ".join(f"{count} {name}" for name, count in removed.items())
+    if dry_run:
+        return f"Prefect: would remove {counts}"
     return f"Prefect: removed {counts}{_shrink(file) if config.schedule.database is None else ''}"
 
 

@@ -100,8 +100,7 @@ def serve(
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
             starts = how_to_start(flow.name, name, on_change, home, api)
-            when = f"at {cron} ({timezone or 'UTC'})" if cron else "on request"
-            tell(f"serving {flow.name}/{name}, {when}; stop with Ctrl-C\n{starts}")
+            tell(f"serving {flow.name}/{name}, {_when(cron, timezone)}; stop with Ctrl-C\n{starts}")
             with contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(runner.start())
 
@@ -161,7 +160,8 @@ def deploy(
         worker = shlex.join(["labelscape", "worker", "--pool", pool, "--home", str(home)])
     starts = how_to_start(flow.name, name, on_change, home, api)
     return (
-        f"registered {deployment.full_name} on pool {pool} at {redact(api)}\n{starts}\n"
+        f"registered {deployment.full_name} on pool {pool} at {redact(api)}, {_when(cron, timezone)}\n"
+        f"{starts}\n"
         f"run it with a worker:  {worker}"
     )
 
@@ -276,6 +276,10 @@ def _schedule(cron: str | None, timezone: str | None) -> "Schedule | None":
             'for instance "0 3 * * *" for 03:00 every day.'
         )
     return Cron(cron, timezone=timezone or "UTC")
+
+
+def _when(cron: str | None, timezone: str | None) -> str:
+    return f"at {cron} ({timezone or 'UTC'})" if cron else "on request"
 
 
 def _fires(cron: str) -> bool:

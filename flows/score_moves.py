@@ -94,5 +94,5 @@ def _cells(move: ScoreMove, metric: str) -> tuple[str, ...]:
         move.method,
         format_score(move.before.get(metric)),
         format_score(move.now.get(metric)),
-        moved if amount is None else f"{amount:+.3f}",
+        moved if amount is None else f"{amount:+.3f}" if amount else "same",
     )

@@ -38,6 +38,7 @@ from storage.servers import (
 from storage.sqlite.migrated import Warn
 from storage.tracking.addresses import default_uri
 from storage.tracking.engine import create_database
+from storage.urls import redact
 
 __all__ = ["HOST", "Service", "Services", "down", "find_process", "running", "up"]
 
@@ -55,11 +56,15 @@ NO_SERVER = "Start one with `labelscape up`, or set PREFECT_API_URL to a running
 
 @dataclass(frozen=True)
 class Services:
-    """Both servers; `fresh` is True if this call started them. The token is not kept here but in the home."""
+    """Both servers; the token is not kept here but in the home.
+
+    `fresh` is True if this call started them; `tracking` is the database of MLflow's server, without a login.
+    """
 
     prefect: Service
     mlflow: Service
     started: str
+    tracking: str
     fresh: bool = False
 
     @property
@@ -143,7 +148,8 @@ def up(
             _stop_all(started)
             raise
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        services = Services(started[0], started[1], now, fresh=True)
+        tracking = redact(options.tracking or default_uri(home))
+        services = Services(started[0], started[1], now, tracking, fresh=True)
         _write(home, services)
         return services
 
@@ -164,8 +170,9 @@ def running(home: Path) -> Services | None:
     found = read_services(home.resolve())
     if len(found) != 2 or any(entry.process is None for entry in found):
         return None
-    started = str(json.loads(_record(home.resolve()).read_text(encoding="utf-8"))["started"])
-    return Services(found[0], found[1], started)
+    content = json.loads(_record(home.resolve()).read_text(encoding="utf-8"))
+    tracking = str(content.get("tracking", default_uri(home)))
+    return Services(found[0], found[1], str(content["started"]), tracking)
 
 
 def browser_links(home: Path, services: Services) -> tuple[str, str]:
@@ -321,6 +328,7 @@ def _record(home: Path) -> Path:
 def _write(home: Path, services: Services) -> None:
     content: Mapping[str, object] = {
         "started": services.started,
+        "tracking": services.tracking,
         "prefect": asdict(services.prefect),
         "mlflow": asdict(services.mlflow),
         "urls": {"prefect": services.prefect_url, "mlflow": services.mlflow_url},

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from storage.errors import ConfigError
+from storage.quoting import count_of
 from storage.tracking.client import ComparedRun
 from tasks.report.ranking import (
     LOWER_IS_BETTER,
@@ -17,12 +18,16 @@ from tasks.report.ranking import (
     metric_title,
 )
 from tasks.report.tables import Table
-from tasks.stages.tracking import BASELINE_TAG, CHANGES_TAG, SCORES_TAG, SETTINGS_TAG
+from tasks.stages.tracking import BASELINE_TAG, CHANGES_TAG, DIGEST_TAG, SCORES_TAG, SETTINGS_TAG
 
 # Columns besides metrics and settings.
-_PLAIN = ("method", "classifier", "run", "name", "differs", "started", "settings", "changes")
+_PLAIN = ("method", "classifier", "run", "name", "differs", "started", "settings", "changes", "data")
+# The digest of the items and their labels; model selections have the second tag only.
+_DATA_TAGS = (f"{DIGEST_TAG}manifest", f"{DIGEST_TAG}ingest")
+_SHOWN_DIGITS = 12
+_OTHER_DATA = "*"
 _DEFAULTS = "defaults"
-_TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs"}
+_TITLES = {"data.items": "items", "data.labels": "labels", "differs": "what differs", "method": "method id"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,13 @@ class MethodRow:
         """Whether the method is a plain baseline."""
         return self.run.tags.get(BASELINE_TAG) == "true"
 
+    @property
+    def data(self) -> str:
+        """The beginning of the digest of the items and their labels."""
+        return next((self.run.run_tags[tag] for tag in _DATA_TAGS if tag in self.run.run_tags), "")[
+            :_SHOWN_DIGITS
+        ]
+
     def text(self, column: str) -> str:
         """The cell of a column: a metric, a setting by its dotted name, or one of the plain columns."""
         if column in self.metrics:
@@ -58,6 +70,7 @@ class MethodRow:
             "started": self.run.started.strftime("%Y-%m-%d %H:%M"),
             "settings": self.run.run_tags.get(SETTINGS_TAG, ""),
             "changes": self.run.run_tags.get(CHANGES_TAG, ""),
+            "data": self.data,
         }
         return plain[column] if column in plain else self.run.params.get(column, "")
 
@@ -182,19 +195,43 @@ def varying_settings(rows: Sequence[MethodRow]) -> list[str]:
     return [name for name in shared if len({row.run.params[name] for row in rows}) > 1 and "." in name]
 
 
-def comparison_table(rows: Sequence[MethodRow], sort_by: str, columns: Sequence[str]) -> Table:
-    """Tabulate rows, best first; narrow terminals drop columns from the right."""
+def comparison_table(
+    rows: Sequence[MethodRow], sort_by: str, columns: Sequence[str], hidden: int = 0
+) -> Table:
+    """Tabulate rows, best first; narrow terminals drop columns from the right.
+
+    `hidden` is the number of results that are left out because a newer run has the same scores.
+    """
     header = ("method", *(_column_title(name) for name in columns))
-    cells = tuple((row.title, *(row.text(name) for name in columns)) for row in rows)
+    titles, note = _mark_other_data(rows)
+    cells = tuple(
+        (title, *(row.text(name) for name in columns)) for title, row in zip(titles, rows, strict=True)
+    )
     texts = frozenset(place for place, name in enumerate(columns, start=1) if name not in METRIC_TITLES)
     caption = f"mean ± standard deviation over folds; best {metric_title(sort_by)} first"
+    if hidden:
+        caption += (
+            f"; {count_of(hidden, 'result', 'results')} of older runs with the same scores left out (--all)"
+        )
+    caption += note
     last = [place for place, name in enumerate(columns, start=1) if name in ("settings", "changes")]
     rest = [place for place in range(len(columns), 1, -1) if place not in last]
     return Table(header, cells, caption, texts=texts, optional=(*last, *rest))
 
 
-def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
-    """One row per value of a setting: how many results it has, and the best one. `rows` are best first.
+def _mark_other_data(rows: Sequence[MethodRow]) -> tuple[list[str], str]:
+    """Titles, marked where the data are not those of the newest run, and what the mark means."""
+    newest = max(rows, key=lambda row: row.run.started).data if rows else ""
+    other = [bool(newest and row.data and row.data != newest) for row in rows]
+    titles = [
+        f"{row.title} {_OTHER_DATA}" if is_other else row.title
+        for row, is_other in zip(rows, other, strict=True)
+    ]
+    return titles, f"; {_OTHER_DATA}: other items or labels than in the newest run" if any(other) else ""
+
+
+def group_rows(rows: Sequence[MethodRow], key: str) -> dict[str, list[MethodRow]]:
+    """Rows by their value of a setting or column, in the given order.
 
     Baselines are left out where a setting is compared: most settings do not change them.
     """
@@ -202,14 +239,45 @@ def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
     methods = [row for row in rows if not row.is_baseline] if key not in _PLAIN else []
     for row in methods or rows:
         groups.setdefault(row.text(key), []).append(row)
+    return groups
+
+
+def group_table(rows: Sequence[MethodRow], key: str, sort_by: str) -> Table:
+    """One row per value of a setting: how many results it has, and the best one. `rows` are best first."""
+    groups = group_rows(rows, key)
+    titles, note = _mark_other_data([found[0] for found in groups.values()])
+    own_run = key != "run"
     cells = tuple(
-        (value or "–", str(len(found)), found[0].title, found[0].text(sort_by), found[0].text("run"))
-        for value, found in groups.items()
+        (
+            value or "–",
+            str(len(found)),
+            title,
+            found[0].text(sort_by),
+            *([found[0].text("run")] if own_run else []),
+        )
+        for title, (value, found) in zip(titles, groups.items(), strict=True)
     )
-    header = (key, "results", "best", _column_title(sort_by), "run")
+    header = (key, "results", "best", _column_title(sort_by), *(["run"] if own_run else []))
     caption = f"best {metric_title(sort_by)} of each value, best first"
-    caption += "; without plain baselines" if methods and len(methods) < len(rows) else ""
-    return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1))
+    caption += note + ("; without plain baselines" if sum(map(len, groups.values())) < len(rows) else "")
+    return Table(header, cells, caption, texts=frozenset({2, 4}), optional=(4, 1) if own_run else (1,))
+
+
+def group_records(rows: Sequence[MethodRow], key: str, sort_by: str) -> list[dict[str, object]]:
+    """The groups of `group_table` as plain data, with numbers in full."""
+    return [
+        {
+            key: value,
+            "results": len(found),
+            "best": found[0].title,
+            "method": found[0].run.method,
+            "classifier": found[0].classifier,
+            sort_by: found[0].metrics.get(sort_by),
+            f"{sort_by}_std": found[0].spreads.get(sort_by),
+            "run": found[0].text("run"),
+        }
+        for value, found in group_rows(rows, key).items()
+    ]
 
 
 def _column_title(name: str) -> str:

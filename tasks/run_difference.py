@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from embedding_core.model_selection.significance import Lead
-from tasks.comparison import MethodRow
+from tasks.comparison import MethodRow, sort_rows
 from tasks.report.ranking import LOWER_IS_BETTER, Entry, compare_entries, metric_arrow, metric_title
 from tasks.report.tables import Table
 from tasks.stages.tracking import DIGEST_TAG
@@ -68,15 +68,15 @@ class RunDifference:
 def pick_pair(
     newest_first: Sequence[list[MethodRow]],
 ) -> tuple[list[MethodRow], list[MethodRow]] | None:
-    """The newest run and the last one before it of the same kind, else of any; the older comes first.
+    """The newest two runs of one kind, else of any; the older comes first.
 
     A refresh tracks a run and a model selection; their settings and scores are not meant to be compared.
     """
-    if len(newest_first) < 2:
-        return None
-    newest, *earlier = newest_first
-    same = [rows for rows in earlier if _is_selection(rows) == _is_selection(newest)]
-    return (same or earlier)[0], newest
+    for place, newer in enumerate(newest_first):
+        for older in newest_first[place + 1 :]:
+            if _is_selection(older) == _is_selection(newer):
+                return older, newer
+    return (newest_first[1], newest_first[0]) if len(newest_first) > 1 else None
 
 
 def _is_selection(rows: Sequence[MethodRow]) -> bool:
@@ -91,7 +91,8 @@ def compare_runs(
     settings = _changes(ours.run_params, theirs.run_params)
     same_folds = _have_same_folds(first[0], second[0])
     by_title = {row.title: row for row in second}
-    shared = [(row, by_title[row.title]) for row in first if row.title in by_title]
+    ours_best_first = sort_rows([row for row in first if row.title in by_title], metric)
+    shared = [(row, by_title[row.title]) for row in ours_best_first]
     return RunDifference(
         settings=[one for one in settings if not one.name.startswith((_DATA, "best_method"))],
         data=[

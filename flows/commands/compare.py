@@ -1,13 +1,14 @@
 """`compare`: tracked runs of an experiment side by side, best first; the difference of two runs."""
 
 import argparse
+import contextlib
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker
+from flows.commands.options import Subparsers, add_command, add_tracker, open_tracker, read_default_config
 from flows.terminal import show, show_verbatim
 from storage.csv_cells import guard_cell
 from storage.errors import ConfigError, TrackingError
@@ -36,7 +37,7 @@ def add_parser(commands: Subparsers) -> None:
         "--columns",
         metavar="NAMES",
         help="comma-separated metrics, settings (affinity.n_neighbors), or differs, run, name, started, "
-        "settings, changes",
+        "settings, changes, data",
     )
     parser.add_argument(
         "--where",
@@ -45,15 +46,15 @@ def add_parser(commands: Subparsers) -> None:
         metavar="KEY=VALUE",
         help="only results with this setting, method or classifier; may be repeated",
     )
-    parser.add_argument("--after", metavar="DAY", help="only runs that started on this day or later")
-    parser.add_argument("--before", metavar="DAY", help="only runs that started before this day")
+    parser.add_argument("--after", metavar="DAY", help="only runs that started on this day (UTC) or later")
+    parser.add_argument("--before", metavar="DAY", help="only runs that started before this day (UTC)")
     parser.add_argument("--group-by", metavar="KEY", help="the best result for each value of a setting")
     parser.add_argument(
         "--diff",
         nargs="*",
         metavar="RUN",
-        help="what differs between two runs, by their ids; default: the newest and the one before it, of "
-        "the same kind (run or auto)",
+        help="what differs between two runs, by their ids; default: the newest two of the same kind (run or "
+        "auto)",
     )
     kinds = parser.add_mutually_exclusive_group()
     for kind in ("csv", "markdown", "html"):
@@ -62,6 +63,8 @@ def add_parser(commands: Subparsers) -> None:
 
 def compare(options: argparse.Namespace) -> int:
     """Print every method and classifier of the tracked runs, or the difference of two runs."""
+    if forms := [kind for kind in ("csv", "markdown", "html") if options.json and getattr(options, kind)]:
+        raise ConfigError(f"--json and --{forms[0]} are two forms of output; choose one.")
     if options.sort_by not in METRIC_TITLES:
         raise ConfigError(
             f"--sort-by {options.sort_by}: no such metric; choose from {', '.join(METRIC_TITLES)}."
@@ -77,13 +80,13 @@ def compare(options: argparse.Namespace) -> int:
         show(json.dumps(comparison.as_records(chosen), indent=2, ensure_ascii=False))
         return 0
     columns = _columns(options, chosen)
-    table = _table(options, chosen, columns)
+    table = _table(options, chosen, columns, len(rows) - len(chosen))
+    groups = comparison.group_records(chosen, options.group_by, options.sort_by) if options.group_by else []
     if options.json:
-        show(json.dumps([dict(zip(table.header, row, strict=True)) for row in table.rows], indent=2))
+        show(json.dumps(groups, indent=2, ensure_ascii=False))
         return 0
     if options.csv:
-        grouped: list[Sequence[object]] = [table.header, *table.rows]
-        cells = grouped if options.group_by else comparison.as_cells(chosen, columns)
+        cells = _group_cells(groups) if groups else comparison.as_cells(chosen, columns)
         show_verbatim(_as_csv(cells).rstrip())
         return 0
     title = f"experiment {experiment}, {tracker.uri}"
@@ -91,13 +94,13 @@ def compare(options: argparse.Namespace) -> int:
     if options.markdown:
         show_verbatim(render_markdown(table).rstrip())
     elif options.html:
-        show_verbatim(render_table_page(title, table).rstrip())
+        show_verbatim(render_table_page(f"Experiment {experiment}", table, tracker.uri).rstrip())
     elif not chosen:
         conditions = "no result meets these conditions; leave out --where, --after or --before."
         show([title, conditions if found else "no run of this experiment has finished yet."])
     else:
         show([title, *_name_others(others), table])
-        if chosen and not options.group_by:
+        if not options.group_by:
             show(f"\n{_judge_run(tracker, found, chosen[0], options.sort_by)}")
     return 0
 
@@ -116,16 +119,31 @@ def _columns(options: argparse.Namespace, rows: Sequence[MethodRow]) -> list[str
         return names
     others = [name for name in DEFAULT_METRICS if name != options.sort_by]
     if options.csv:
-        return [options.sort_by, *others, "run", "started", *comparison.varying_settings(rows), "settings"]
+        return [
+            options.sort_by,
+            *others,
+            "run",
+            "started",
+            "data",
+            *comparison.varying_settings(rows),
+            "settings",
+        ]
     # Narrow terminals drop columns from the right; what tells two runs of a method apart stays.
     return [options.sort_by, "differs", "run", *others, "started"]
 
 
-def _table(options: argparse.Namespace, rows: Sequence[MethodRow], columns: Sequence[str]) -> Table:
+def _table(
+    options: argparse.Namespace, rows: Sequence[MethodRow], columns: Sequence[str], hidden: int
+) -> Table:
     if not options.group_by:
-        return comparison.comparison_table(rows, options.sort_by, columns)
+        return comparison.comparison_table(rows, options.sort_by, columns, hidden)
     comparison.check_columns([options.group_by], rows, "--group-by")
     return comparison.group_table(rows, options.group_by, options.sort_by)
+
+
+def _group_cells(groups: Sequence[Mapping[str, object]]) -> list[list[object]]:
+    empty = [["" if value is None else value for value in one.values()] for one in groups]
+    return [[*groups[0]], *empty]
 
 
 def _as_csv(cells: Sequence[Sequence[object]]) -> str:
@@ -159,7 +177,7 @@ def _show_difference(options: argparse.Namespace, rows: Sequence[MethodRow], tra
     for kind in ("csv", "markdown", "html"):
         if getattr(options, kind):
             raise ConfigError(f"--diff prints text, or everything with --json; leave --{kind} out.")
-    first, second = _two_runs(rows, options.diff)
+    first, second = _two_runs(rows, [_tracked_id(name, options) for name in options.diff])
     found = compare_runs(
         first, second, options.sort_by, lambda row, metric: _fold_scores(tracker, row, metric)
     )
@@ -167,7 +185,7 @@ def _show_difference(options: argparse.Namespace, rows: Sequence[MethodRow], tra
         show(json.dumps(asdict(found), indent=2, ensure_ascii=False))
         return 0
     show(_difference_lines(first, second, found))
-    show(score_table(found))
+    show(score_table(found) if found.scores else "No method is in both runs, so no scores are compared.")
     return 0
 
 
@@ -175,7 +193,7 @@ def _difference_lines(
     first: Sequence[MethodRow], second: Sequence[MethodRow], found: RunDifference
 ) -> list[str]:
     lines = [
-        f"{place:<12}{rows[0].text('name')}, run {rows[0].text('run')}, {rows[0].text('started')}"
+        f"{place:<13}{rows[0].text('name')}, run {rows[0].text('run')}, {rows[0].text('started')}"
         for place, rows in (("first", first), ("second", second))
     ]
     for title, changes in (
@@ -187,10 +205,22 @@ def _difference_lines(
         shown = [one.text for one in changes[:_SHOWN_CHANGES]]
         if len(changes) > len(shown):
             shown.append(f"and {len(changes) - len(shown)} more (--json lists all)")
-        lines += [f"{title if not place else '':<12}{text}" for place, text in enumerate(shown or ["same"])]
+        lines += [f"{title if not place else '':<13}{text}" for place, text in enumerate(shown or ["same"])]
     for title, names in (("only first", found.only_first), ("only second", found.only_second)):
-        lines += [f"{title:<12}{'; '.join(names)}"] if names else []
+        lines += [f"{title:<13}{'; '.join(names)}"] if names else []
     return [*lines, ""]
+
+
+def _tracked_id(name: str, options: argparse.Namespace) -> str:
+    """The id in MLflow of a run that is named by its id in the store."""
+    from flows.stores import open_store
+    from storage.artifacts.run_log import RunLog
+    from storage.errors import StoreError
+
+    with contextlib.suppress(StoreError):
+        run = RunLog(open_store(read_default_config(options))).find(name)
+        return str(run.tracked["run_id"]) if run.tracked else name
+    return name
 
 
 def _two_runs(rows: Sequence[MethodRow], names: Sequence[str]) -> tuple[list[MethodRow], list[MethodRow]]:
@@ -218,7 +248,7 @@ def _find_run(by_run: dict[str, list[MethodRow]], name: str) -> list[MethodRow]:
 
 def _name_others(names: Sequence[str]) -> list[str]:
     more = f" and {len(names) - _SHOWN_OTHERS} more" if len(names) > _SHOWN_OTHERS else ""
-    return [f"others: {', '.join(names[:_SHOWN_OTHERS])}{more}"] if names else []
+    return [f"other experiments: {', '.join(names[:_SHOWN_OTHERS])}{more}"] if names else []
 
 
 def _newest_experiment(tracker: Tracker) -> str:

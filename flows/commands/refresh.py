@@ -44,7 +44,7 @@ def add_parser(commands: Subparsers) -> None:
 
 def refresh(options: argparse.Namespace) -> int:
     """Refresh once and print what moved."""
-    config = _check(options)
+    config = _check(options)  # without the source: one that vanished is worth a notice
     result = refresh_here(config, options)
     from flows.terminal import show
 
@@ -99,11 +99,13 @@ def refresh_text(config: RunConfig, result: RefreshResult) -> list[str | Table]:
 
 def watch(options: argparse.Namespace) -> int:
     """Refresh, or send an event, after each burst of changes."""
+    from flows.run_settings import check_source
     from flows.watch import check_settle, watch_files, watched_places
 
     check_settle(options.settle)
     _check_name(options)
     config = _check(options)
+    check_source(config)
     watched_places(config)  # refuse what cannot be watched before the first refresh
     from flows.terminal import show
 
@@ -187,12 +189,11 @@ def _check_name(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> RunConfig:
-    from flows.run_settings import check_config, check_source
+    from flows.run_settings import check_config
     from storage.credentials import keep
 
     config = read_config(options)
     check_config(config)
-    check_source(config)
     from flows.config import find_home
 
     keep(config.notify.webhook, find_home(config))

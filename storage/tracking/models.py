@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
@@ -109,6 +109,8 @@ class RunRecord:
         The method whose model is used by default; without it, the first method with a model.
     leader : str or None
         The method whose metrics are those of the parent too.
+    leader_classifier : str
+        The classifier of the leader whose metrics these are; default: the first one.
     shared_params : mapping
         Parameters of every child besides its own, so that runs can be compared by them.
     note : str
@@ -137,6 +139,7 @@ class RunRecord:
     fold_rows: Sequence[FoldRow] = ()
     primary: str | None = None
     leader: str | None = None
+    leader_classifier: str = ""
     shared_params: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
@@ -283,6 +286,20 @@ def join_metrics(method: MethodRecord) -> dict[str, float]:
     """Return means and standard deviations in one mapping: `macro_f1` and `macro_f1_std`."""
     spread = {f"{name}{SPREAD_SUFFIX}": value for name, value in method.metrics_std.items()}
     return {**method.metrics, **spread}
+
+
+def only_classifier(method: MethodRecord, classifier: str) -> MethodRecord:
+    """The method with the scores of one classifier only, under their plain names."""
+    prefix = f"{classifier}/" if classifier and classifier != method.classifier else ""
+    means, spreads = (
+        {
+            name.removeprefix(prefix): value
+            for name, value in values.items()
+            if (name.startswith(prefix) if prefix else "/" not in name)
+        }
+        for values in (method.metrics, method.metrics_std)
+    )
+    return replace(method, metrics=means, metrics_std=spreads)
 
 
 def split_metrics(metrics: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

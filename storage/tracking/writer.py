@@ -44,6 +44,7 @@ from storage.tracking.models import (
     flatten_params,
     fold_scores,
     join_metrics,
+    only_classifier,
     shorten,
 )
 from storage.tracking.served_model import ServedFlavor, ServedModel
@@ -113,7 +114,8 @@ class RunWriter:
                     self._log_labeled_items(run_id, method.labeled_items)
                 children[method.name] = run_id
                 if method.name == record.leader:
-                    self._log_metrics(parent_id, _rounded(method), (), None)
+                    best = only_classifier(method, record.leader_classifier)
+                    self._log_metrics(parent_id, _rounded(best), (), None)
         with contextlib.suppress(*engine_errors()):  # the run is logged; its mention is not worth an error
             self._show_newest(experiment_id, record)
         return TrackedRun(parent_id, children, experiment_id, redact(self.uri))

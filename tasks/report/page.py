@@ -74,10 +74,11 @@ def render_lineage(family: Sequence[LineageEntry]) -> str:
     return page_environment().get_template("lineage.svg.j2").render(lineage=lineage_content(family))
 
 
-def render_table_page(title: str, table: Table) -> str:
-    """Render a page with one table."""
+def render_table_page(title: str, table: Table, place: str) -> str:
+    """Render a page with one table; `place` says where its content is from."""
+    caption = f"{table.caption[:1].upper()}{table.caption[1:]}. From {place}."
     template = page_environment().get_template("table.html.j2")
-    return template.render(title=title, caption=f"{table.caption}.", header=table.header, rows=table.rows)
+    return template.render(title=title, caption=caption, header=table.header, rows=table.rows)
 
 
 @cache

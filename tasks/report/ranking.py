@@ -102,13 +102,13 @@ def format_score(mean: float | None, spread: float | None = None) -> str:
     return f"{mean:.3f} ± {spread:.3f}"
 
 
-def describe_drop(metric: str, before: float, now: float, tolerance: float) -> str:
-    """How far the best score fell; empty within the tolerance."""
+def describe_drop(metric: str, before: float, now: float, tolerance: float, holder: str = "") -> str:
+    """How far the best score fell; empty within the tolerance. `holder` says whose score was before."""
     fall = now - before if metric in LOWER_IS_BETTER else before - now
     if fall <= tolerance:
         return ""
-    moved = f"{metric_title(metric)} went from {before:.3f} to {now:.3f}"
-    return f"{moved}, more than the tolerance of {tolerance:g}"
+    start = f"{before:.3f}, {holder}," if holder else f"{before:.3f}"
+    return f"{metric_title(metric)} went from {start} to {now:.3f}, more than the tolerance of {tolerance:g}"
 
 
 def describe_lead(lead: Lead) -> str:

@@ -17,12 +17,15 @@ _ABOUT = "run.json"
 _FIELDS = ("name", "source", "time", "id")
 # Only of runs with scores.
 _BEST = "best"
+# At the end of the title of a metric.
+_ARROWS = ("↑", "↓")
 
 
 def about_run(run: LoggedRun, tables: Mapping[str, Table]) -> dict[str, str]:
-    """What the list of reports shows of a run; the first of its tables has the best result first."""
+    """What the list of reports shows of a run; the first table with scores has the best result first."""
     about = {"name": run.name, "source": run.source, "time": format_time(run.repeated), "id": run.id}
-    table = next((one for one in tables.values() if one.rows), None)
+    scored = (one for one in tables.values() if one.rows and one.header[1].endswith(_ARROWS))
+    table = next(scored, None)
     if table is None:
         return about
     title, score = table.rows[0][:2]

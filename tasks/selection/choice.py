@@ -243,7 +243,9 @@ def find_drop(choice: Choice, champion: Champion | None, tolerance: float) -> st
     if champion is None or champion.metric != choice.metric or not (champion.values and now):
         return ""
     sign = -1.0 if choice.metric in LOWER_IS_BETTER else 1.0
-    return describe_drop(choice.metric, sign * fmean(champion.values), sign * fmean(now), tolerance)
+    return describe_drop(
+        choice.metric, sign * fmean(champion.values), sign * fmean(now), tolerance, "the champion's score"
+    )
 
 
 def hold_title(verdict: TitleDecision, drop: str) -> TitleDecision:

@@ -12,7 +12,7 @@ from storage.artifacts.store import ArtifactStore
 from storage.tracking.registry import REGISTERED_AS, Version
 from tasks.report.content import score_content
 from tasks.report.page import page_environment
-from tasks.report.ranking import format_score, metric_title
+from tasks.report.ranking import format_score, metric_title, rank_entries
 from tasks.report.tables import Table, format_time
 from tasks.selection.choice import Choice, TitleDecision, leaderboard
 from tasks.selection.tags import METRIC_TAG, RECIPE_TAG, SCORE_TAG
@@ -95,10 +95,12 @@ def _sentences(story: SelectionStory) -> list[str]:
 
 
 def _folds(choice: Choice) -> Table | None:
-    """The deciding metric of every candidate by fold."""
-    tried = choice.tried
-    if not tried:
+    """The deciding metric of every candidate by fold, in the order of the leaderboard."""
+    if not choice.tried:
         return None
+    ranked = rank_entries([row for one in choice.tried for row in one.rows], choice.metric)
+    place = {entry.method: number for number, entry in enumerate(ranked)}
+    tried = sorted(choice.tried, key=lambda one: (one.state != "scored", place[one.name]))
     most = max(len(one.values(choice.metric)) for one in tried)
     rows = []
     for one in tried:

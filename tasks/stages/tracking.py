@@ -204,7 +204,8 @@ def _track(
         },
         fold_rows=rows,
         primary=next((name for name in primary if _fitted(name, known)), None),
-        leader=next(iter(primary), None),
+        leader=ranked[0].method if ranked else None,
+        leader_classifier=ranked[0].classifier if ranked else "",
         # Out-of-fold scores by the classifier that annotates are known to `auto` only.
         labeled_items=pack_labeled_items(data, None, "hamming", facts.config.get("source", {}), store),
     )
@@ -230,7 +231,7 @@ def complete_record(
     items = unpack_manifest(store.read(manifest))
     labeled = int((items.labels >= 0).all(axis=1).sum())
     numbers = {"items": len(items.ids), "labeled": labeled, "labels": len(items.label_names)}
-    leader = next((method for method in record.methods if method.name == record.leader), None)
+    leader = Entry(record.leader, record.leader_classifier, {}).title() if record.leader else None
     changes = describe_counts(facts.find_changes())
     data = {"data": numbers}
     metric = str(facts.config.get("evaluation", {}).get("sort_by", ""))
@@ -238,7 +239,7 @@ def complete_record(
     return replace(
         record,
         methods=[replace(method, metrics=_first(method.metrics, metric)) for method in record.methods],
-        params={**facts.config, **data, **({"best_method": leader.name} if leader else {})},
+        params={**facts.config, **data, **({"best_method": leader} if leader else {})},
         shared_params={**_without_methods(facts.config), **data},
         tags={
             **facts.tags,
@@ -260,7 +261,7 @@ def _columns(sort_by: str) -> dict[str, int]:
     """Columns of the saved view with their widths."""
     metrics = [f"metrics.{name}" for name in dict.fromkeys(filter(None, [sort_by, *_SHOWN_METRICS]))]
     return {
-        "params.best_method": 110,
+        "params.best_method": 160,
         **dict.fromkeys(metrics[:2], 80),
         f"tags.{SETTINGS_TAG}": 190,
         **dict.fromkeys(metrics[2:], 100),
@@ -285,7 +286,7 @@ def _without_methods(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _first(metrics: Mapping[str, float], metric: str) -> dict[str, float]:
     """The metrics with one of them first: MLflow's compare page draws the one that was logged first."""
-    return {name: metrics[name] for name in dict.fromkeys([metric, *metrics]) if name in metrics}
+    return dict(sorted(metrics.items(), key=lambda one: one[0].rpartition("/")[2] != metric))
 
 
 def _describe_best(methods: Sequence[MethodRecord], metric: str) -> str:

@@ -109,7 +109,7 @@ def test_up_prints_its_addresses_and_down_stops_it(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service("stand-in", 1, 0.0, 1, "")
-    monkeypatch.setattr("flows.services.up", lambda *_, **__: Services(service, service, "now"))
+    monkeypatch.setattr("flows.services.up", lambda *_, **__: Services(service, service, "now", ""))
     done = command("up", "--workers", "1", "--home", tmp_path / "home")
     record = read_cluster(tmp_path / "home")
     assert record

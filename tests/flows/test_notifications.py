@@ -214,3 +214,17 @@ def test_nobody_gets_a_notice_by_default(tmp_path: Path) -> None:
 def test_a_hook_that_cannot_work_is_refused(setting: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         load_config(None, [setting])
+
+
+def test_before_any_flow_run_the_event_goes_to_the_running_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[Path] = []
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setattr("flows.prefect_settings.prepare_engine", prepared.append)
+    config = local_config("iris", tmp_path)
+    send(config, NOTICE, pytest.fail)
+    assert prepared == []
+    monkeypatch.setattr("flows.notifications.running", lambda home: home)
+    send(config, NOTICE, pytest.fail)
+    assert prepared == [tmp_path]

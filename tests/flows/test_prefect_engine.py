@@ -5,8 +5,13 @@ from typing import Any
 
 import pytest
 
+from flows.runner import open_workspace
+from storage.artifacts.store import Artifact
 from storage.errors import ConfigError, StageError
+from tasks.budget import BudgetEnded
 from tasks.dataset import load_features
+from tasks.reporter import Reporter
+from tasks.stage import Stage
 from tasks.stages.evaluation import load_scores
 from tests.conftest import TrainingRun, local_config, write_pictures
 from tests.flows.test_schedule import wait_for
@@ -85,6 +90,29 @@ def test_a_failing_stage_fails_the_run_with_its_reason(pictures: Path, tmp_path:
     assert "n_components=7 exceeds K-1=2 for MLDA" in run.state.message
     again = run_flow(local_config(pictures, tmp_path), until="features")
     assert all(record.cached for record in again.stages)
+
+
+def test_a_stage_that_the_budget_stops_has_not_failed(tmp_path: Path) -> None:
+    from prefect import flow
+
+    from flows.prefect_engine import PrefectStages
+
+    def out_of_time() -> Artifact:
+        raise BudgetEnded("the budget of 1 s ended")
+
+    workspace = open_workspace(local_config("iris", tmp_path), Reporter())
+
+    @flow(persist_result=False)
+    def choose() -> None:
+        stages = PrefectStages()
+        with pytest.raises(BudgetEnded):
+            stages(Stage("trial", (), {}, {}, out_of_time, "svm"), workspace, False)
+        assert stages.failure is None
+
+    state = choose(return_state=True)
+    assert state.is_completed()
+    stopped = wait_for_tasks(state, 1)["trial[svm]"].state
+    assert (stopped.name, stopped.message) == ("Stopped", "the budget of 1 s ended")
 
 
 def test_bad_parameters_of_the_flow_are_refused(pictures: Path, tmp_path: Path) -> None:

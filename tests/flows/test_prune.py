@@ -83,7 +83,8 @@ def test_old_flow_runs_logs_and_events_go(config: RunConfig, tmp_path: Path) -> 
             add_flow_run(database, days)
         young = add_flow_run(database, 1)
         database.commit()
-    assert "would remove" in prune_all(config, tmp_path, dry_run=True)[0]
+    expected = "Prefect: would remove 3 flow runs, 3 logs, 3 events"
+    assert prune_all(config, tmp_path, dry_run=True)[0] == expected
     assert count(file, "flow_run") == 4
     line = prune_all(config, tmp_path)[0]
     assert line.startswith("Prefect: removed 3 flow runs, 3 logs, 3 events; prefect.db ")

@@ -258,6 +258,7 @@ class TestRealServer:
         for _ in range(2):  # the second registration updates the first
             text = schedule.deploy(given, "*/5 * * * *", "shelf", "registered", "Europe/Zurich", STAND_IN)
         assert "stand-in/registered" in text
+        assert ", at */5 * * * * (Europe/Zurich)\n" in text
         found = deployment_named(client, "stand-in/registered")
         assert (found.entrypoint, found.pull_steps or [], found.path) == (STAND_IN, [], None)
         assert (found.work_pool_name, found.global_concurrency_limit.limit) == ("shelf", 1)

@@ -1,6 +1,6 @@
 """How scores moved: the best score decides about a drop, whichever method it belongs to."""
 
-from flows.score_moves import ScoreMove, find_drop
+from flows.score_moves import ScoreMove, find_drop, moves_table
 
 
 def move(method: str, before: float, now: float, metric: str = "macro_f1") -> ScoreMove:
@@ -32,3 +32,8 @@ def test_methods_that_were_scored_only_once_do_not_count() -> None:
         ScoreMove("run", "gone", {"macro_f1": 0.9}, {}),
     )
     assert find_drop([new, gone], "macro_f1", 0.0) == ""
+
+
+def test_a_score_that_did_not_move_has_no_sign() -> None:
+    rows = moves_table([move("mlda", 0.9, 0.9), move("pca", 0.3, 0.35)], "macro_f1").rows
+    assert [row[3] for row in rows] == ["same", "+0.050"]

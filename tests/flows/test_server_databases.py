@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from flows.addresses import mlflow_pages
 from flows.config import load_config
 from flows.server_options import choose_server_options
 from flows.services import down, up
 from storage.errors import ConfigError, ServiceError
 from storage.servers import read_token
+from storage.tracking.addresses import default_uri
 from storage.tracking.client import RunRecord, Tracker
+from storage.urls import redact
 from tests.storage.test_tracking import free_port
 from tests.storage.test_tracking_postgres import execute
 from tests.storage.test_tracking_postgres import server as server
@@ -44,6 +47,8 @@ def test_both_servers_use_postgresql(server: str, tmp_path: Path) -> None:
         )
         assert isinstance(found, dict)
         assert found["experiment"]["name"] == "photos"
+        assert mlflow_pages(redact(f"{server}/for_mlflow"), tmp_path) == services.mlflow_url
+        assert mlflow_pages(default_uri(tmp_path), tmp_path) is None
     finally:
         down(tmp_path)
     assert execute(f"{server}/for_prefect", "SELECT count(*) FROM flow_run") == [(0,)]

@@ -173,7 +173,7 @@ class TestPrefect:
             visible(visit, "iris-results", "iris-scores", "iris-map")
         found = {one["key"]: one["data"] for one in scene.ask_prefect("artifacts/latest/filter", {})}
         pages = f"{scene.servers.mlflow_url}/#/experiments/"
-        assert found["iris-map"].startswith("data:image/png;base64,")
+        assert found["iris-map"].startswith("![Map of the items](data:image/png;base64,")
         assert len(found["iris-map"]) < 100_000
         assert pages in found["iris-mlflow"]
         assert "/artifacts/report/index.html" in found["iris-report"]
@@ -194,6 +194,7 @@ class TestPrefect:
             picture = visit.page.locator("img[src^='data:image/png']").first
             picture.wait_for(timeout=WAIT_MS)
             assert picture.evaluate("one => one.naturalWidth") > 300
+            assert "base64" not in visit.page.inner_text("body")
 
     def test_a_mistake_is_refused_before_a_flow_run_exists(self, scene: Scene) -> None:
         before = scene.count_flow_runs()

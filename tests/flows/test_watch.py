@@ -155,7 +155,10 @@ def events(tmp_path: Path) -> list[str]:
     return [json.loads(line)["event"] for line in (tmp_path / "notices").read_text().splitlines()]
 
 
-def test_a_failed_refresh_is_reported(notices: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("vanished", [False, True])
+def test_a_failed_refresh_is_reported(vanished: bool, notices: list[str], tmp_path: Path) -> None:
+    if vanished:
+        (tmp_path / "table.csv").unlink()
     assert main(["refresh", *notices]) == 2
     assert events(tmp_path) == ["labelscape.failure"]
 

@@ -60,6 +60,7 @@ def test_every_group_has_a_test_module() -> None:
 @pytest.mark.slow
 def test_a_short_soak() -> None:
     assert "3 runs: flat" in run_module(".soak", "--runs", "3")
+    assert "50 refreshes: flat" in run_module(".refreshes", "--runs", "50", "--watch")
 
 
 @pytest.mark.slow

@@ -145,6 +145,14 @@ class TestLogging:
         child = client.get_run(done.children["mlda"]).data.params
         assert child == {"n_components": "null", "graph.weights": "heat", "scale": "unit"}
 
+    def test_the_parent_has_the_scores_of_the_best_classifier(self, tracker: Tracker, client: Any) -> None:
+        scores = {"macro_f1": 0.71236, "10nn/macro_f1": 0.81236}
+        svm = MethodRecord("svm", "SVM", {}, scores, {}, classifier="1nn")
+        best = record("best", svm, leader="svm", leader_classifier="10nn")
+        assert client.get_run(tracker.log(best, TRUSTED).parent_id).data.metrics == {"macro_f1": 0.8124}
+        first = record("first", svm, leader="svm")
+        assert client.get_run(tracker.log(first, TRUSTED).parent_id).data.metrics == {"macro_f1": 0.7124}
+
     def test_a_new_experiment_opens_as_training_runs(self, tracker: Tracker, client: Any) -> None:
         given = {"owner": "/data/photos", "about": "Runs on photos.", "columns": {"metrics.macro_f1": 90}}
         done = tracker.log(record("owned", **given), TRUSTED)

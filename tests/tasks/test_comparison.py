@@ -12,6 +12,7 @@ from tasks.comparison import (
     as_cells,
     check_columns,
     comparison_table,
+    group_records,
     group_table,
     make_rows,
     newest_of_each,
@@ -110,7 +111,7 @@ class TestSelecting:
             parse_day("soon", "--after")
         with pytest.raises(ConfigError, match=r"did you mean affinity\.n_neighbors\?"):
             check_columns(["n_neighbors"], self.rows, "--columns")
-        with pytest.raises(ConfigError, match=r"changes, affinity\.n_neighbors, or another setting"):
+        with pytest.raises(ConfigError, match=r"changes, data, affinity\.n_neighbors, or another setting"):
             check_columns(["k"], self.rows, "--where")
 
     def test_settings_that_vary(self) -> None:
@@ -124,6 +125,15 @@ def test_the_best_of_each_value() -> None:
         ("15", "2", "MLDA, 10NN", "0.800 ± 0.020"),
         ("10", "2", "MLDA, 10NN", "0.400 ± 0.020"),
     ]
+
+
+def test_groups_as_data_have_numbers_in_full() -> None:
+    rows = make_rows([run(f1=1 / 3), run("r2", f1=0.7)])
+    best, other = group_records(sort_rows(rows, "macro_f1"), "run", "macro_f1")
+    assert (best["run"], best["results"], best["classifier"]) == ("r2000000", 2, "10nn")
+    assert (other["macro_f1"], other["macro_f1_std"]) == (1 / 3 + 0.1, 0.02)
+    table = group_table(sort_rows(rows, "macro_f1"), "run", "macro_f1")
+    assert table.header == ("run", "results", "best", "macro F1 ↑")
 
 
 def test_baselines_do_not_hide_what_a_setting_does() -> None:
@@ -159,6 +169,25 @@ def test_chosen_columns() -> None:
     table = comparison_table(make_rows([run()]), "macro_f1", ["macro_f1", "affinity.n_neighbors", "run"])
     assert table.header == ("method", "macro F1 ↑", "affinity.n_neighbors", "run")
     assert table.rows[0] == ("MLDA, 1NN", "0.500 ± 0.010", "10", "r1000000")
+    hidden = comparison_table(make_rows([run()]), "macro_f1", ["macro_f1"], hidden=1).caption
+    assert hidden.endswith("; 1 result of older runs with the same scores left out (--all)")
+
+
+def test_scores_on_other_data_are_marked() -> None:
+    other = {**TAGS, "labelscape.digest.manifest": "n"}
+    chosen = {"labelscape.digest.labels": "l", "labelscape.digest.ingest": "n"}  # as `auto` has them
+    runs = [run(f1=0.7), run("r2", day=3, run_tags=other), run("r3", "svm", day=2, run_tags=chosen)]
+    rows = [row for row in make_rows(runs) if row.classifier == "1nn"]
+    table = comparison_table(rows, "macro_f1", ["macro_f1", "data"])
+    assert [(row[0], row[2]) for row in table.rows] == [
+        ("MLDA, 1NN *", "m"),
+        ("MLDA, 1NN", "n"),
+        ("SVM, 1NN", "n"),
+    ]
+    assert table.caption.endswith("; *: other items or labels than in the newest run")
+    groups = group_table(sort_rows(rows, "macro_f1"), "run", "macro_f1")
+    assert [row[2] for row in groups.rows][:1] == ["MLDA, 1NN *"]
+    assert "*" not in comparison_table(rows[1:], "macro_f1", ["macro_f1"]).caption
 
 
 def test_csv_has_numbers_in_full() -> None:
@@ -184,7 +213,8 @@ class TestDifference:
         lead = found.scores[0].lead
         assert lead.mean == pytest.approx(0.31 / 3)
         assert lead.beyond_noise
-        assert score_table(found).rows[0][3:] == ("+0.103 better", "0.015")
+        best, *_ = score_table(found).rows
+        assert (best[0], best[3:]) == ("MLDA, 10NN", ("+0.103 better", "0.015"))  # best first
 
     def test_a_loss_beyond_noise_is_named(self) -> None:
         found = self.compare(metric="hamming_loss")
@@ -234,6 +264,8 @@ def test_the_default_difference_is_of_two_runs_of_one_kind() -> None:
     newest, trained, chosen = rows("a3", auto=True), rows("r2"), rows("a1", auto=True)
     assert pick_pair([newest, trained, chosen]) == (chosen, newest)
     assert pick_pair([newest, trained]) == (trained, newest)
+    before = rows("r0")
+    assert pick_pair([newest, trained, before]) == (before, trained)
     assert pick_pair([newest]) is None
 
 

@@ -66,7 +66,7 @@ def pages(folder: Path) -> dict[str, Path]:
     words = Table(("label", "items"), (("mountains", "1,234,567"),) * 2, "words")
     files = {
         "report": render_page(draw_report(data), run="1df921bc1c50", map_page="map.html"),
-        "table": render_table_page("t", words).encode(),
+        "table": render_table_page("t", words, "here").encode(),
         "folds": folds_page(),
     }
     for name, content in files.items():

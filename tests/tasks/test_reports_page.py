@@ -31,6 +31,8 @@ def test_the_best_result_of_a_run_is_listed(tmp_path: Path) -> None:
     scores = Table(("method", "macro F1 ↑"), (("MLDA, 10NN", "0.980 ± 0.018"), ("PCA", "0.9")), "")
     assert about_run(run, {})["name"] == "photos · mlda"
     assert "best" not in about_run(run, {"Scores": Table(("method", "macro F1 ↑"), (), "")})
+    left_out = Table(("candidate", "state", "reason"), (("SVM", "skipped", "the budget ended"),), "")
+    assert "best" not in about_run(run, {"Leaderboard": left_out})
     (tmp_path / "a").mkdir()
     list_report(tmp_path / "a", about_run(run, {"Scores": scores}))
     assert "<td>MLDA, 10NN: macro F1 0.980\u00a0±\u00a00.018</td>" in add(tmp_path, "b")

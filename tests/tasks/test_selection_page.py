@@ -20,5 +20,10 @@ def test_the_best_value_of_each_metric_is_marked(page: str) -> None:
     assert page.count("<td><b>") == 1
 
 
+def test_folds_are_in_the_order_of_the_leaderboard(page: str) -> None:
+    folds = page[page.index("<h2>Folds</h2>") :]
+    assert folds.index("MLLS") < folds.index("SVM")
+
+
 def test_captions_begin_with_a_capital_letter(page: str) -> None:
     assert '<p class="caption">Macro F1 on each fold.</p>' in page
