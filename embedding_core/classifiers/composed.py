@@ -9,12 +9,13 @@ from sklearn.base import BaseEstimator
 
 from embedding_core.annotator import Annotator
 from embedding_core.checks import check_choice, check_count
+from embedding_core.classifiers.baselines import calibrate_votes
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
 from embedding_core.knn_classifier import as_labeled_features, decide_labels
 from embedding_core.labels import one_label_each
 from embedding_core.model_selection.folds import smallest_training_part
-from embedding_core.model_selection.inner_choice import choose_option
+from embedding_core.model_selection.inner_choice import choose_scored
 from embedding_core.registry import get_method
 
 
@@ -36,12 +37,16 @@ class ProjectedNeighbors(BaseEstimator):
         rows agree too well.
     random_state : int
         Seed of the folds.
+    calibrate : bool
+        Whether scores are calibrated on the votes of the inner folds, see
+        `embedding_core.model_selection.calibration`. Rows with exactly one label each are not calibrated.
 
     Attributes
     ----------
     n_neighbors_ : int
         Chosen number of neighbors.
     annotator_ : Annotator
+    calibration_ : Calibration or None
     n_features_in_ : int
     """
 
@@ -53,6 +58,7 @@ class ProjectedNeighbors(BaseEstimator):
         scale: str = "zscore",
         inner_folds: int = 3,
         random_state: int = 0,
+        calibrate: bool = False,
     ) -> None:
         self.projection = projection
         self.params = params
@@ -60,6 +66,7 @@ class ProjectedNeighbors(BaseEstimator):
         self.scale = scale
         self.inner_folds = inner_folds
         self.random_state = random_state
+        self.calibrate = calibrate
 
     def fit(self, X: Any, Y: ArrayLike, affinity: Any = None) -> Self:
         """Choose and fit on X (n, p), Y (n, K) with rows of -1 unlabeled; affinity for graph methods."""
@@ -73,8 +80,13 @@ class ProjectedNeighbors(BaseEstimator):
             )
             return [one.scores for one in found]
 
-        best = choose_option(labels, len(possible), score, self.inner_folds, self.random_state)
+        best, votes = 0, None
+        if len(possible) > 1 or self.calibrate:
+            best, votes = choose_scored(labels, len(possible), score, self.inner_folds, self.random_state)
         self.n_neighbors_ = possible[best]
+        self.calibration_ = None
+        if self.calibrate and votes is not None and not single:
+            self.calibration_ = calibrate_votes(votes[indicator.labeled], labels[indicator.labeled])
         chosen = Annotator(self.projection, self.params, self.scale, self.n_neighbors_, single_label=single)
         self.annotator_ = chosen.fit(X, labels, affinity)
         self.n_features_in_ = X.shape[1]
@@ -93,11 +105,12 @@ class ProjectedNeighbors(BaseEstimator):
         return possible
 
     def predict_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return the fraction (m, K) of the neighbors that have each label."""
-        return self.annotator_.predict_scores(X)
+        """Return the fraction (m, K) of the neighbors that have each label, calibrated if set."""
+        votes = self.annotator_.predict_scores(X)
+        return votes if self.calibration_ is None else self.calibration_.apply(votes)
 
     def predict(self, X: Any) -> NDArray[np.int8]:
-        """Return the labels (m, K) that more than half of the neighbors have."""
+        """Return the labels (m, K) with a score above one half."""
         return decide_labels(self.predict_scores(X))
 
 

@@ -90,13 +90,6 @@ def rate_scores(Y: NDArray[np.int8], scores: NDArray[np.float64]) -> tuple[float
     return float(rating.mean()), -float(((scores - Y) ** 2).mean())
 
 
-def choose_option(
-    Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
-) -> int:
-    """Return the index of the option with the best out-of-fold scores; see `choose_scored`."""
-    return choose_scored(Y, n_options, score_options, n_splits, seed)[0] if n_options > 1 else 0
-
-
 def choose_scored(
     Y: NDArray[np.int8], n_options: int, score_options: ScoreOptions, n_splits: int = 3, seed: int = 0
 ) -> tuple[int, NDArray[np.float64] | None]:

@@ -98,7 +98,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("cosine_knn", "cosine_knn", _CALIBRATED),
     Candidate("logistic_regression", "logistic_regression"),
     Candidate("linear_svm", "linear_svm"),
-    Candidate("mlda_knn", "mlda_knn"),
+    Candidate("mlda_knn", "mlda_knn", _CALIBRATED),
     Candidate("kernel_dle_linear", "kernel_dle", {"kernel": "linear"}, "Kernel DLE, linear"),
     Candidate("kernel_dle", "kernel_dle", {"few_labels": False}),
     Candidate(
@@ -108,7 +108,7 @@ CANDIDATES: tuple[Candidate, ...] = (
         "Kernel DLE by cosine",
         kinds=(OCCURRENCES,),
     ),
-    Candidate("projections_knn", "projections_knn"),
+    Candidate("projections_knn", "projections_knn", _CALIBRATED),
     Candidate("rbf_svc", "rbf_svc"),
     # a third of the features at every split takes too long for thousands of words
     Candidate("extra_trees", "extra_trees", _CALIBRATED, kinds=(EMBEDDING, TABLE)),

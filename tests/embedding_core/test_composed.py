@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from embedding_core.annotator import Annotator
+from embedding_core.classifiers.baselines import calibrate_votes
 from embedding_core.classifiers.composed import ProjectedNeighbors, ScoreMean
 from embedding_core.errors import InvalidInput
 from embedding_core.evaluation import predict_fold
@@ -25,6 +26,28 @@ def test_the_number_of_neighbors_rates_best_out_of_fold():
     assert model.n_neighbors_ == (1, 5, 20)[ratings.index(max(ratings))]
     same = Annotator("mlda", scale="zscore", n_neighbors=model.n_neighbors_).fit(X, Y)
     np.testing.assert_array_equal(model.predict_scores(X), same.predict_scores(X))
+
+
+def test_votes_are_calibrated_on_those_of_the_inner_folds():
+    X, Y = multi_label(120)
+    given = Y.copy()
+    given[80:] = -1
+    gathered = np.zeros((80, Y.shape[1]))
+    for train, test in stratified_folds(Y[:80], 3, seed=0):
+        (found,) = predict_fold("mlda", None, X, given, train, test, scale="zscore", n_neighbors=(5,))
+        gathered[test] = found.scores
+    votes = ProjectedNeighbors("mlda", candidates=(5,)).fit(X, given).predict_scores(X)
+    model = ProjectedNeighbors("mlda", candidates=(5,), calibrate=True).fit(X, given)
+    expected = calibrate_votes(gathered, Y[:80]).apply(votes)
+    np.testing.assert_allclose(model.predict_scores(X), expected)
+    assert ((expected[80:] - Y[80:]) ** 2).mean() < ((votes[80:] - Y[80:]) ** 2).mean()
+
+
+def test_votes_of_rows_with_one_label_each_add_up_to_one():
+    X, _ = multi_label(60)
+    Y = np.eye(2, dtype=np.int8)[(X[:, 0] > 0).astype(int)]
+    model = ProjectedNeighbors("mlda", candidates=(5,), calibrate=True).fit(X, Y)
+    np.testing.assert_allclose(model.predict_scores(X).sum(axis=1), 1)
 
 
 def test_a_projection_with_a_graph_sees_unlabeled_rows():

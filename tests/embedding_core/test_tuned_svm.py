@@ -14,7 +14,7 @@ from embedding_core.errors import InvalidInput
 from embedding_core.metrics import multilabel_metrics
 from embedding_core.model_selection.calibration import calibrate_shared, logistic_link
 from embedding_core.model_selection.folds import stratified_folds
-from embedding_core.model_selection.inner_choice import choose_option, rate_scores
+from embedding_core.model_selection.inner_choice import choose_scored, rate_scores
 from embedding_core.model_selection.threshold_tuning import decide_out_of_fold, target_of
 from tests.real_sets import official
 from tests.synthetic import multi_label, single_label
@@ -282,10 +282,8 @@ def test_the_option_is_judged_by_rows_it_has_not_seen():
         yield rng.random((len(test), 3))
         yield Y[test].astype(float)
 
-    assert choose_option(Y, 2, score) == 1
+    best, scores = choose_scored(Y, 2, score)
+    assert best == 1
+    np.testing.assert_array_equal(scores, Y)
     assert all(not train & test for train, test in seen)
     assert set.union(*(test for _, test in seen)) == set(range(30))
-
-
-def test_one_option_needs_no_fold():
-    assert choose_option(np.ones((5, 2), dtype=np.int8), 1, lambda train, test: [][0]) == 0
